@@ -5,7 +5,8 @@
 #       ╰───────────────────────────────────╮
 #     reports ─ sentences ─ language models ─ score ─ eta, assumption ─ figures, tables
 #
-# Output paths are results/<study>/<stage>/<dataset>/<objective>/<block of seeds>; trained models are in results/runs.
+# Output paths are results/<study>/<stage>/<dataset>/<objective>/<block of seeds>; trained models
+# are in results/runs.
 
 from snakemake.utils import min_version
 
@@ -29,8 +30,13 @@ include: "rules/theory.smk"
 include: "rules/report.smk"
 
 
-# The files of every block: Snakemake does not look for missing inputs of files that exist, and deletes those of a failed job.
-BLOCKS = [path for kind in (rules.train.output.manifest, *rules.evaluate.output) for path in trainings.each_block(kind)]
+# The files of every block: Snakemake does not look for missing inputs of files that exist, and
+# deletes those of a failed job.
+BLOCKS = [
+    path
+    for kind in (rules.train.output.manifest, *rules.evaluate.output)
+    for path in trainings.each_block(kind)
+]
 
 
 # All results of the configuration, and the page that shows them.
@@ -73,8 +79,10 @@ for target, wanted in {
 onstart:
     require_whole_outputs()
     record_owner()
-    # Snakemake 9.27 starts a timer in each round of scheduling (job_scheduler.py), which only clusters need: while jobs wait, each finished job
-    # adds a round per second (13 min of CPU time in 366 jobs). Not reported upstream; https://github.com/snakemake/snakemake/pull/3744 is close.
+    # Snakemake 9.27 starts a timer in each round of scheduling (job_scheduler.py), which only
+    # clusters need: while jobs wait, each finished job adds a round per second (13 min of CPU time
+    # in 366 jobs). Not reported upstream; https://github.com/snakemake/snakemake/pull/3744 is
+    # close.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
 

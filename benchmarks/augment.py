@@ -1,13 +1,15 @@
-"""Time two augmented views of CIFAR-size images: the batched augmentation against PIL and torchvision in a DataLoader.
+"""Time two augmented views of CIFAR-size images: the batched augmentation against PIL and
+torchvision in a DataLoader.
 
 Run it on an idle machine, with torchvision installed:
 
     python benchmarks/augment.py [--batches 40] [--rounds 5]
 
-It prints a Markdown table. The variants take turns in every round, so that other work on the machine affects all of them;
-compare rows of the same run by their ratio. If other work disturbs the wall time, compare the CPU time, which is given for
-variants without workers. All variants draw crops, flips, jitter and greyscale from the same distributions and return two
-float32 batches of (128, 3, 32, 32). The time of ours includes drawing the parameters; the loader's workers stay alive
+It prints a Markdown table. The variants take turns in every round, so that other work on the
+machine affects all of them; compare rows of the same run by their ratio. If other work disturbs the
+wall time, compare the CPU time, which is given for variants without workers. All variants draw
+crops, flips, jitter and greyscale from the same distributions and return two float32 batches of
+(128, 3, 32, 32). The time of ours includes drawing the parameters; the loader's workers stay alive
 between epochs.
 """
 
@@ -56,7 +58,9 @@ class TwoViews(Dataset):
 
 
 def batched(images: Tensor, batches: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the batches of an epoch as training does: draw everything, then gather and augment batch by batch."""
+    """Yield the batches of an epoch as training does: draw everything, then gather and augment
+    batch by batch.
+    """
     augmentation = ColorAugmentation(MEAN, STD)
     generator = torch.Generator().manual_seed(0)
     views = [augmentation.draw(batches * BATCH, SIZE, generator) for _ in range(2)]
@@ -67,7 +71,9 @@ def batched(images: Tensor, batches: int) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def measure(epoch: Callable[[], Iterator]) -> tuple[float, float]:
-    """Return images (two views each) per second and CPU milliseconds of this process per batch, over a whole epoch."""
+    """Return images (two views each) per second and CPU milliseconds of this process per batch,
+    over a whole epoch.
+    """
     began, used = time.perf_counter(), time.process_time()
     batches = sum(1 for _ in epoch())
     seconds, used = time.perf_counter() - began, time.process_time() - used
@@ -75,16 +81,26 @@ def measure(epoch: Callable[[], Iterator]) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", type=int, default=40, help="batches in each timing")
-    parser.add_argument("--rounds", type=int, default=5, help="timings of each variant, after a warm-up")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="timings of each variant, after a warm-up"
+    )
     arguments = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     torch.set_num_threads(cores)
     images = torch.randint(0, 256, (arguments.batches * BATCH, 3, *SIZE), dtype=torch.uint8)
 
     def loader(workers: int) -> DataLoader:
-        return DataLoader(TwoViews(images), BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+        return DataLoader(
+            TwoViews(images),
+            BATCH,
+            shuffle=True,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+        )
 
     def with_threads(threads: int) -> Callable[[], Iterator]:
         def epoch() -> Iterator:
@@ -103,17 +119,26 @@ def main() -> None:
     for _ in range(1 + arguments.rounds):
         for name, epoch in variants.items():
             measured[name].append(measure(epoch))
-    speeds = {name: [speed for speed, _ in values[1:]] for name, values in measured.items()}  # round 0 starts the workers
-    used = {name: statistics.median(cpu for _, cpu in values[1:]) for name, values in measured.items()}
+    # round 0 starts the workers
+    speeds = {name: [speed for speed, _ in values[1:]] for name, values in measured.items()}
+    used = {
+        name: statistics.median(cpu for _, cpu in values[1:]) for name, values in measured.items()
+    }
     median = {name: statistics.median(values) for name, values in speeds.items()}
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, {cores} cores\n")
-    print("| variant | images/s (two views each) | slowest … fastest | × 0 workers | × all workers | CPU ms per batch |")
+    print(
+        "| variant | images/s (two views each) | slowest … fastest | × 0 workers | × all workers |"
+        " CPU ms per batch |"
+    )
     print("|---|---|---|---|---|---|")
     baselines = list(median.values())[:2]
     for name, values in speeds.items():
         ratios = " | ".join(f"{median[name] / baseline:.1f}" for baseline in baselines)
         own = "(in the workers)" if f"{cores} workers" in name else f"{used[name]:.1f}"
-        print(f"| {name} | {median[name]:,.0f} | {min(values):,.0f} … {max(values):,.0f} | {ratios} | {own} |")
+        print(
+            f"| {name} | {median[name]:,.0f} | {min(values):,.0f} … {max(values):,.0f} | {ratios} |"
+            f" {own} |"
+        )
 
 
 if __name__ == "__main__":

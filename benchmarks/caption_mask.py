@@ -1,12 +1,15 @@
-"""Compare the similarities by which a frozen text tower removes negatives with people's ratings of captions of other photographs.
+"""Compare the similarities by which a frozen text tower removes negatives with people's ratings of
+captions of other photographs.
 
     snakemake figures --configfile config/studies/flickr8k_tuned.yaml
-    python benchmarks/caption_mask.py results/pairs/flickr8k-*px-*.npz results/features/sentence_transformers-texts-*.npz
+    python benchmarks/caption_mask.py results/pairs/flickr8k-*px-*.npz
+    results/features/sentence_transformers-texts-*.npz
 
-A row is a range of similarities between the captions of two photographs: which share of a batch's negatives lies in it, how many
-pairs that people rated, and which share of these they called true (a mean above 2.5 on a scale from 1 to 4). A rated pair is a
-test photograph and a caption of another one; it counts once for each caption of the photograph, any of which a batch may draw,
-with equal weights that add up to 1.
+A row is a range of similarities between the captions of two photographs: which share of a batch's
+negatives lies in it, how many pairs that people rated, and which share of these they called true (a
+mean above 2.5 on a scale from 1 to 4). A rated pair is a test photograph and a caption of another
+one; it counts once for each caption of the photograph, any of which a batch may draw, with equal
+weights that add up to 1.
 """
 
 import argparse
@@ -29,7 +32,9 @@ DRAWN = 100_000  # pairs of captions of two training photographs
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("pairs", type=Path, help="file of an image–text source with ratings beside it")
+    parser.add_argument(
+        "pairs", type=Path, help="file of an image–text source with ratings beside it"
+    )
     parser.add_argument("vectors", type=Path, help="vectors of its texts")
     options = parser.parse_args()
     source = read_pairs(options.pairs)
@@ -48,11 +53,20 @@ def main():
     drawn = captions_similarity(own, rated.text, rated.own_texts[rated.image])
     true = np.repeat(false_negatives(rated.ratings), drawn.shape[1])
     print(f"{len(rated.image):,} rated pairs, of which people rate {true.mean():.1%} as true.\n")
-    print("| similarity | share of a batch's negatives | rated pairs | called true |\n|---|--:|--:|--:|")
+    print(
+        "| similarity | share of a batch's negatives | rated pairs | called true"
+        " |\n|---|--:|--:|--:|"
+    )
     for low, high in itertools.pairwise(EDGES):
         inside = ((drawn >= low) & (drawn < high)).ravel()
         share = ((negatives >= low) & (negatives < high)).mean()
-        name = f"below {high:g}" if low < 0 else f"{low:g} or more" if high > 1 else f"{low:g} to {high:g}"
+        name = (
+            f"below {high:g}"
+            if low < 0
+            else f"{low:g} or more"
+            if high > 1
+            else f"{low:g} to {high:g}"
+        )
         called = f"{true[inside].mean():.1%}" if inside.any() else ""
         print(f"| {name} | {share:.2%} | {inside.sum() / drawn.shape[1]:,.0f} | {called} |")
 

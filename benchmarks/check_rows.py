@@ -1,9 +1,10 @@
-"""Time ``trueneg check`` on a made-up image–text study of the user's own data: a table of rows with small images.
+"""Time ``trueneg check`` on a made-up image–text study of the user's own data: a table of rows with
+small images.
 
     OMP_NUM_THREADS=1 python benchmarks/check_rows.py [--rows 20000] [--images]
 
-Every row has its own JPEG file, a report of three sentences and a patient. Nothing has been read before, as at the first
-check. Prints what the check says, and its wall time.
+Every row has its own JPEG file, a report of three sentences and a patient. Nothing has been read
+before, as at the first check. Prints what the check says, and its wall time.
 """
 
 import argparse
@@ -18,7 +19,9 @@ from PIL import Image
 
 from trueneg.cli.main import main as trueneg
 
-SENTENCES = [f"There is {some} finding in zone {zone}." for some in ("no", "a") for zone in range(999)]
+SENTENCES = [
+    f"There is {some} finding in zone {zone}." for some in ("no", "a") for zone in range(999)
+]
 
 
 def write_data(folder: Path, rows: int) -> None:
@@ -36,11 +39,27 @@ def write_data(folder: Path, rows: int) -> None:
 
 def write_study(folder: Path) -> Path:
     """Write the configuration of both studies."""
-    reports = {"source": "image_table", "path": str(folder / "images"), "table": str(folder / "table.csv")}
+    reports = {
+        "source": "image_table",
+        "path": str(folder / "images"),
+        "table": str(folder / "table.csv"),
+    }
     reports["patient_column"] = "patient"
     cpu = {"device": "cpu"}
-    texts = {"kind": "likelihood", "title": "Texts", "reports": reports, "language_models": {"BERT": cpu}, "scoring": cpu}
-    primary = {"task": "retrieval sentence", "metric": "R", "labels": "report", "direction": "text to image", "k": 10}
+    texts = {
+        "kind": "likelihood",
+        "title": "Texts",
+        "reports": reports,
+        "language_models": {"BERT": cpu},
+        "scoring": cpu,
+    }
+    primary = {
+        "task": "retrieval sentence",
+        "metric": "R",
+        "labels": "report",
+        "direction": "text to image",
+        "k": 10,
+    }
     pairs = {
         "kind": "image-text",
         "title": "Pairs",
@@ -48,7 +67,10 @@ def write_study(folder: Path) -> Path:
         "encoder": {"name": "small"},
         "text_encoder": {"name": "small"},
         "training": {"epochs": 10, "batch_size": 64, **cpu},
-        "objectives": {"CL": {"name": "cl"}, "DCL-LM": {"name": "dcl", "class_probability": "language model"}},
+        "objectives": {
+            "CL": {"name": "cl"},
+            "DCL-LM": {"name": "dcl", "class_probability": "language model"},
+        },
         "seeds": 8,
         "primary": {**primary, "treatment": "DCL-LM", "baseline": "CL"},
     }
@@ -69,7 +91,9 @@ def main() -> None:
         began, used = time.perf_counter(), time.process_time()
         code = trueneg(command + ["--images"] * arguments.images)
         seconds, spent = time.perf_counter() - began, time.process_time() - used
-        print(f"{arguments.rows:,} rows: {seconds:.1f} s, {spent:.1f} s of a core; exit code {code}")
+        print(
+            f"{arguments.rows:,} rows: {seconds:.1f} s, {spent:.1f} s of a core; exit code {code}"
+        )
 
 
 if __name__ == "__main__":

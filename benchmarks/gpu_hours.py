@@ -1,8 +1,10 @@
-"""Estimate how long training the shipped studies takes on one GPU, with the cost model of ``trueneg check``; needs no data.
+"""Estimate how long training the shipped studies takes on one GPU, with the cost model of ``trueneg
+check``; needs no data.
 
     python benchmarks/gpu_hours.py config/studies/*.yaml
 
-Studies that train on a CPU are left out. Frozen towers are counted once per study. Evaluation is not included.
+Studies that train on a CPU are left out. Frozen towers are counted once per study. Evaluation is
+not included.
 """
 
 import sys
@@ -21,9 +23,17 @@ def main() -> None:
         for name, study in read_configuration([path]).studies.items():
             if isinstance(study, TrainedStudy) and study.training.device != "cpu":
                 runs = all_runs(name, study)
-                computed = [(run.settings, made) for run in runs for made in frozen_towers(run.settings).values()]
-                once = {features_key(made): features_cost(settings, made) for settings, made in computed}
-                operations = sum(3e9 * relative_cost(run.settings) for run in runs) + 1e9 * sum(once.values())
+                computed = [
+                    (run.settings, made)
+                    for run in runs
+                    for made in frozen_towers(run.settings).values()
+                ]
+                once = {
+                    features_key(made): features_cost(settings, made) for settings, made in computed
+                }
+                operations = sum(3e9 * relative_cost(run.settings) for run in runs) + 1e9 * sum(
+                    once.values()
+                )
                 hours = operations / SUSTAINED / 3600
                 print(f"| {path} | {name} | {len(runs)} | {hours:.0f} |")
 

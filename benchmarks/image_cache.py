@@ -1,13 +1,16 @@
-"""Time training on 224-pixel images from disk against the same images on the device: pairs per second, share of waiting.
+"""Time training on 224-pixel images from disk against the same images on the device: pairs per
+second, share of waiting.
 
 Run it on an idle machine, with about 2 GB of free disk space and as much free memory:
 
     python benchmarks/image_cache.py [--rounds 3] [--threads 1] [--device cpu] [--folder .]
 
-It writes a source whose training images exceed the budget of ``trueneg.data.image_loading``, and prints a Markdown table.
-Each network trains the same updates in three ways, which take turns: with the images on the device (a larger budget), from disk
-with the file in the system's cache, and from disk with the file evicted from the cache before every turn. Only speed is measured,
-so the pixels are noise; the sentences are the phantom's. The last rows measure the reader alone, without training.
+It writes a source whose training images exceed the budget of ``trueneg.data.image_loading``, and
+prints a Markdown table. Each network trains the same updates in three ways, which take turns: with
+the images on the device (a larger budget), from disk with the file in the system's cache, and from
+disk with the file evicted from the cache before every turn. Only speed is measured, so the pixels
+are noise; the sentences are the phantom's. The last rows measure the reader alone, without
+training.
 """
 
 import argparse
@@ -40,7 +43,11 @@ NETWORKS = {
     "small (the default)": (encoders.SmallEncoderSettings(name="small"), 20),
     "ResNet-18": (encoders.ResNetSettings(name="resnet18"), 2),
 }
-ON_DEVICE, CACHED, NOT_CACHED = "on the device", "from the disk, cached", "from the disk, not cached"
+ON_DEVICE, CACHED, NOT_CACHED = (
+    "on the device",
+    "from the disk, cached",
+    "from the disk, not cached",
+)
 
 
 def write_source(path: Path) -> None:
@@ -71,7 +78,9 @@ def prepare(way: str, source: PairSource, path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def settings_of(encoder: Any, updates: int, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def settings_of(
+    encoder: Any, updates: int, arguments: argparse.Namespace
+) -> dict[str, dict[str, Any]]:
     """Return the settings of a run with the defaults and this encoder."""
     models = {
         "encoder": encoder,
@@ -79,13 +88,26 @@ def settings_of(encoder: Any, updates: int, arguments: argparse.Namespace) -> di
         "projection": sections.ImageTextProjectionSettings(),
         "similarity": sections.SimilaritySettings(),
         "augmentation": sections.RadiographAugmentationSettings(),
-        "training": sections.ImageTextTrainingSettings(updates=updates, batch_size=BATCH_SIZE, threads=arguments.threads),
-        "objective": next(each for each in objectives.OF_PAIRS if "cl" in tag_of(each)[1])(name="cl"),
+        "training": sections.ImageTextTrainingSettings(
+            updates=updates, batch_size=BATCH_SIZE, threads=arguments.threads
+        ),
+        "objective": next(each for each in objectives.OF_PAIRS if "cl" in tag_of(each)[1])(
+            name="cl"
+        ),
     }
-    return {name: model.model_dump(mode="json", exclude_none=name == "objective") for name, model in models.items()}
+    return {
+        name: model.model_dump(mode="json", exclude_none=name == "objective")
+        for name, model in models.items()
+    }
 
 
-def started(settings: dict[str, dict[str, Any]], source: PairSource, subset: PairSubset, way: str, device: str) -> ImageText:
+def started(
+    settings: dict[str, dict[str, Any]],
+    source: PairSource,
+    subset: PairSubset,
+    way: str,
+    device: str,
+) -> ImageText:
     budget = image_loading.RESIDENT_BYTES
     try:
         image_loading.RESIDENT_BYTES = source.images.nbytes if way == ON_DEVICE else budget
@@ -93,7 +115,10 @@ def started(settings: dict[str, dict[str, Any]], source: PairSource, subset: Pai
     finally:
         image_loading.RESIDENT_BYTES = budget
     if training.data.images.resident != (way == ON_DEVICE):
-        raise SystemExit(f"{len(subset.train):,} training images do not exceed the budget of {budget:,} bytes; raise IMAGES.")
+        raise SystemExit(
+            f"{len(subset.train):,} training images do not exceed the budget of {budget:,} bytes;"
+            " raise IMAGES."
+        )
     return training
 
 
@@ -121,7 +146,9 @@ def reader_alone(source: PairSource, subset: PairSubset, device: str) -> float:
     """Return images per second."""
     order = np.random.default_rng(0).permutation(subset.train)[: 60 * BATCH_SIZE]
     began = time.perf_counter()
-    with contextlib.closing(image_loading.read_ahead(source.images, np.split(order, 60), torch.device(device))) as batches:
+    with contextlib.closing(
+        image_loading.read_ahead(source.images, np.split(order, 60), torch.device(device))
+    ) as batches:
         for _ in batches:
             pass
     return len(order) / (time.perf_counter() - began)
@@ -129,7 +156,10 @@ def reader_alone(source: PairSource, subset: PairSubset, device: str) -> float:
 
 def row(network: str, way: str, speeds: Sequence[float], waiting: Sequence[float] = ()) -> str:
     shares = f"{statistics.median(waiting):.2%} | {max(waiting):.2%}" if waiting else " | "
-    return f"| {network} | {way} | {statistics.median(speeds):,.1f} | {min(speeds):,.1f} … {max(speeds):,.1f} | {shares} |"
+    return (
+        f"| {network} | {way} | {statistics.median(speeds):,.1f} | {min(speeds):,.1f} …"
+        f" {max(speeds):,.1f} | {shares} |"
+    )
 
 
 def measured(source: PairSource, path: Path, arguments: argparse.Namespace) -> None:
@@ -138,7 +168,10 @@ def measured(source: PairSource, path: Path, arguments: argparse.Namespace) -> N
     print("|---|---|---|---|---|---|")
     for name, (encoder, updates) in NETWORKS.items():
         settings = settings_of(encoder, updates, arguments)
-        runs = {way: started(settings, source, subset, way, arguments.device) for way in (ON_DEVICE, CACHED, NOT_CACHED)}
+        runs = {
+            way: started(settings, source, subset, way, arguments.device)
+            for way in (ON_DEVICE, CACHED, NOT_CACHED)
+        }
         values: dict[str, list[tuple[float, float]]] = {way: [] for way in runs}
         for _ in range(1 + arguments.rounds):
             for way, training in runs.items():
@@ -155,9 +188,15 @@ def measured(source: PairSource, path: Path, arguments: argparse.Namespace) -> N
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="timings of each variant, after a warm-up")
-    parser.add_argument("--threads", type=int, default=1, help="intra-op threads; the reader is one more")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="timings of each variant, after a warm-up"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="intra-op threads; the reader is one more"
+    )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--folder", default=".", help="folder on the disk to measure")
     arguments = parser.parse_args()
@@ -168,7 +207,10 @@ def main() -> None:
         began = time.perf_counter()
         source = read_pairs(path)
         seconds = time.perf_counter() - began
-        print(f"torch {torch.__version__}, {arguments.threads} intra-op threads, {arguments.device}; batches of {BATCH_SIZE}")
+        print(
+            f"torch {torch.__version__}, {arguments.threads} intra-op threads, {arguments.device};"
+            f" batches of {BATCH_SIZE}"
+        )
         print(f"read_pairs, checksum included: {source.images.nbytes / seconds / 1e9:.2f} GB/s\n")
         measured(source, path, arguments)
 

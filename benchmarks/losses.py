@@ -1,12 +1,13 @@
-"""Compare time and memory of the losses with their peers: lightly's NTXentLoss, OpenCLIP's ClipLoss and plain PyTorch.
+"""Compare time and memory of the losses with their peers: lightly's NTXentLoss, OpenCLIP's ClipLoss
+and plain PyTorch.
 
     pip install lightly open_clip_torch
     python benchmarks/losses.py --threads 2 --table benchmarks/losses.md
     python benchmarks/losses.py --device cuda --table benchmarks/losses_gpu.md
 
-For each batch size, all losses take turns in one process, forward and backward, so that other work on the machine affects all of
-them; the tables give medians over turns. Peak memory is the largest resident size of a separate process (Linux), or what was
-allocated on the GPU.
+For each batch size, all losses take turns in one process, forward and backward, so that other work
+on the machine affects all of them; the tables give medians over turns. Peak memory is the largest
+resident size of a separate process (Linux), or what was allocated on the GPU.
 """
 
 import argparse
@@ -64,7 +65,9 @@ print(kibibytes / 2**20, seconds)
 
 
 def plain_cl(z1, z2, temperature=0.5):
-    """Compute CL directly from its equation; :func:`plain_dcl` and :func:`plain_hcl` do the same for DCL and HCL."""
+    """Compute CL directly from its equation; :func:`plain_dcl` and :func:`plain_hcl` do the same
+    for DCL and HCL.
+    """
     z = functional.normalize(torch.cat((z1, z2)), dim=1)
     logits = (z @ z.T / temperature).fill_diagonal_(-math.inf)
     return functional.cross_entropy(logits, torch.arange(len(z)).roll(len(z1)))
@@ -87,7 +90,9 @@ def plain_hcl(z1, z2, temperature=0.5, eta=0.1, beta=1.0):
     logits = z @ z.T / temperature
     positive = torch.cat((logits.diagonal(len(z1)), logits.diagonal(-len(z1))))
     negatives = logits.masked_fill(torch.eye(len(z1), dtype=torch.bool).repeat(2, 2), -math.inf)
-    log_sum = ((1 + beta) * negatives).logsumexp(1) - (beta * negatives).logsumexp(1) + math.log(count)
+    log_sum = (
+        ((1 + beta) * negatives).logsumexp(1) - (beta * negatives).logsumexp(1) + math.log(count)
+    )
     largest = torch.maximum(log_sum, positive).detach()
     mass = ((log_sum - largest).exp() - count * eta * (positive - largest).exp()) / (1 - eta)
     mass = torch.maximum(mass, count * (-1 / temperature - largest).exp())
@@ -110,10 +115,15 @@ def two_view(batch):
 
 
 def marking(batch):
-    """Return calls of CL and of losses that decide which negatives are false, with a guide's similarities; and their inputs."""
+    """Return calls of CL and of losses that decide which negatives are false, with a guide's
+    similarities; and their inputs.
+    """
     z1, z2 = torch.randn(2, batch, 128).unbind()
     inputs = [z1.requires_grad_(), z2.requires_grad_()]
-    guide = {"negative_similarity": torch.rand(2 * batch, 2 * batch), "positive_similarity": 0.5 + 0.5 * torch.rand(2 * batch)}
+    guide = {
+        "negative_similarity": torch.rand(2 * batch, 2 * batch),
+        "positive_similarity": 0.5 + 0.5 * torch.rand(2 * batch),
+    }
     losses = {
         "CL": (ContrastiveLoss(Uncorrected()), {}),
         "CL, decoupled": (ContrastiveLoss(Uncorrected(), decoupled=True), {}),
@@ -121,13 +131,21 @@ def marking(batch):
         "quantile, 1 %": (ContrastiveLoss(Quantile(0.01)), {}),
         "quantile, 10 %": (ContrastiveLoss(Quantile(0.1)), {}),
         "FNC, elimination": (ContrastiveLoss(Removed(0.7, top_k=10)), guide),
-        "FNC, attraction": (build({"name": "cl", "targets": {"name": "fnc", "threshold": 0.7, "top_k": 10}}), guide),
+        "FNC, attraction": (
+            build({"name": "cl", "targets": {"name": "fnc", "threshold": 0.7, "top_k": 10}}),
+            guide,
+        ),
     }
-    return {name: lambda loss=loss, known=known: loss(z1, z2, **known) for name, (loss, known) in losses.items()}, inputs
+    return {
+        name: lambda loss=loss, known=known: loss(z1, z2, **known)
+        for name, (loss, known) in losses.items()
+    }, inputs
 
 
 def cross_modal(batch):
-    """Return calls with OpenCLIP's signature at a logit scale of 14 and D = 512, and their inputs."""
+    """Return calls with OpenCLIP's signature at a logit scale of 14 and D = 512, and their
+    inputs.
+    """
     image, text = (torch.nn.functional.normalize(torch.randn(batch, 512), dim=-1) for _ in range(2))
     scale = torch.tensor(14.0)
     inputs = [image.requires_grad_(), text.requires_grad_(), scale.requires_grad_()]
@@ -139,7 +157,9 @@ def cross_modal(batch):
 
 
 def beside_plain(batch):
-    """Return calls of each loss after its plain implementation, checked to be equal; and their inputs."""
+    """Return calls of each loss after its plain implementation, checked to be equal; and their
+    inputs.
+    """
     z1, z2 = torch.randn(2, batch, 128).unbind()
     inputs, calls = [z1.requires_grad_(), z2.requires_grad_()], {}
     for name, plain in PLAIN.items():
@@ -165,7 +185,9 @@ def milliseconds(call, inputs):
 
 
 def medians(calls, inputs, seconds):
-    """Return each call's median milliseconds, backward pass included; calls take turns for this long, at least three times."""
+    """Return each call's median milliseconds, backward pass included; calls take turns for this
+    long, at least three times.
+    """
     taken = {name: [] for name in calls if not math.isnan(milliseconds(calls[name], inputs))}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(taken[next(iter(taken))]) < 3:
@@ -184,7 +206,9 @@ def table(title, make, batches, seconds):
         for batch in batches:
             times = columns[batch]
             peer = times[names[0]]
-            cells.append(f"{times[name]:,.2f} ms ({times[name] / peer:.2f}×)" if name in times else "")
+            cells.append(
+                f"{times[name]:,.2f} ms ({times[name] / peer:.2f}×)" if name in times else ""
+            )
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return [*lines, ""]
 
@@ -192,10 +216,14 @@ def table(title, make, batches, seconds):
 def plain_table(seconds):
     columns = {batch: medians(*beside_plain(batch), seconds) for batch in SMALL_BATCHES}
     lines = ["## Two views, against a plain implementation of the same loss", ""]
-    lines += ["| | " + " | ".join(f"B = {batch:,}" for batch in SMALL_BATCHES) + " |", "|---|" + "---|" * len(SMALL_BATCHES)]
+    lines += [
+        "| | " + " | ".join(f"B = {batch:,}" for batch in SMALL_BATCHES) + " |",
+        "|---|" + "---|" * len(SMALL_BATCHES),
+    ]
     for name in PLAIN:
         cells = [
-            f"{times[name]:.2f} ms, plain {times[f'plain {name}']:.2f} ms ({times[name] / times[f'plain {name}']:.2f}×)"
+            f"{times[name]:.2f} ms, plain {times[f'plain {name}']:.2f} ms"
+            f" ({times[name] / times[f'plain {name}']:.2f}×)"
             for times in columns.values()
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
@@ -211,24 +239,43 @@ def peaks(threads):
     ]
     for chunk in (256, 1024):
         code = PEAK.format(threads=threads, batch=PEAK_BATCH, chunk=chunk)
-        finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        finished = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         gibibytes, seconds = map(float, finished.stdout.split())
         lines.append(f"| {chunk} | {gibibytes:.2f} GiB | {seconds:.0f} |")
     return [*lines, ""]
 
 
 def gpu_peaks():
-    """Tabulate memory and time of both views' losses and of both modalities', whole and in chunks, on the GPU."""
-    lines = ["## Peak memory on the GPU, inputs included", "", "| | B | peak | time |", "|---|--:|--:|--:|"]
+    """Tabulate memory and time of both views' losses and of both modalities', whole and in chunks,
+    on the GPU.
+    """
+    lines = [
+        "## Peak memory on the GPU, inputs included",
+        "",
+        "| | B | peak | time |",
+        "|---|--:|--:|--:|",
+    ]
     whole, estimator = min(GPU_PEAK_BATCHES), ESTIMATORS["CL"]
     for batch in GPU_PEAK_BATCHES:
         (views, view_inputs), (modalities, pair_inputs) = two_view(batch), cross_modal(batch)
         z1, z2 = view_inputs
-        chunked = {f"CL in chunks of {size:,}": ContrastiveLoss(estimator, 0.5, chunk_size=size) for size in (256, 1024, 4096)}
-        calls = {name: (functools.partial(loss, z1, z2), view_inputs) for name, loss in chunked.items()}
+        chunked = {
+            f"CL in chunks of {size:,}": ContrastiveLoss(estimator, 0.5, chunk_size=size)
+            for size in (256, 1024, 4096)
+        }
+        calls = {
+            name: (functools.partial(loss, z1, z2), view_inputs) for name, loss in chunked.items()
+        }
         if batch == whole:
-            calls |= {name: (views[name], view_inputs) for name in ("lightly NTXentLoss", "CL", "DCL")}
-            calls |= {f"{name}, two modalities": (modalities[name], pair_inputs) for name in ("OpenCLIP ClipLoss", "CL")}
+            calls |= {
+                name: (views[name], view_inputs) for name in ("lightly NTXentLoss", "CL", "DCL")
+            }
+            calls |= {
+                f"{name}, two modalities": (modalities[name], pair_inputs)
+                for name in ("OpenCLIP ClipLoss", "CL")
+            }
         for name, (call, inputs) in calls.items():
             milliseconds(call, inputs)
             torch.cuda.reset_peak_memory_stats()
@@ -242,7 +289,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seconds", type=float, default=20.0, help="for each batch size of each table")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="for each batch size of each table"
+    )
     parser.add_argument("--table", type=Path, help="where to write the table, in Markdown")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -250,13 +299,21 @@ def main():
     torch.manual_seed(0)
     on_gpu = arguments.device != "cpu"
     batches = GPU_BATCHES if on_gpu else BATCHES
-    cpu = f"{platform.machine()} CPU, {arguments.threads} thread(s), {torch.backends.cpu.get_cpu_capability()}"
+    cpu = (
+        f"{platform.machine()} CPU, {arguments.threads} thread(s),"
+        f" {torch.backends.cpu.get_cpu_capability()}"
+    )
     options = f"--device {arguments.device}" if on_gpu else f"--threads {arguments.threads}"
-    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightly", "open_clip_torch"))
+    versions = ", ".join(
+        f"{name} {version(name)}" for name in ("torch", "lightly", "open_clip_torch")
+    )
     lines = [
         "# The losses compared with their peers",
         "",
-        "Median time of forward and backward, float32, with the ratio to the peer (below 1 is faster), at least three turns.",
+        (
+            "Median time of forward and backward, float32, with the ratio to the peer (below 1 is"
+            " faster), at least three turns."
+        ),
         "",
         f"* Command: `python benchmarks/losses.py {options} --seconds {arguments.seconds:g}`",
         f"* Versions: Python {platform.python_version()}, {versions}",
@@ -264,7 +321,12 @@ def main():
         "",
         *table("Two views, t = 0.5, D = 128", two_view, batches, arguments.seconds),
         *plain_table(arguments.seconds),
-        *table("Which negatives are false, two views, t = 0.5, D = 128", marking, batches[:2], arguments.seconds),
+        *table(
+            "Which negatives are false, two views, t = 0.5, D = 128",
+            marking,
+            batches[:2],
+            arguments.seconds,
+        ),
         *table("Two modalities, logit scale 14, D = 512", cross_modal, batches, arguments.seconds),
         *(gpu_peaks() if on_gpu else peaks(arguments.threads)),
     ]

@@ -1,10 +1,12 @@
-"""Print the smallest difference that a number of seeds detects, from the committed rows of a pilot on two seeds.
+"""Print the smallest difference that a number of seeds detects, from the committed rows of a pilot
+on two seeds.
 
     python benchmarks/power.py evidence/tuned_baseline_small --pilot 100 101 --seeds 12
 
-Standard deviation of a paired difference: a seed shifts all objectives alike, so a configuration's change from one pilot seed to
-the other has, over the configurations, the variance of the difference between two configurations. Detected: by a two-sided paired
-t test with a power of 80 %, at 5 % and at Holm's first step among --tests tests. The measurement is the primary one of
+Standard deviation of a paired difference: a seed shifts all objectives alike, so a configuration's
+change from one pilot seed to the other has, over the configurations, the variance of the difference
+between two configurations. Detected: by a two-sided paired t test with a power of 80 %, at 5 % and
+at Holm's first step among --tests tests. The measurement is the primary one of
 tuned_baseline_small.yaml.
 """
 
@@ -14,13 +16,21 @@ from pathlib import Path
 import pandas as pd
 from statsmodels.stats.power import tt_solve_power
 
-MEASURED = {"task": "linear probe", "metric": "accuracy", "labels": "all", "fraction": 0.1, "split": "test"}
+MEASURED = {
+    "task": "linear probe",
+    "metric": "accuracy",
+    "labels": "all",
+    "fraction": 0.1,
+    "split": "test",
+}
 
 
 def measured(folder, seed):
     """Return the test accuracy of every configuration that has rows of this seed."""
     rows = pd.read_parquet(folder / "rows.parquet", filters=[("seed", "==", seed)])
-    kept = rows[(rows[list(MEASURED)] == pd.Series(MEASURED)).all(axis="columns") & rows["group"].isna()]
+    kept = rows[
+        (rows[list(MEASURED)] == pd.Series(MEASURED)).all(axis="columns") & rows["group"].isna()
+    ]
     return kept.set_index(["objective", "variant"])["value"]
 
 
@@ -34,10 +44,16 @@ def main():
     first, second = (measured(arguments.folder, seed) for seed in arguments.pilot)
     changes = (first - second).dropna()
     deviation = changes.std()
-    print(f"standard deviation of a paired difference: {100 * deviation:.2f} points, over {len(changes)} configurations")
+    print(
+        f"standard deviation of a paired difference: {100 * deviation:.2f} points, over"
+        f" {len(changes)} configurations"
+    )
     for level in (0.05, 0.05 / arguments.tests):
         effect = tt_solve_power(nobs=arguments.seeds, alpha=level, power=0.8)
-        print(f"detected by {arguments.seeds} seeds at {100 * level:.2g} %: {100 * deviation * effect:.2f} points")
+        print(
+            f"detected by {arguments.seeds} seeds at {100 * level:.2g} %:"
+            f" {100 * deviation * effect:.2f} points"
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-# The validated configuration, and functions that the rules share. Nothing here imports torch or looks for devices: the plan is the
-# same on a laptop and on the login node of a cluster.
+# The validated configuration, and functions that the rules share. Nothing here imports torch or
+# looks for devices: the plan is the same on a laptop and on the login node of a cluster.
 
 import os
 import re
@@ -28,27 +28,37 @@ from trueneg.store.protocol import committed_protocol
 from trueneg.store.run_store import RunStore
 
 BEFORE_TRAINING = 10  # priority; training jobs have 1 to 9, and later steps 0
-CHECKOUT = Path(workflow.current_basedir).parent  # workflow.basedir is another folder where this workflow is used as a module
+# workflow.basedir is another folder where this workflow is used as a module
+CHECKOUT = Path(workflow.current_basedir).parent
 PUBLISHED = CHECKOUT / "config/published.csv"
 GRES = os.environ.get("TRUENEG_GRES")
 
-# Snakemake refuses a container image whose path has a space, even without containers; the relative path rarely has one.
+# Snakemake refuses a container image whose path has a space, even without containers; the relative
+# path rarely has one.
 IMAGE = os.path.relpath(CHECKOUT / "trueneg.sif")
 if " " in IMAGE and DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
-    raise WorkflowError(f"Snakemake cannot use {IMAGE}, whose path has a space. Start it in the folder of the Snakefile.")
+    raise WorkflowError(
+        f"Snakemake cannot use {IMAGE}, whose path has a space. Start it in the folder of the "
+        "Snakefile."
+    )
 
-# Snakemake runs scripts with this path as part of a shell command, without quotes: https://github.com/snakemake/snakemake/issues/2645.
+# Snakemake runs scripts with this path as part of a shell command, without quotes:
+# https://github.com/snakemake/snakemake/issues/2645.
 if os.path.exists(sys.executable):  # otherwise quoted already, by another module
     sys.executable = shlex.quote(sys.executable)
 
 if workflow.storage_settings.default_storage_provider is not None:
     raise WorkflowError(
-        "TrueNeg needs a shared file system: remove --default-storage-provider and keep the checkout and results/ where all nodes see them "
+        "TrueNeg needs a shared file system: remove --default-storage-provider and keep the "
+        "checkout and results/ where all nodes see them "
         "(docs/cluster.md)."
     )
 
-# Read here, because Snakemake knows no `extends` and would merge the default into other files; a module takes what it is given.
-default = [] if workflow.config_settings.replace_workflow_config else [CHECKOUT / "config/config.yaml"]
+# Read here, because Snakemake knows no `extends` and would merge the default into other files; a
+# module takes what it is given.
+default = (
+    [] if workflow.config_settings.replace_workflow_config else [CHECKOUT / "config/config.yaml"]
+)
 files = workflow.overwrite_configfiles or default
 
 try:
@@ -59,18 +69,21 @@ try:
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
     data_inputs = DataInputs(trainings, corpora, file_parameter)
     for data_input in data_inputs.tables():
-        if workflow.is_main_process and compare_files(data_input, Path("results")).sentences:  # they will be read
+        # they will be read
+        if workflow.is_main_process and compare_files(data_input, Path("results")).sentences:
             check_own_table(data_input)
     protocols = {}
     for name, study in trainings.studies.items():
-        published_numbers(study, PUBLISHED)  # raises an error if a study names numbers that are not in the papers
+        # raises an error if a study names numbers that are not in the papers
+        published_numbers(study, PUBLISHED)
         protocols[name] = committed_protocol(name, study.protocol, checkout=CHECKOUT)
 except UserError as error:
     raise WorkflowError(f"The configuration is invalid.\n{error}")
 
 
 def refused(message):
-    """Return a function that stops Snakemake with a message, in place of what one of its options calls."""
+    """Return a function that stops Snakemake with a message, in place of what one of its options
+    calls."""
 
     def stop(*arguments, **options):
         raise WorkflowError(message)
@@ -79,24 +92,35 @@ def refused(message):
 
 
 def require_whole_outputs():
-    """Stop before any job if an option would make Snakemake take missing or incomplete files for results."""
+    """Stop before any job if an option would make Snakemake take missing or incomplete files for
+    results."""
     if workflow.execution_settings.keep_incomplete:
         raise WorkflowError(
-            "Leave out --keep-incomplete: Snakemake would take what a failed job has written for finished results."
+            "Leave out --keep-incomplete: Snakemake would take what a failed job has written for "
+            "finished results."
         )
-    outputs = [path for job in workflow.dag.needrun_jobs() for path in job.output] if workflow.touch else []
+    outputs = (
+        [path for job in workflow.dag.needrun_jobs() for path in job.output]
+        if workflow.touch
+        else []
+    )
     if missing := [path for path in outputs if not os.path.exists(path)]:
         others = f" and {len(missing) - 1} more" if missing[1:] else ""
-        raise WorkflowError(f"--touch makes no files, and {missing[0]}{others} do not exist. Run Snakemake without --touch.")
+        raise WorkflowError(
+            f"--touch makes no files, and {missing[0]}{others} do not exist. Run Snakemake without "
+            "--touch."
+        )
 
 
 if not shutil.which("conda"):
     workflow.archive = workflow.containerize = refused(
-        "--archive and --containerize need conda, because they contain the conda environment of the jobs. Install conda, or, for an image "
+        "--archive and --containerize need conda, because they contain the conda environment of "
+        "the jobs. Install conda, or, for an image "
         "without it, build envs/Containerfile (docs/cluster.md)."
     )
 
-# For reports, logs and plugins. Jobs that Snakemake starts in other processes resolve the configuration again.
+# For reports, logs and plugins. Jobs that Snakemake starts in other processes resolve the
+# configuration again.
 config = configuration.resolved()
 os.environ[SNAKEMAKE] = str(os.getpid())
 if workflow.is_main_process:
@@ -111,14 +135,17 @@ FORMATS = registry.FILES
 
 
 def any_of(names):
-    """Return a wildcard constraint that matches only the given names, or nothing if there are none."""
+    """Return a wildcard constraint that matches only the given names, or nothing if there are
+    none."""
     return "|".join(map(re.escape, sorted(names))) or "(?!)"
 
 
 def setting(place, **functions):
-    """Return a function that looks up a setting, such as {study}/training/threads, by the wildcards of a job.
+    """Return a function that looks up a setting, such as {study}/training/threads, by the wildcards
+    of a job.
 
-    `functions` return further placeholders of `place`, given the wildcards. Snakemake's lookup() searches the whole configuration, slowly.
+    `functions` return further placeholders of `place`, given the wildcards. Snakemake's lookup()
+    searches the whole configuration, slowly.
     """
 
     def of_job(wildcards):
@@ -142,9 +169,11 @@ def simulated_settings(wildcards):
 
 
 def growing(section, gpus=None, **functions):
-    """Return a job's resources from a section of the configuration; memory and time are multiplied by the attempt number.
+    """Return a job's resources from a section of the configuration; memory and time are multiplied
+    by the attempt number.
 
-    `gpus` returns the number of GPUs, given the wildcards. $TRUENEG_GRES, such as gpu:a100, is for clusters that take --gres, not --gpus.
+    `gpus` returns the number of GPUs, given the wildcards. $TRUENEG_GRES, such as gpu:a100, is for
+    clusters that take --gres, not --gpus.
     """
 
     def of_attempt(key):

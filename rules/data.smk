@@ -1,9 +1,11 @@
-# Inputs: the user's files and, for image–text studies, the sentences and their class probabilities. Outputs: the decoded images (one file
-# per source and resolution), the vectors of frozen towers, and the subsets of each block of seeds.
+# Inputs: the user's files and, for image–text studies, the sentences and their class probabilities.
+# Outputs: the decoded images (one file per source and resolution), the vectors of frozen towers,
+# and the subsets of each block of seeds.
 
 
 rule source:
-    """Decode and check the images of a source once; a missing or damaged source is reported here, before any training."""
+    """Decode and check the images of a source once; a missing or damaged source is reported
+    here, before any training."""
     output:
         "results/sources/{images}.npz",
     log:
@@ -22,7 +24,8 @@ rule source:
 
 
 rule pairs:
-    """Decode or draw the images of a source once, and join them with their sentences; tables that the source lacks are empty."""
+    """Decode or draw the images of a source once, and join them with their sentences; tables
+    that the source lacks are empty."""
     input:
         unpack(data_inputs.pair_texts),
     output:
@@ -93,7 +96,8 @@ rule chexpert_8x200:
 
 
 rule subsets:
-    """Draw the splits (or read the official ones) and the imbalanced subsets of images for every seed of a block."""
+    """Draw the splits (or read the official ones) and the imbalanced subsets of images for every
+    seed of a block."""
     input:
         source=trainings.source,
         splits=trainings.beside_source("splits"),
@@ -118,7 +122,8 @@ rule subsets:
 
 
 rule features:
-    """Compute the vectors of a frozen tower once for all images or texts of a source; a job that was killed resumes."""
+    """Compute the vectors of a frozen tower once for all images or texts of a source; a job that
+    was killed resumes."""
     input:
         source=trainings.frozen_source,
     output:

@@ -1,11 +1,13 @@
-# Inputs: the manifests (and the runs that they list). Outputs: rows (one number each, with the columns of trueneg.store.rows), and the other
-# artefacts that figures need: training curves, records of the runs, t-SNE coordinates, comparisons.
+# Inputs: the manifests (and the runs that they list). Outputs: rows (one number each, with the
+# columns of trueneg.store.rows), and the other artefacts that figures need: training curves,
+# records of the runs, t-SNE coordinates, comparisons.
 
 ON_DEVICE = {"device": setting("{study}/training/device"), "store": "results/runs"}
 
 
 rule evaluate:
-    """Evaluate the networks of a block: probes and neighbours for images; retrieval, grounding and more for image–text pairs."""
+    """Evaluate the networks of a block: probes and neighbours for images; retrieval, grounding
+    and more for image–text pairs."""
     input:
         source=trainings.source,
         boxes=trainings.beside_source("boxes"),
@@ -35,7 +37,8 @@ rule evaluate:
 
 
 rule select:
-    """Select one configuration of each tuned objective on the validation split of its pilot seeds."""
+    """Select one configuration of each tuned objective on the validation split of its pilot
+    seeds."""
     input:
         rows=trainings.pilots(rules.evaluate.output.rows),
     output:
@@ -192,7 +195,8 @@ rule eta_errors:
 
 
 rule human_ratings:
-    """Measure how well the networks of a block rank the negatives that human raters judged to be false."""
+    """Measure how well the networks of a block rank the negatives that human raters judged to be
+    false."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),
@@ -220,7 +224,8 @@ rule human_ratings:
 
 
 rule rating_references:
-    """Measure how well one expert, TF-IDF and the language model rank the rated negatives, and how η correlates with their share."""
+    """Measure how well one expert, TF-IDF and the language model rank the rated negatives, and
+    how η correlates with their share."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),
@@ -230,7 +235,8 @@ rule rating_references:
     output:
         areas="results/{study}/artefacts/rating_references/{dataset}/{block}.parquet",
         eta="results/{study}/artefacts/rating_references/{dataset}/{block}-eta.parquet",
-        correlations="results/{study}/artefacts/rating_references/{dataset}/{block}-correlations.parquet",
+        correlations="results/{study}/artefacts/rating_references/{dataset}"
+        "/{block}-correlations.parquet",
     log:
         "results/{study}/logs/rating_references/{dataset}/{block}.log",
     benchmark:
@@ -248,7 +254,8 @@ rule rating_references:
 
 
 rule rating_summary:
-    """Compute intervals over anchors for every ranking, and compare the estimated probabilities with the human ratings."""
+    """Compute intervals over anchors for every ranking, and compare the estimated probabilities
+    with the human ratings."""
     input:
         areas=trainings.every(rules.human_ratings.output.areas),
         bins=trainings.every(rules.human_ratings.output.bins),

@@ -1,8 +1,9 @@
-# Inputs: the gathered rows of a study, its experiments and other artefacts. Outputs: its figures and tables, and results/index.html, which
-# shows every study found in results/.
+# Inputs: the gathered rows of a study, its experiments and other artefacts. Outputs: its figures
+# and tables, and results/index.html, which shows every study found in results/.
 
 
-# Each figure and table is an output, so that it can be requested by its path; unchanged ones are not drawn again.
+# Each figure and table is an output, so that it can be requested by its path; unchanged ones are
+# not drawn again.
 for study, files in registry.files_by_study(STUDIES).items():
 
     rule:
@@ -23,7 +24,12 @@ for study, files in registry.files_by_study(STUDIES).items():
                 for kind in FORMATS
                 for path in drawn(kind, [study])
             ],
-            [path for kind in FORMATS for ending in FORMATS[kind][1:] for path in drawn(kind, [study], ending=ending)],
+            [
+                path
+                for kind in FORMATS
+                for ending in FORMATS[kind][1:]
+                for path in drawn(kind, [study], ending=ending)
+            ],
         log:
             f"results/{study}/logs/draw_{study}.log",
         benchmark:
@@ -39,7 +45,8 @@ for study, files in registry.files_by_study(STUDIES).items():
 
 
 rule page:
-    """Write one self-contained page: questions, answers, figures, tables, settings and provenance."""
+    """Write one self-contained page: questions, answers, figures, tables, settings and
+    provenance."""
     input:
         drawn("figures", STUDIES),
         drawn("tables", STUDIES),
@@ -62,7 +69,8 @@ rule page:
 
 
 rule overview:
-    """Draw what knowing the false negatives, the best method and a control gain in each trained study of the configuration."""
+    """Draw what knowing the false negatives, the best method and a control gain in each trained
+    study of the configuration."""
     input:
         collect(
             "results/{study}/artefacts/{file}",

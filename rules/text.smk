@@ -1,6 +1,8 @@
-# Inputs: reports (synthetic, from Open-I or MIMIC-CXR, or from a table) or captions. Outputs: sentences, their likelihoods under language
-# models that were not trained on their reports, class probabilities, and tables that compare the two. Split sentences, trained models and
-# scores are reused. What image–text studies need runs first, so that this long chain runs in parallel with the training of other studies.
+# Inputs: reports (synthetic, from Open-I or MIMIC-CXR, or from a table) or captions. Outputs:
+# sentences, their likelihoods under language models that were not trained on their reports, class
+# probabilities, and tables that compare the two. Split sentences, trained models and scores are
+# reused. What image–text studies need runs first, so that this long chain runs in parallel with the
+# training of other studies.
 
 
 rule phantom_reports:
@@ -76,7 +78,8 @@ rule sentences:
 
 
 rule captions:
-    """Write captions, which are already sentences; the texts of the user's own images are split like reports."""
+    """Write captions, which are already sentences; the texts of the user's own images are split
+    like reports."""
     output:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         unique="results/{study}/text/{corpus}/unique.parquet",
@@ -124,7 +127,8 @@ rule open_i_classes:
 
 
 rule language_model:
-    """Train a language model per fold of the reports, or use one as released; finished models are reused from the store."""
+    """Train a language model per fold of the reports, or use one as released; finished models
+    are reused from the store."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         start=corpora.initial_models,
@@ -150,7 +154,8 @@ rule language_model:
 
 
 rule score:
-    """Compute the pseudo-log-likelihood of every sentence; earlier scores are read from the cache."""
+    """Compute the pseudo-log-likelihood of every sentence; earlier scores are read from the
+    cache."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         models=corpora.scoring_models,
@@ -189,7 +194,8 @@ use rule score as score_shard with:
 
 
 rule eta:
-    """Compute class probabilities from likelihoods, and three controls: permuted, constant and by text length."""
+    """Compute class probabilities from likelihoods, and three controls: permuted, constant and
+    by text length."""
     input:
         likelihoods=corpora.eta_likelihoods,
     output:

@@ -1,8 +1,10 @@
-# Input: only the configuration. Outputs: the results of the theory studies, as tidy tables that the figures and tables show.
+# Input: only the configuration. Outputs: the results of the theory studies, as tidy tables that the
+# figures and tables show.
 
 
 rule simulate:
-    """Run one experiment on the stochastic process, or compare one bound with the quantity that it bounds."""
+    """Run one experiment on the stochastic process, or compare one bound with the quantity that
+    it bounds."""
     output:
         frame="results/{study}/artefacts/simulation/{experiment}.parquet",
     log:

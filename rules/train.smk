@@ -1,16 +1,20 @@
-# Inputs: the decoded images and the subsets of a block. Output: a manifest that lists the runs of the block in the store, with checksums.
-# The runs themselves are not declared outputs, because Snakemake deletes declared outputs before a job starts and when it fails.
+# Inputs: the decoded images and the subsets of a block. Output: a manifest that lists the runs of
+# the block in the store, with checksums. The runs themselves are not declared outputs, because
+# Snakemake deletes declared outputs before a job starts and when it fails.
 
 
 rule train:
-    """Train one objective on one block of seeds; finished runs are reused, interrupted ones resume."""
+    """Train one objective on one block of seeds; finished runs are reused, interrupted ones
+    resume."""
     input:
         source=trainings.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         winners=trainings.winners,
         vectors=trainings.vectors,
     output:
-        manifest=ensure("results/{study}/manifests/{dataset}/{objective}/{block}.json", non_empty=True),
+        manifest=ensure(
+            "results/{study}/manifests/{dataset}/{objective}/{block}.json", non_empty=True
+        ),
     log:
         "results/{study}/logs/train/{dataset}/{objective}/{block}.log",
     benchmark:

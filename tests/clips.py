@@ -13,8 +13,20 @@ def clip_config(image_size: int = 64) -> dict[str, Any]:
     return {
         "embed_dim": 24,
         "quick_gelu": True,
-        "vision_cfg": {"image_size": image_size, "layers": [1, 1, 1, 1], "width": 4, "head_width": 32, "patch_size": None},
-        "text_cfg": {"context_length": 24, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 2},
+        "vision_cfg": {
+            "image_size": image_size,
+            "layers": [1, 1, 1, 1],
+            "width": 4,
+            "head_width": 32,
+            "patch_size": None,
+        },
+        "text_cfg": {
+            "context_length": 24,
+            "vocab_size": 49408,
+            "width": 16,
+            "heads": 2,
+            "layers": 2,
+        },
     }
 
 
@@ -38,5 +50,7 @@ def write_clip(folder: Path, network: Any) -> dict[str, str]:
     """Write the files of a CLIP, and return its settings ``model`` and ``weights``."""
     paths = {"model": folder / "tiny.json", "weights": folder / "tiny.safetensors"}
     paths["model"].write_text(json.dumps(clip_config(network.visual.image_size)))
-    save_file({name: value.contiguous() for name, value in network.state_dict().items()}, paths["weights"])
+    save_file(
+        {name: value.contiguous() for name, value in network.state_dict().items()}, paths["weights"]
+    )
     return {key: str(path) for key, path in paths.items()}

@@ -20,15 +20,37 @@ def finish(results: Path, name: str, run: Run, weights: Any, source: Any) -> Non
     store = RunStore(results / "runs")
     store.folder(name).mkdir(parents=True)
     save_file(weights, store.folder(name) / RunStore.MODEL)
-    made = {"code": {"versions": {}, "files": {}}, "commit": "", "machine": {"host": "", "system": ""}, "versions": {}}
-    made |= {"device": "cpu", "images": 1, "seconds": 1.0, "attempts": [], "finished": "2026-01-01 00:00:00 +0000"}
-    store.finish(name, run.to_json() | made | {"id": name, "source": {"name": source.name, "checksum": source.checksum}})
+    made = {
+        "code": {"versions": {}, "files": {}},
+        "commit": "",
+        "machine": {"host": "", "system": ""},
+        "versions": {},
+    }
+    made |= {
+        "device": "cpu",
+        "images": 1,
+        "seconds": 1.0,
+        "attempts": [],
+        "finished": "2026-01-01 00:00:00 +0000",
+    }
+    store.finish(
+        name,
+        run.to_json()
+        | made
+        | {"id": name, "source": {"name": source.name, "checksum": source.checksum}},
+    )
 
 
 def finish_pairs(results: Path, name: str, settings: dict[str, Any], pairs: Any) -> None:
     """Store the initial networks of an image–text run as a finished run."""
     run = Run("tiny", "textures", "CL", 0, settings | {"dataset": DATASET})
-    finish(results, name, run, ReleasedNetworks(run.settings, 0, pairs, split_pairs(pairs, 0)).weights(), pairs)
+    finish(
+        results,
+        name,
+        run,
+        ReleasedNetworks(run.settings, 0, pairs, split_pairs(pairs, 0)).weights(),
+        pairs,
+    )
 
 
 def write_exported(folder: Path) -> None:

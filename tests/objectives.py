@@ -1,4 +1,6 @@
-"""Settings of every registered objective, derived from the models, so that new objectives are included."""
+"""Settings of every registered objective, derived from the models, so that new objectives are
+included.
+"""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -12,17 +14,27 @@ REQUIRED = {"class_probability": 0.05, "share": 0.1}
 
 
 def examples(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every objective under each of its names with default settings, and with soft targets."""
+    """Yield every objective under each of its names with default settings, and with soft
+    targets.
+    """
     for model in registered:
         for name in get_args(model.model_fields["name"].annotation):
             yield name, _resolved(model, name)
             if name == "cl":
-                for targets, guide in (({"name": "half_uniform"}, None), ({"name": "fnc"}, {"name": "self"})):
-                    yield f"{name}, targets={targets['name']}", _resolved(model, name, targets=targets, guide=guide)
+                for targets, guide in (
+                    ({"name": "half_uniform"}, None),
+                    ({"name": "fnc"}, {"name": "self"}),
+                ):
+                    yield (
+                        f"{name}, targets={targets['name']}",
+                        _resolved(model, name, targets=targets, guide=guide),
+                    )
 
 
 def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every objective with one setting changed, for every value of each setting of words or booleans."""
+    """Yield every objective with one setting changed, for every value of each setting of words or
+    booleans.
+    """
     for model in registered:
         for name in get_args(model.model_fields["name"].annotation):
             default = _resolved(model, name)
@@ -30,14 +42,21 @@ def variants(registered: Sequence[type[Objective]]) -> Iterator[tuple[str, dict[
                 for value in _choices(field.annotation):
                     is_invalid = name == "same_sentence" and key in ("decoupled", "own_report")
                     is_invalid |= name == "sigmoid" and key == "decoupled"
-                    is_invalid |= (key, value) == ("same_text", "positives") and not model.SEVERAL_POSITIVES
+                    is_invalid |= (key, value) == (
+                        "same_text",
+                        "positives",
+                    ) and not model.SEVERAL_POSITIVES
                     is_default = value == default[key] or (key, value) == ("same_text", "keep")
                     if key != "name" and not is_default and not is_invalid:
                         yield f"{name}, {key}={value}", _resolved(model, name, **{key: value})
 
 
 def _resolved(model: type[Objective], name: str, **changed: Any) -> dict[str, Any]:
-    required = {key: REQUIRED[key] for key, field in model.model_fields.items() if field.is_required() and key != "name"}
+    required = {
+        key: REQUIRED[key]
+        for key, field in model.model_fields.items()
+        if field.is_required() and key != "name"
+    }
     if model.NEEDS_GUIDE or changed.get("by") == "guide":
         required["guide"] = {"name": "ema"}
     return model.model_validate({"name": name} | required | changed).model_dump()

@@ -1,9 +1,11 @@
-"""A simulated GPU for machines without one: its tensors have a shape, a type and a device, but no values.
+"""A simulated GPU for machines without one: its tensors have a shape, a type and a device, but no
+values.
 
-What runs on the CPU, such as drawing batches, runs as usual. Operations on the simulated device fail as on a real one if an
-operand lies on the CPU, and always if they need values: ``.item()``, ``bool()``, ``nonzero``, boolean masks as indices, copies to
-the CPU. On a real device these work, but wait for all its work. Indices on the CPU are not found, and autocast is off, because it
-needs a driver.
+What runs on the CPU, such as drawing batches, runs as usual. Operations on the simulated device
+fail as on a real one if an operand lies on the CPU, and always if they need values: ``.item()``,
+``bool()``, ``nonzero``, boolean masks as indices, copies to the CPU. On a real device these work,
+but wait for all its work. Indices on the CPU are not found, and autocast is off, because it needs a
+driver.
 """
 
 import contextlib
@@ -23,9 +25,11 @@ def pretended_gpu(readable: bool = False) -> Iterator["_Device"]:
     """Let ``cuda`` be used in the block; ``readable`` may be changed within it.
 
     Args:
-        readable: whether values may be copied to the CPU or read, which gives random numbers (for integers, 0).
+        readable: whether values may be copied to the CPU or read, which gives random numbers (for
+            integers, 0).
     """
-    # The first mode keeps torch from looking for a driver, the second decides where each operation runs.
+    # The first mode keeps torch from looking for a driver, the second decides where each operation
+    # runs.
     with FakeTensorMode(allow_non_fake_inputs=True) as fake, _Device(fake, readable) as device:
         yield device
 
@@ -37,12 +41,16 @@ class _Device(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         given = kwargs or {}
-        if torch.is_inference_mode_enabled() and function.namespace == "aten":  # it skips the decomposition into basic operations
+        # it skips the decomposition into basic operations
+        if torch.is_inference_mode_enabled() and function.namespace == "aten":
             with self:
                 if (result := function.decompose(*args, **given)) is not NotImplemented:
                     return result
         leaves = tree_leaves((args, given))
-        if not any(isinstance(leaf, FakeTensor) or (isinstance(leaf, torch.device) and leaf.type == "cuda") for leaf in leaves):
+        if not any(
+            isinstance(leaf, FakeTensor) or (isinstance(leaf, torch.device) and leaf.type == "cuda")
+            for leaf in leaves
+        ):
             with _disable_current_modes():  # all on the CPU
                 return function(*args, **given)
         to_cpu = function is COPY and torch.device(given.get("device") or GPU).type == "cpu"
@@ -59,13 +67,17 @@ class _Device(TorchDispatchMode):
 
 
 def without_driver(monkeypatch) -> None:
-    """Replace what needs a driver: generators of the device, page-locked memory, and gradients, which become zeros."""
+    """Replace what needs a driver: generators of the device, page-locked memory, and gradients,
+    which become zeros.
+    """
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: None)
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: None)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
     monkeypatch.setattr(torch.Tensor, "backward", lambda loss: _give_gradients([loss]))
-    monkeypatch.setattr(torch.autograd, "backward", lambda tensors, gradients: _give_gradients(tensors))
+    monkeypatch.setattr(
+        torch.autograd, "backward", lambda tensors, gradients: _give_gradients(tensors)
+    )
 
 
 def _give_gradients(tensors):

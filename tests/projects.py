@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-SHIPPED = [ROOT / "config/config.yaml", *sorted((ROOT / "config").glob("[ps]*/*.yaml"))]  # papers, studies
+# papers, studies
+SHIPPED = [ROOT / "config/config.yaml", *sorted((ROOT / "config").glob("[ps]*/*.yaml"))]
 PARTS = ("Snakefile", "rules", "workflow", "config", "profiles", "envs", "src")
 
 
@@ -26,24 +27,49 @@ class Project:
     @property
     def environment(self) -> dict[str, str]:
         """The environment of commands: they import the copy's own package and ask no hub."""
-        return os.environ | {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        return os.environ | {
+            "PYTHONPATH": str(self.path / "src"),
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
 
     def _command(self, *arguments: str) -> list[str]:
-        return [self.python, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", "study.yaml"]
+        return [
+            self.python,
+            "-m",
+            "snakemake",
+            *arguments,
+            "--cores",
+            "2",
+            "--configfile",
+            "study.yaml",
+        ]
 
     def snakemake(self, *arguments: str, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake in the project's folder; the limit ends a hanging one only, since a loaded machine is slow."""
+        """Run Snakemake in the project's folder; the limit ends a hanging one only, since a loaded
+        machine is slow.
+        """
         run = {"capture_output": True, "text": True, "timeout": timeout}
         return subprocess.run(self._command(*arguments), cwd=self.path, env=self.environment, **run)
 
-    def start(self, *arguments: str, stdout: Any = subprocess.DEVNULL, popen: Any = subprocess.Popen) -> Any:
+    def start(
+        self, *arguments: str, stdout: Any = subprocess.DEVNULL, popen: Any = subprocess.Popen
+    ) -> Any:
         """Start Snakemake in the project's folder and return its process."""
-        return popen(self._command(*arguments), cwd=self.path, env=self.environment, stdout=stdout, stderr=stdout)
+        return popen(
+            self._command(*arguments),
+            cwd=self.path,
+            env=self.environment,
+            stdout=stdout,
+            stderr=stdout,
+        )
 
     def trueneg(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command ``trueneg`` in the project's folder."""
         command = [self.python, "-m", "trueneg", *arguments]
-        return subprocess.run(command, cwd=self.path, env=self.environment, capture_output=True, text=True)
+        return subprocess.run(
+            command, cwd=self.path, env=self.environment, capture_output=True, text=True
+        )
 
     def run(self, *targets: str) -> str:
         """Make the targets; return what Snakemake printed."""
@@ -62,7 +88,10 @@ class Project:
 
     def models(self) -> dict[str, int]:
         """Return the modification time of each run's model, by the run's id."""
-        return {path.parent.name: path.stat().st_mtime_ns for path in self.path.glob("results/runs/*/model.safetensors")}
+        return {
+            path.parent.name: path.stat().st_mtime_ns
+            for path in self.path.glob("results/runs/*/model.safetensors")
+        }
 
     def copy(self, path: Path) -> "Project":
         """Copy the project, with its results and Snakemake's records."""
@@ -81,7 +110,8 @@ def planned_jobs(dry_run: subprocess.CompletedProcess[str]) -> dict[str, int]:
 
 def new_project(path: Path) -> Project:
     path.mkdir(parents=True)
-    ignored = shutil.ignore_patterns("*.egg-info")  # bytecode is copied, so that it is not compiled again
+    # bytecode is copied, so that it is not compiled again
+    ignored = shutil.ignore_patterns("*.egg-info")
     for part in PARTS:
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, path / part, ignore=ignored)

@@ -1,4 +1,6 @@
-"""A small valid configuration for tests, as plain values: digits, one objective of each kind, two seeds, one epoch."""
+"""A small valid configuration for tests, as plain values: digits, one objective of each kind, two
+seeds, one epoch.
+"""
 
 from typing import Any
 
@@ -40,7 +42,9 @@ def tiny_study(**changes: Any) -> dict[str, Any]:
 
 
 def tuned_study(**changes: Any) -> dict[str, Any]:
-    """Return a study of two stages: three tuned objectives with two configurations each, a follower, and an untuned one."""
+    """Return a study of two stages: three tuned objectives with two configurations each, a
+    follower, and an untuned one.
+    """
     objectives = {
         "CL": {"name": "cl", "temperature": [0.2, 0.5]},
         "HCL": {"name": "hcl", "class_probability": 0.1, "temperature": [0.2, 0.5], "beta": [2.0]},
@@ -59,20 +63,37 @@ def tiny_words(**changes: Any) -> dict[str, Any]:
         "kind": "likelihood",
         "title": "Tiny words",
         "reports": {"source": "phantom", "reports": 120},
-        "language_models": {"BERT": {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 300, "device": "cpu"}},
+        "language_models": {
+            "BERT": {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 300, "device": "cpu"}
+        },
         "scoring": {"device": "cpu"},
     }
     return study | changes
 
 
 def tiny_world(**changes: Any) -> dict[str, Any]:
-    """Return an image–text study on the reports of a study named words, which trains in a second."""
+    """Return an image–text study on the reports of a study named words, which trains in a
+    second.
+    """
     study = {
         "kind": "image-text",
         "title": "Tiny world",
-        "dataset": {"source": "phantom", "text": "words", "resolution": 32, "images": 100, "test": 0.3},
+        "dataset": {
+            "source": "phantom",
+            "text": "words",
+            "resolution": 32,
+            "images": 100,
+            "test": 0.3,
+        },
         "encoder": {"name": "small", "width": 4},
-        "text_encoder": {"name": "small", "hidden": 16, "layers": 1, "heads": 2, "vocabulary": 300, "pooling": "mean"},
+        "text_encoder": {
+            "name": "small",
+            "hidden": 16,
+            "layers": 1,
+            "heads": 2,
+            "vocabulary": 300,
+            "pooling": "mean",
+        },
         "projection": {"dimensions": 16},
         "training": {"epochs": 1, "batch_size": 16, "learning_rate": 3e-3, "device": "cpu"},
         "objectives": {
@@ -83,7 +104,10 @@ def tiny_world(**changes: Any) -> dict[str, Any]:
         "seeds": 2,
         "evaluation": {"linear_probe": {"fractions": [1.0], "epochs": 2}},
         "primary": {"treatment": "DCL-LM", "baseline": "CL", "oracle": "Oracle"},
-        "figures": {"overlays": {"objectives": ["CL", "DCL-LM"], "phrases": 2}, "similarities": {"objectives": ["CL", "Oracle"]}},
+        "figures": {
+            "overlays": {"objectives": ["CL", "DCL-LM"], "phrases": 2},
+            "similarities": {"objectives": ["CL", "Oracle"]},
+        },
     }
     return study | changes
 

@@ -30,13 +30,16 @@ from trueneg.store.rows import to_table
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Return a function that runs a script with some arguments and other values of its constants, and returns what it prints."""
+    """Return a function that runs a script with some arguments and other values of its constants,
+    and returns what it prints.
+    """
 
     def run(name, *arguments, **constants):
         monkeypatch.syspath_prepend(ROOT / "benchmarks")  # processes that it starts import it again
         spec = importlib.util.spec_from_file_location(name, ROOT / f"benchmarks/{name}.py")
         module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, spec.name, module)  # worker processes unpickle its functions
+        # worker processes unpickle its functions
+        monkeypatch.setitem(sys.modules, spec.name, module)
         spec.loader.exec_module(module)
         for constant, value in constants.items():
             monkeypatch.setattr(module, constant, value)
@@ -54,8 +57,14 @@ def run(monkeypatch, capsys):
 
 def cells(printed):
     """Return the cells of the Markdown tables in a text, row by row, without headings."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in printed.splitlines() if line.startswith("| ")]
-    return [row for row in rows if any(cell[:1].isdigit() or cell[1:2].isdigit() for cell in row[1:])]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in printed.splitlines()
+        if line.startswith("| ")
+    ]
+    return [
+        row for row in rows if any(cell[:1].isdigit() or cell[1:2].isdigit() for cell in row[1:])
+    ]
 
 
 def test_augment(run):
@@ -89,7 +98,9 @@ def test_decoding(run, tmp_path):
 
 
 def test_default_step(run):
-    assert [row[0] for row in cells(run("default_step", "--epochs", 1, "--objectives", "CL"))] == ["CL"]
+    assert [row[0] for row in cells(run("default_step", "--epochs", 1, "--objectives", "CL"))] == [
+        "CL"
+    ]
 
 
 def test_encoder(run):
@@ -99,12 +110,27 @@ def test_encoder(run):
 @pytest.mark.long
 def test_engine(run, monkeypatch):
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # for the processes side by side
-    printed = run("engine", "--device", "cpu", "--rounds", 1, "--runs", 2, "--images", 60, "--batch-size", 8, SIDE=64)
+    printed = run(
+        "engine",
+        "--device",
+        "cpu",
+        "--rounds",
+        1,
+        "--runs",
+        2,
+        "--images",
+        60,
+        "--batch-size",
+        8,
+        SIDE=64,
+    )
     assert [row[0] for row in cells(printed)] == ["plain", "compiled", "lightly, float32", "2"]
 
 
 def test_gpu_hours(run):
-    ((file, study, runs, _),) = cells(run("gpu_hours", ROOT / "config/studies/cifar10.yaml", ROOT / "config/config.yaml"))
+    ((file, study, runs, _),) = cells(
+        run("gpu_hours", ROOT / "config/studies/cifar10.yaml", ROOT / "config/config.yaml")
+    )
     assert file.endswith("cifar10.yaml")
     assert study == "cifar10"
     assert int(runs) > 0
@@ -115,7 +141,9 @@ def test_gpu_hours_count_the_features_of_a_frozen_tower_once(run, tmp_path):
     hours = []
     for seeds in (1, 3):
         training = tiny_study()["training"] | {"device": "cuda"}
-        study = tiny_study(encoder=tower, training=training, seeds=seeds, dataset={"source": "cifar10"})
+        study = tiny_study(
+            encoder=tower, training=training, seeds=seeds, dataset={"source": "cifar10"}
+        )
         (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))
         hours += [int(row[-1]) for row in cells(run("gpu_hours", tmp_path / "study.yaml"))]
     assert hours == [round(50_000 * 1000 * 17.6e9 / 1e14 / 3600)] * 2
@@ -123,20 +151,36 @@ def test_gpu_hours_count_the_features_of_a_frozen_tower_once(run, tmp_path):
 
 def test_image_cache(run, monkeypatch, tmp_path):
     monkeypatch.setattr(image_loading, "RESIDENT_BYTES", 1000)
-    tiny = {"IMAGES": 200, "SIDE": 16, "BATCH_SIZE": 2, "NETWORKS": {"small": (encoders.SmallEncoderSettings(name="small"), 1)}}
+    tiny = {
+        "IMAGES": 200,
+        "SIDE": 16,
+        "BATCH_SIZE": 2,
+        "NETWORKS": {"small": (encoders.SmallEncoderSettings(name="small"), 1)},
+    }
     assert len(cells(run("image_cache", "--rounds", 1, "--folder", tmp_path, **tiny))) == 5
 
 
 def test_losses(run, tmp_path):
     tiny = {"BATCHES": (16, 32), "SMALL_BATCHES": (16,), "PEAK_BATCH": 32}
-    printed = run("losses", "--threads", 1, "--seconds", 0, "--table", tmp_path / "table.md", **tiny)
+    printed = run(
+        "losses", "--threads", 1, "--seconds", 0, "--table", tmp_path / "table.md", **tiny
+    )
     names = {row[0] for row in cells(printed)}
-    assert {"lightly NTXentLoss", "OpenCLIP ClipLoss", "ReCo", "CL in chunks of 1024", "quantile, 1 %", "256"} <= names
+    assert {
+        "lightly NTXentLoss",
+        "OpenCLIP ClipLoss",
+        "ReCo",
+        "CL in chunks of 1024",
+        "quantile, 1 %",
+        "256",
+    } <= names
     assert (tmp_path / "table.md").read_text() in printed
 
 
 def test_power(run):
-    printed = run("power", ROOT / "evidence/tuned_baseline_small", "--pilot", 100, 101, "--seeds", 12)
+    printed = run(
+        "power", ROOT / "evidence/tuned_baseline_small", "--pilot", 100, 101, "--seeds", 12
+    )
     assert printed.count(" points") == 3
 
 
@@ -152,7 +196,10 @@ class MaskedLMScorer:
     @torch.no_grad()
     def sequence_score(self, texts, reduction, PLL_metric):
         encoded = (torch.tensor(self.tokenizer(text)["input_ids"]) for text in texts)
-        return [reduction(torch.stack([self.log_probability(ids, place) for place in range(1, len(ids) - 1)])) for ids in encoded]
+        return [reduction(torch.stack(list(self.log_probabilities(ids)))) for ids in encoded]
+
+    def log_probabilities(self, ids):
+        return (self.log_probability(ids, place) for place in range(1, len(ids) - 1))
 
     def log_probability(self, ids, place):
         masked = ids.clone()
@@ -162,37 +209,79 @@ class MaskedLMScorer:
 
 
 def test_pseudo_likelihood(run, monkeypatch, tmp_path):
-    for name, text in {"minicons/scorer.py": PEER, "minicons-0.dist-info/METADATA": "Name: minicons\nVersion: 0\n"}.items():
+    for name, text in {
+        "minicons/scorer.py": PEER,
+        "minicons-0.dist-info/METADATA": "Name: minicons\nVersion: 0\n",
+    }.items():
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setattr(PreTrainedTokenizerFast, "batch_encode_plus", None, raising=False)  # the script sets it
+    # the script sets it
+    monkeypatch.setattr(PreTrainedTokenizerFast, "batch_encode_plus", None, raising=False)
     parts = enumerate(("heart", "lung", "aorta", "spine"))
-    reports = [XML.format(number=number, findings=f"The {part} is normal.", impression="", codes="") for number, part in parts]
+    reports = [
+        XML.format(number=number, findings=f"The {part} is normal.", impression="", codes="")
+        for number, part in parts
+    ]
     archive(tmp_path / open_i.ARCHIVE, dict(enumerate(reports)))
     (tmp_path / "table.md").write_text("before\n<!-- measured -->\n<!-- measured -->\nafter\n")
-    arguments = ("--archive", tmp_path, "--threads", 1, "--turns", 1, "--table", tmp_path / "table.md")
-    printed = run("pseudo_likelihood", *arguments, WIDTH=8, WORDS=200, PRODUCT_SECONDS=0.01, MEMORY_COUNTS=(3, 5))
+    arguments = (
+        "--archive",
+        tmp_path,
+        "--threads",
+        1,
+        "--turns",
+        1,
+        "--table",
+        tmp_path / "table.md",
+    )
+    printed = run(
+        "pseudo_likelihood",
+        *arguments,
+        WIDTH=8,
+        WORDS=200,
+        PRODUCT_SECONDS=0.01,
+        MEMORY_COUNTS=(3, 5),
+    )
     assert len(cells(printed)) == 5
     assert float(re.search(r"largest difference to minicons (\S+) nats", printed)[1]) < 1e-4
-    assert (tmp_path / "table.md").read_text() == f"before\n<!-- measured -->\n{printed}<!-- measured -->\nafter\n"
+    assert (
+        tmp_path / "table.md"
+    ).read_text() == f"before\n<!-- measured -->\n{printed}<!-- measured -->\nafter\n"
 
 
 def test_setting(run, tmp_path):
-    """Each objective has its temperature selected on the validation split, though the other one is better on the test split."""
+    """Each objective has its temperature selected on the validation split, though the other one is
+    better on the test split.
+    """
     folder = tmp_path / "pilot/artefacts"
     folder.mkdir(parents=True)
-    study = read_configuration([str(ROOT / "config/studies/digits_pilot.yaml")]).studies["digits_pilot"]
+    study = read_configuration([str(ROOT / "config/studies/digits_pilot.yaml")]).studies[
+        "digits_pilot"
+    ]
     (folder / "study.yaml").write_text(study.model_dump_json())
     (folder / "runs.json").write_text(json.dumps([{"seconds": 30}, {"seconds": 42}]))
     rows = []
     for objective, selected, gains in (("CL", 0.1, (0, 0, 0)), ("Oracle", 0.5, (0.1, 0.12, 0.14))):
         for (seed, gain), temperature in itertools.product(enumerate(gains), (0.1, 0.5)):
-            run_of = {"objective": objective, "seed": seed, "condition": json.dumps({"temperature": temperature})}
-            values = {"validation": 0.5 + 0.1 * (temperature == selected), "test": 0.7 - 0.2 * (temperature == selected) + gain}
+            run_of = {
+                "objective": objective,
+                "seed": seed,
+                "condition": json.dumps({"temperature": temperature}),
+            }
+            values = {
+                "validation": 0.5 + 0.1 * (temperature == selected),
+                "test": 0.7 - 0.2 * (temperature == selected) + gain,
+            }
             rows += [{**run_of, "split": split, "value": value} for split, value in values.items()]
-    common = {"study": "pilot", "dataset": "digits", "run": "0", "variant": "{}", **study.primary.measurement._asdict()}
+    common = {
+        "study": "pilot",
+        "dataset": "digits",
+        "run": "0",
+        "variant": "{}",
+        **study.primary.measurement._asdict(),
+    }
     to_table(pd.DataFrame(rows).assign(**common)).to_parquet(folder / "rows.parquet")
     printed = run("setting", tmp_path / "pilot", "--seeds", 4)
     assert "| pilot | 36 | +12.00 | 1.15 |" in printed
@@ -208,15 +297,24 @@ def test_size(run, tmp_path):
 
 
 def test_caption_mask(run, tmp_path):
-    """Raters call pairs true that show the same thing at the same place: similarity 1; 0 if they share neither."""
+    """Raters call pairs true that show the same thing at the same place: similarity 1; 0 if they
+    share neither.
+    """
     source, vectors = test_rating_runs.SOURCE, tmp_path / "vectors.npz"
     write_pairs(source, tmp_path / "pairs.npz")
     halves = ["test", "train"] * 29 + ["validation"] * 2
-    pd.DataFrame({"report": source.reports, "split": halves}).to_parquet(tmp_path / "pairs-splits.parquet")
+    pd.DataFrame({"report": source.reports, "split": halves}).to_parquet(
+        tmp_path / "pairs-splits.parquet"
+    )
     test_rating_runs.rated().to_parquet(tmp_path / "pairs-ratings.parquet")
     each = test_rating_runs.EACH
-    shown = zip(test_rating_runs.THING.repeat(each), 4 + test_rating_runs.PLACE.repeat(each), strict=True)
-    coded_as = {text: np.eye(7)[list(both)].sum(0) for text, both in zip(source.sentences["sentence"], shown, strict=True)}
+    shown = zip(
+        test_rating_runs.THING.repeat(each), 4 + test_rating_runs.PLACE.repeat(each), strict=True
+    )
+    coded_as = {
+        text: np.eye(7)[list(both)].sum(0)
+        for text, both in zip(source.sentences["sentence"], shown, strict=True)
+    }
     coded = np.array([coded_as[text] for text in distinct_texts(source)])
     made_of = {"tower": {}, "weights": "", "data": source.checksum}
     write_features(
@@ -237,26 +335,50 @@ def test_caption_mask(run, tmp_path):
 
 
 def test_text_setting(run, tmp_path):
-    """The headroom is larger with 100 updates, but there a tuned CL is below the untrained tower."""
+    """The headroom is larger with 100 updates, but there a tuned CL is below the untrained
+    tower.
+    """
     folder = tmp_path / "pilot/artefacts"
     folder.mkdir(parents=True)
-    study = read_configuration([str(ROOT / "config/studies/banking77_setting.yaml")]).studies["banking77_setting_12"]
+    study = read_configuration([str(ROOT / "config/studies/banking77_setting.yaml")]).studies[
+        "banking77_setting_12"
+    ]
     (folder / "study.yaml").write_text(study.model_dump_json())
     rows = []
     for seed, updates in itertools.product(range(3), (100, 300)):
         cl, headroom = (0.75, 0.1) if updates == 100 else (0.85, 0.03)
-        values = {("CL", 5): cl - 0.02, ("CL", 10): cl, ("Oracle", 10): cl - 0.01, ("Oracle", 5): cl + headroom + 0.01 * seed}
+        values = {
+            ("CL", 5): cl - 0.02,
+            ("CL", 10): cl,
+            ("Oracle", 10): cl - 0.01,
+            ("Oracle", 5): cl + headroom + 0.01 * seed,
+        }
         place = {"condition": json.dumps({"updates": updates}), "seed": seed, "split": "validation"}
         rows.append(place | {"objective": "untrained", "variant": "{}", "value": 0.8})
         for (objective, scale), value in values.items():
-            rows.append(place | {"objective": objective, "variant": json.dumps({"logit_scale": scale}), "value": value})
+            rows.append(
+                place
+                | {
+                    "objective": objective,
+                    "variant": json.dumps({"logit_scale": scale}),
+                    "value": value,
+                }
+            )
     rows += [row | {"split": "test", "value": 1 - row["value"]} for row in rows]
-    common = {"study": "pilot", "dataset": "texts", "run": "0", **study.primary.measurement._asdict()}
+    common = {
+        "study": "pilot",
+        "dataset": "texts",
+        "run": "0",
+        **study.primary.measurement._asdict(),
+    }
     to_table(pd.DataFrame(rows).assign(**common)).to_parquet(folder / "rows.parquet")
     printed = run("text_setting", tmp_path / "pilot")
     # Standard deviations of Oracle − CL over the seeds: 0.01 at a scale of 5, 0 at 10.
     assert "| pilot | updates 100 | -5.00 | 10 | 5 | +11.00 | 0.41 | 26.9 |" in printed
-    assert "| **pilot** | **updates 300** | **+5.00** | **10** | **5** | **+4.00** | **0.41** | **9.8** |" in printed
+    assert (
+        "| **pilot** | **updates 300** | **+5.00** | **10** | **5** | **+4.00** | **0.41** |"
+        " **9.8** |" in printed
+    )
 
 
 def test_every_script_has_a_test():

@@ -17,19 +17,27 @@ PROPERTIES = settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(-3, 5), min_size=1, max_size=30))
 def test_class_frequencies_are_shares_of_the_samples(labels):
     expected = [labels.count(label) / len(labels) for label in labels]
-    array, tensor = from_class_frequency(np.array(labels)), from_class_frequency(torch.tensor(labels))
+    array, tensor = (
+        from_class_frequency(np.array(labels)),
+        from_class_frequency(torch.tensor(labels)),
+    )
     assert array.tolist() == pytest.approx(expected)
     assert tensor.tolist() == pytest.approx(expected)
     assert (array.dtype, tensor.dtype) == (np.float64, torch.float64)
 
 
-@pytest.mark.parametrize("labels", [np.zeros(0), np.zeros((2, 2)), torch.zeros(0), torch.zeros(2, 2), []])
+@pytest.mark.parametrize(
+    "labels", [np.zeros(0), np.zeros((2, 2)), torch.zeros(0), torch.zeros(2, 2), []]
+)
 def test_labels_other_than_a_non_empty_vector_are_rejected(labels):
     with pytest.raises(ValueError, match="expected a non-empty vector"):
         from_class_frequency(labels)
 
 
-@pytest.mark.parametrize(("log_p", "expected"), [(0, 0.200), (-1, 0.141), (-2, 0.099), (-3, 0.070), (-5, 0.035), (-8, 0.012)])
+@pytest.mark.parametrize(
+    ("log_p", "expected"),
+    [(0, 0.200), (-1, 0.141), (-2, 0.099), (-3, 0.070), (-5, 0.035), (-8, 0.012)],
+)
 def test_the_default_constants_give_the_values_of_the_paper(log_p, expected):
     assert float(from_log_likelihood(log_p)) == pytest.approx(expected, abs=5e-4)
 
@@ -85,4 +93,6 @@ def test_per_token_normalisation_divides_by_the_length():
     np.testing.assert_allclose(tensor.numpy(), expected)
     for none in (np.array([3, 0, 1]), torch.tensor([3, 0, 1])):
         with pytest.raises(ValueError, match="a text without tokens"):
-            from_log_likelihood(torch.tensor(log_p) if isinstance(none, torch.Tensor) else log_p, tokens=none)
+            from_log_likelihood(
+                torch.tensor(log_p) if isinstance(none, torch.Tensor) else log_p, tokens=none
+            )

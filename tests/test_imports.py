@@ -1,7 +1,9 @@
-"""The layers of pyproject.toml also hold for imports by string, which import-linter cannot see, and no imports form a circle.
+"""The layers of pyproject.toml also hold for imports by string, which import-linter cannot see, and
+no imports form a circle.
 
-A module may name another one, as a spec names its implementation. The import counts for the module that calls an importing
-function; it is taken to import every module that its strings can name and that has the attribute that it uses.
+A module may name another one, as a spec names its implementation. The import counts for the module
+that calls an importing function; it is taken to import every module that its strings can name and
+that has the attribute that it uses.
 """
 
 import ast
@@ -17,13 +19,26 @@ import pytest
 
 from tests.projects import ROOT
 
-IMPORTING = {"import_module", "__import__", "find_spec", "resolve_name", "run_module", "walk_packages"}
-CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
-LAYERS, FORBIDDEN = (next(each for each in CONTRACTS if each["type"] == kind) for kind in ("layers", "forbidden"))
+IMPORTING = {
+    "import_module",
+    "__import__",
+    "find_spec",
+    "resolve_name",
+    "run_module",
+    "walk_packages",
+}
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "importlinter"
+]["contracts"]
+LAYERS, FORBIDDEN = (
+    next(each for each in CONTRACTS if each["type"] == kind) for kind in ("layers", "forbidden")
+)
 
 
 def bound_values(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the variables, attributes, keywords and keys of a module with the expressions that they are bound to."""
+    """Yield the variables, attributes, keywords and keys of a module with the expressions that they
+    are bound to.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -37,13 +52,26 @@ def bound_values(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def strings_in(node: ast.AST) -> set[str]:
-    return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+    return {
+        each.value
+        for each in ast.walk(node)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    }
 
 
 def attributes_used(tree: ast.AST) -> dict[ast.AST, set[str]]:
-    """Map calls to the attributes that the module uses of the result, directly or through a variable."""
-    attributes, used = [each for each in ast.walk(tree) if isinstance(each, ast.Attribute)], defaultdict(set)
-    variables = [each for each in ast.walk(tree) if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)]
+    """Map calls to the attributes that the module uses of the result, directly or through a
+    variable.
+    """
+    attributes, used = (
+        [each for each in ast.walk(tree) if isinstance(each, ast.Attribute)],
+        defaultdict(set),
+    )
+    variables = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
+    ]
     for each in attributes:
         used[each.value].add(each.attr)
         for variable in variables:
@@ -65,7 +93,9 @@ class Sources:
     def __init__(self, root: Path) -> None:
         self.package, self.trees, self.bound = root.name, {}, defaultdict(list)
         for path in root.rglob("*.py"):
-            module = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
+            module = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(
+                ".__init__"
+            )
             self.trees[module] = ast.parse(path.read_text(encoding="utf-8"))
             for name, value in bound_values(self.trees[module]):
                 self.bound[name].append((module, value))
@@ -79,22 +109,48 @@ class Sources:
         return {name for name in found if re.match(rf"{self.package}(\\\.\w|$)", name)}
 
     def passed(self, argument: ast.AST, module: str) -> list[ast.AST]:
-        """Return a call's argument or, if it is the first parameter of the function around it, what that function is given."""
-        functions = [each for each in ast.walk(self.trees[module]) if isinstance(each, ast.FunctionDef) and each.args.args]
+        """Return a call's argument or, if it is the first parameter of the function around it, what
+        that function is given.
+        """
+        functions = [
+            each
+            for each in ast.walk(self.trees[module])
+            if isinstance(each, ast.FunctionDef) and each.args.args
+        ]
         around = {
-            each.name for each in functions if argument in ast.walk(each) and each.args.args[0].arg == ast.unparse(argument)
+            each.name
+            for each in functions
+            if argument in ast.walk(each) and each.args.args[0].arg == ast.unparse(argument)
         }
-        calls = [each for tree in self.trees.values() for each in ast.walk(tree) if isinstance(each, ast.Call) and each.args]
-        return [each.args[0] for each in calls if ast.unparse(each.func).rpartition(".")[2] in around] or [argument]
+        calls = [
+            each
+            for tree in self.trees.values()
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Call) and each.args
+        ]
+        return [
+            each.args[0] for each in calls if ast.unparse(each.func).rpartition(".")[2] in around
+        ] or [argument]
 
     def top_level_names(self, module: str) -> set[str]:
         """Return the names that a module defines or imports; a package also has ``__path__``."""
         body = self.trees[module].body
         names = {each.name for each in body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
-        nodes = [node for each in body if not isinstance(each, ast.FunctionDef | ast.ClassDef) for node in ast.walk(each)]
+        nodes = [
+            node
+            for each in body
+            if not isinstance(each, ast.FunctionDef | ast.ClassDef)
+            for node in ast.walk(each)
+        ]
         names |= {each.asname or each.name for each in nodes if isinstance(each, ast.alias)}
-        names |= {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-        return names | ({"__path__"} if any(each.startswith(f"{module}.") for each in self.trees) else set())
+        names |= {
+            each.id
+            for each in nodes
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
+        return names | (
+            {"__path__"} if any(each.startswith(f"{module}.") for each in self.trees) else set()
+        )
 
     def imports_by_string(self, graph: grimp.ImportGraph) -> dict[str, set[str]]:
         """Map each module that imports by string to the modules that it may import.
@@ -111,17 +167,35 @@ class Sources:
                 names = self.names_in(call, module)
                 if not names:
                     words = set(re.findall(r"\w+", " ".join(map(ast.unparse, call.args))))
-                    bound = [self.names_in(value, place) for word in words for place, value in self.bound[word]]
+                    bound = [
+                        self.names_in(value, place)
+                        for word in words
+                        for place, value in self.bound[word]
+                    ]
                     names = self.names_in(tree, module).union(*bound)
-                if any(isinstance(each, ast.Attribute) and each.attr == "__name__" for each in ast.walk(call)):
-                    names |= {rf"{re.escape(package)}\.\w+" for package in graph.find_modules_directly_imported_by(module)}
+                if any(
+                    isinstance(each, ast.Attribute) and each.attr == "__name__"
+                    for each in ast.walk(call)
+                ):
+                    names |= {
+                        rf"{re.escape(package)}\.\w+"
+                        for package in graph.find_modules_directly_imported_by(module)
+                    }
                 passed = self.passed(call.args[0], module)
                 names = names.union(*(self.names_in(each, module) for each in passed))
                 outside = all(isinstance(each, ast.Constant) for each in passed) and not names
-                assert names or outside, f"{module}, line {call.lineno}: cannot tell what {ast.unparse(call)} imports"
-                named = {each for each in self.trees if any(re.fullmatch(name, each) for name in names)} - {module}
+                assert names or outside, (
+                    f"{module}, line {call.lineno}: cannot tell what {ast.unparse(call)} imports"
+                )
+                named = {
+                    each for each in self.trees if any(re.fullmatch(name, each) for name in names)
+                } - {module}
                 # Only a module with the attribute that the caller uses can be meant.
-                imported[module] |= {each for each in named if call not in used or used[call] & self.top_level_names(each)}
+                imported[module] |= {
+                    each
+                    for each in named
+                    if call not in used or used[call] & self.top_level_names(each)
+                }
         return dict(imported)
 
 
@@ -134,22 +208,40 @@ def whole_graph(root: Path, **options) -> grimp.ImportGraph:
     return graph
 
 
-def upward_imports(graph: grimp.ImportGraph, package: str, layers: list[str]) -> set[tuple[str, str]]:
+def upward_imports(
+    graph: grimp.ImportGraph, package: str, layers: list[str]
+) -> set[tuple[str, str]]:
     """Return the imports of a higher layer, as pairs of importer and imported module."""
     levels = [grimp.Layer(*re.split(r" [:|] ", line), independent="|" in line) for line in layers]
     illegal = graph.find_illegal_dependencies_for_layers(levels, containers={package})
-    return {(head, tail) for each in illegal for route in each.routes for head in route.heads for tail in route.tails}
+    return {
+        (head, tail)
+        for each in illegal
+        for route in each.routes
+        for head in route.heads
+        for tail in route.tails
+    }
 
 
 def circles(graph: grimp.ImportGraph) -> list[list[str]]:
     """Return the groups of modules that import each other, directly or indirectly."""
-    pairs = ((module, other) for module in graph.modules for other in graph.find_modules_directly_imported_by(module))
-    return [sorted(group) for group in networkx.strongly_connected_components(networkx.DiGraph(pairs)) if len(group) > 1]
+    pairs = (
+        (module, other)
+        for module in graph.modules
+        for other in graph.find_modules_directly_imported_by(module)
+    )
+    return [
+        sorted(group)
+        for group in networkx.strongly_connected_components(networkx.DiGraph(pairs))
+        if len(group) > 1
+    ]
 
 
 @pytest.fixture(scope="module")
 def graph():
-    return whole_graph(ROOT / "src/trueneg", include_external_packages=True, exclude_type_checking_imports=True)
+    return whole_graph(
+        ROOT / "src/trueneg", include_external_packages=True, exclude_type_checking_imports=True
+    )
 
 
 def test_no_module_imports_a_higher_layer(graph):
@@ -172,11 +264,15 @@ def test_no_modules_import_each_other(graph):
 PLANTED = {
     "a constant": 'importlib.import_module("planted.high.thing")',
     "the beginning of a name": 'importlib.import_module(f"planted.high.{name}")',
-    "the importer by its own name": 'from importlib import import_module\nimport_module("planted.high.thing")',
+    "the importer by its own name": (
+        'from importlib import import_module\nimport_module("planted.high.thing")'
+    ),
     "a variable": 'place = f"planted.high.{name}"\nimportlib.import_module(place)',
     "a table": 'TABLE = {"a": "planted.high.thing"}\nimportlib.import_module(TABLE[name])',
     "a module whose function is called": 'importlib.import_module(f"planted.high.{name}").load()',
-    "an argument": 'def call(place):\n    importlib.import_module(place)\n\ncall("planted.high.thing")',
+    "an argument": (
+        'def call(place):\n    importlib.import_module(place)\n\ncall("planted.high.thing")'
+    ),
     "the attribute of a spec": "importlib.import_module(spec.implementation)",
     "a key of a spec": 'importlib.import_module(spec["implementation"])',
 }
@@ -184,14 +280,20 @@ PLANTED = {
 
 @pytest.fixture
 def planted(tmp_path, monkeypatch):
-    """Return a function that writes a package with a caller in its lower layer, and returns the graph of its imports."""
+    """Return a function that writes a package with a caller in its lower layer, and returns the
+    graph of its imports.
+    """
 
     def write(caller):
         for layer in ("", "high", "low"):
             (tmp_path / "planted" / layer).mkdir()
             (tmp_path / "planted" / layer / "__init__.py").write_text("")
-        (tmp_path / "planted/high/thing.py").write_text("import planted.low.caller\n\n\ndef load(): ...\n")
-        (tmp_path / "planted/high/runner.py").write_text("import importlib\nimportlib.import_module(spec.implementation)\n")
+        (tmp_path / "planted/high/thing.py").write_text(
+            "import planted.low.caller\n\n\ndef load(): ...\n"
+        )
+        (tmp_path / "planted/high/runner.py").write_text(
+            "import importlib\nimportlib.import_module(spec.implementation)\n"
+        )
         (tmp_path / "planted/low/spec.py").write_text('implementation = "planted.high.thing"\n')
         (tmp_path / "planted/low/caller.py").write_text(f"import importlib\n{caller}\n")
         monkeypatch.syspath_prepend(tmp_path)
@@ -203,8 +305,12 @@ def planted(tmp_path, monkeypatch):
 @pytest.mark.parametrize("call", PLANTED.values(), ids=PLANTED)
 def test_an_upward_import_by_string_is_found(planted, call):
     graph = planted(call)
-    assert ("planted.low.caller", "planted.high.thing") in upward_imports(graph, "planted", ["high", "low"])
-    assert any({"planted.high.thing", "planted.low.caller"} <= set(circle) for circle in circles(graph))
+    assert ("planted.low.caller", "planted.high.thing") in upward_imports(
+        graph, "planted", ["high", "low"]
+    )
+    assert any(
+        {"planted.high.thing", "planted.low.caller"} <= set(circle) for circle in circles(graph)
+    )
 
 
 def test_a_spec_may_name_its_implementation(planted):

@@ -1,4 +1,6 @@
-"""A synthetic world for image–text tests: small images of noisy textures, and reports that name them; the truth is known."""
+"""A synthetic world for image–text tests: small images of noisy textures, and reports that name
+them; the truth is known.
+"""
 
 import copy
 from typing import Any
@@ -15,7 +17,8 @@ from trueneg.specs import tasks
 
 TEXTURES = ("stripes", "columns", "chequers", "blobs")
 SIDES = ("left", "right")
-FINDINGS = [f"{side} {texture}" for texture in TEXTURES for side in SIDES]  # the positive classes: 8
+# the positive classes: 8
+FINDINGS = [f"{side} {texture}" for texture in TEXTURES for side in SIDES]
 CLASSES = pd.DataFrame(
     {
         "class": range(len(FINDINGS) + len(TEXTURES) + 1),
@@ -70,13 +73,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "objective": {"name": "cl", "directions": "text"},
 }
-# ConVIRT's augmentation, as in two public implementations: jl298/repro-convirt and onyekaokonji/ConVIRT-PyTorch-Implementation.
-CONVIRT = {"brightness": 0.4, "contrast": 0.4, "crop_area": 0.6, "flip": 0.5, "rotation": 20, "translation": 0.1}
+# ConVIRT's augmentation, as in two public implementations: jl298/repro-convirt and
+# onyekaokonji/ConVIRT-PyTorch-Implementation.
+CONVIRT = {
+    "brightness": 0.4,
+    "contrast": 0.4,
+    "crop_area": 0.6,
+    "flip": 0.5,
+    "rotation": 20,
+    "translation": 0.1,
+}
 CONVIRT |= {"scaling": 0.05, "blur": 3}
 LSE_NL = {"aggregation": "lse+nl", "lse_sharpness": 5.0, "attention_scale": 5.0}
 
 
-def settings_of(objective: dict[str, Any] | None = None, **sections: Any) -> dict[str, dict[str, Any]]:
+def settings_of(
+    objective: dict[str, Any] | None = None, **sections: Any
+) -> dict[str, dict[str, Any]]:
     """The settings with another objective, and with changes to other sections."""
     changed = copy.deepcopy(SETTINGS)
     for name, values in sections.items():
@@ -85,14 +98,18 @@ def settings_of(objective: dict[str, Any] | None = None, **sections: Any) -> dic
 
 
 def texture_source(patients: int = 60, seed: int = 0, **changes: Any) -> PairSource:
-    """Reports of one or two findings, some denials and some weather; every fourth patient has a second image of the report."""
+    """Reports of one or two findings, some denials and some weather; every fourth patient has a
+    second image of the report.
+    """
     generator = np.random.default_rng(seed)
     rows, images, reports, owners = [], [], [], []
     for number in range(patients):
         report = f"R{number:03}"
         found = generator.choice(len(FINDINGS), generator.integers(1, 3), replace=False, p=SHARES)
         present = {FINDINGS[one].split()[1] for one in found}
-        said = [(int(one), f"{generator.choice(['Seen', 'Note'])} {FINDINGS[one]}.") for one in found]
+        said = [
+            (int(one), f"{generator.choice(['Seen', 'Note'])} {FINDINGS[one]}.") for one in found
+        ]
         said += [
             (len(FINDINGS) + place, f"No {texture}.")
             for place, texture in enumerate(TEXTURES)
@@ -108,15 +125,25 @@ def texture_source(patients: int = 60, seed: int = 0, **changes: Any) -> PairSou
     sentences = pd.DataFrame(rows, columns=["report", "index", "sentence", "class"])
     names = np.array(reports)
     shown = statements_shown(CLASSES, findings_said(sentences, names, len(FINDINGS)))
-    labels = np.stack([shown[:, 2 * place : 2 * place + 2].any(1) for place in range(len(TEXTURES))], axis=1)
-    classes = CLASSES.assign(image_probability=np.where(CLASSES["kind"] == "filler", np.nan, shown.mean(0).clip(0, 0.9)))
+    labels = np.stack(
+        [shown[:, 2 * place : 2 * place + 2].any(1) for place in range(len(TEXTURES))], axis=1
+    )
+    classes = CLASSES.assign(
+        image_probability=np.where(CLASSES["kind"] == "filler", np.nan, shown.mean(0).clip(0, 0.9))
+    )
     eta = sentences[["report", "index"]].assign(eta=0.01 + 0.2 * generator.random(len(sentences)))
-    eta = eta.assign(**{"eta permuted": generator.permutation(eta["eta"]), "eta constant": eta["eta"].mean()})
+    eta = eta.assign(
+        **{"eta permuted": generator.permutation(eta["eta"]), "eta constant": eta["eta"].mean()}
+    )
     # The likelihoods of which a = 0.25 and k = 0.35 make these class probabilities.
     likelihoods = {"log_likelihood": "eta", "log_likelihood permuted": "eta permuted"}
-    eta = eta.assign(**{name: np.log(eta[column] / 0.25) / 0.35 for name, column in likelihoods.items()})
+    eta = eta.assign(
+        **{name: np.log(eta[column] / 0.25) / 0.35 for name, column in likelihoods.items()}
+    )
     eta["tokens"] = sentences["sentence"].str.split().str.len()
-    table = join_sentences(sentences, assigned=sentences[["report", "index", "class"]], classes=classes, eta=eta)
+    table = join_sentences(
+        sentences, assigned=sentences[["report", "index", "class"]], classes=classes, eta=eta
+    )
     content = {
         "images": np.stack(images)[:, None],
         "reports": names,
@@ -133,16 +160,30 @@ def texture_boxes(source: PairSource) -> pd.DataFrame:
     """A box for each finding of each report: its half of the image."""
     findings = source.sentences[source.sentences["class"] < len(FINDINGS)]
     left = findings["class"].to_numpy() % 2 == 0
-    corners = {"x0": np.where(left, 0, SIZE // 2), "y0": 0, "x1": np.where(left, SIZE // 2, SIZE), "y1": SIZE}
+    corners = {
+        "x0": np.where(left, 0, SIZE // 2),
+        "y0": 0,
+        "x1": np.where(left, SIZE // 2, SIZE),
+        "y1": SIZE,
+    }
     names = np.array(FINDINGS)[findings["class"]]
-    return findings[["report", "class"]].assign(finding=[name.split()[1] for name in names], **corners).reset_index(drop=True)
+    return (
+        findings[["report", "class"]]
+        .assign(finding=[name.split()[1] for name in names], **corners)
+        .reset_index(drop=True)
+    )
 
 
 def _draw(found: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     image = 0.5 + 0.05 * generator.standard_normal((SIZE, SIZE))
     stripes = (np.arange(SIZE) // 2 % 2)[:, None] * np.ones(SIZE)
     blobs = np.add.outer((np.arange(SIZE) % 8 - 3.5) ** 2, (np.arange(SIZE) % 8 - 3.5) ** 2) < 8
-    patterns = {"stripes": stripes, "columns": stripes.T, "chequers": (stripes + stripes.T) % 2, "blobs": blobs}
+    patterns = {
+        "stripes": stripes,
+        "columns": stripes.T,
+        "chequers": (stripes + stripes.T) % 2,
+        "blobs": blobs,
+    }
     for one in found:
         side, texture = FINDINGS[one].split()
         half = slice(0, SIZE // 2) if side == "left" else slice(SIZE // 2, SIZE)

@@ -1,4 +1,6 @@
-"""Docstrings are written in reST roles and Google's sections; here they become the Markdown that the site is made of."""
+"""Docstrings are written in reST roles and Google's sections; here they become the Markdown that
+the site is made of.
+"""
 
 import contextlib
 import re
@@ -6,7 +8,9 @@ import textwrap
 
 import griffe
 
-EQUATION = re.compile(r"^(?P<indent> *)\.\. math::(?P<first>[^\n]*)\n(?P<rest>(?:(?P=indent) +[^\n]*\n|\s*\n)*)", re.M)
+EQUATION = re.compile(
+    r"^(?P<indent> *)\.\. math::(?P<first>[^\n]*)\n(?P<rest>(?:(?P=indent) +[^\n]*\n|\s*\n)*)", re.M
+)
 ROLE = re.compile(r":(?P<role>class|meth|func|attr|mod|data|exc|obj|math):`(?P<target>[^`]+)`")
 LITERAL_BLOCK = re.compile(r"::$", re.M)
 
@@ -70,11 +74,17 @@ def resolved(target: str, place: griffe.Object) -> str | None:
     package = place.package
     for path in _candidates(target, place):
         try:
-            found = package[path.removeprefix(f"{package.path}.")] if path != package.path else package
+            found = (
+                package[path.removeprefix(f"{package.path}.")] if path != package.path else package
+            )
         except KeyError:
             continue
         found = found.final_target if found.is_alias else found
-        if found.path.startswith(f"{package.path}.") and not re.search(r"\._", found.path) and found.docstring is not None:
+        if (
+            found.path.startswith(f"{package.path}.")
+            and not re.search(r"\._", found.path)
+            and found.docstring is not None
+        ):
             return found.path
     return None
 

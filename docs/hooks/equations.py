@@ -24,7 +24,7 @@ def mathml(equation: str, *, block: bool) -> str:
 
     Example:
         >>> mathml(r"\eta", block=False)
-        '<span class="equation" title="\\eta"><math ...><mrow><mi>&#x003B7;</mi></mrow></math></span>'
+        '<span class="equation" title="\\eta"><math ...><mrow><mi>&#x003B7;</mi></mrow>...'
     """
     source = " ".join(equation.split())
     known = source
@@ -32,17 +32,22 @@ def mathml(equation: str, *, block: bool) -> str:
         known = known.replace(command, instead)
     drawn = convert(known, display="block" if block else "inline")
     if "\\" in drawn.replace("\\\\", ""):
-        raise ValueError(f"The equation {source} contains a command that cannot be drawn; write it with others.")
+        raise ValueError(
+            f"The equation {source} contains a command that cannot be drawn; write it with others."
+        )
     tag = "div" if block else "span"
     return f'<{tag} class="equation" title="{html.escape(source)}">{drawn}</{tag}>'
 
 
-def fenced(source: str, language: str, css_class: str, options: Mapping[str, Any], md: Any, **_: Any) -> str:
+def fenced(
+    source: str, language: str, css_class: str, options: Mapping[str, Any], md: Any, **_: Any
+) -> str:
     """A ``math`` block of a page; called by pymdownx.superfences."""
     try:
         return mathml(source, block=True)
     except ValueError as error:
-        raise SuperFencesException(str(error)) from error  # any other is passed over, and the source shown
+        # any other is passed over, and the source shown
+        raise SuperFencesException(str(error)) from error
 
 
 def inline(source: str, language: str, css_class: str, md: Any) -> str:

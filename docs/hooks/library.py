@@ -27,7 +27,9 @@ def library_pages(source: Path) -> dict[str, str]:
 
 
 def library_navigation(source: Path) -> list[Any]:
-    """The part of the navigation that leads to these pages: packages first, their modules below them."""
+    """The part of the navigation that leads to these pages: packages first, their modules below
+    them.
+    """
     lone, packages = [], []
     for path in public_modules(source):
         parts = path.relative_to(source).parts
@@ -35,14 +37,21 @@ def library_navigation(source: Path) -> list[Any]:
             lone.append({module_name(path, source): page_of(path, source)})
         elif len(parts) == 2 and path.name == "__init__.py":
             within = [other for other in public_modules(path.parent) if other != path]
-            pages = [{module_name(other, source).split(".", 2)[2]: page_of(other, source)} for other in within]
+            pages = [
+                {module_name(other, source).split(".", 2)[2]: page_of(other, source)}
+                for other in within
+            ]
             packages.append({module_name(path, source): [page_of(path, source), *pages]})
     return [page_of(source / "__init__.py", source), *packages, *lone]
 
 
 def public_modules(source: Path) -> Iterator[Path]:
-    """Python files that other code may import, in the order of their names; packages are their ``__init__.py``."""
-    for path in sorted(source.rglob("*.py"), key=lambda path: (path.parent, path.name != "__init__.py", path.name)):
+    """Python files that other code may import, in the order of their names; packages are their
+    ``__init__.py``.
+    """
+    for path in sorted(
+        source.rglob("*.py"), key=lambda path: (path.parent, path.name != "__init__.py", path.name)
+    ):
         if path.name != "__main__.py":
             yield path
 
@@ -56,7 +65,8 @@ def module_name(path: Path, source: Path) -> str:
 def page_of(path: Path, source: Path) -> str:
     """Where a module's page lies in the site."""
     inner = path.relative_to(source)
-    return f"{FOLDER}/{inner.parent / 'index.md' if path.name == '__init__.py' else inner.with_suffix('.md')}"
+    is_package = path.name == "__init__.py"
+    return f"{FOLDER}/{inner.parent / 'index.md' if is_package else inner.with_suffix('.md')}"
 
 
 def first_line(path: Path) -> str:
@@ -68,10 +78,17 @@ def first_line(path: Path) -> str:
 def _package_page(name: str, path: Path, source: Path) -> str:
     """What the package says of itself, and a line for each module."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    own = any(isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_") for node in tree.body)
+    own = any(
+        isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")
+        for node in tree.body
+    )
     shown = "" if own else "    options:\n      members: false\n"
     lines = [f"# `{name}` {{ #{name} }}", "", f"::: {name}", shown]
-    within = [other for other in public_modules(path.parent) if other != path and _is_below(other, path.parent)]
+    within = [
+        other
+        for other in public_modules(path.parent)
+        if other != path and _is_below(other, path.parent)
+    ]
     if within:
         lines += ["| module | what it is |", "|---|---|"]
     for other in within:

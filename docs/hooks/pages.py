@@ -1,4 +1,6 @@
-"""What MkDocs calls while it builds the site: pages made of the code, results that were added, links into the project."""
+"""What MkDocs calls while it builds the site: pages made of the code, results that were added,
+links into the project.
+"""
 
 import posixpath
 import re
@@ -27,8 +29,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         "custom_inline": [{"name": "math", "class": "equation", "format": equations.inline}]
     }
     found: dict[str, list[Any]] = {
-        "results": [f"results/{path.name}" for path in sorted((root / "docs/results").glob("*.md"))],
-        "benchmarks": [f"benchmarks/{path.name}" for path in sorted((root / "benchmarks").glob("*.md"))],
+        "results": [
+            f"results/{path.name}" for path in sorted((root / "docs/results").glob("*.md"))
+        ],
+        "benchmarks": [
+            f"benchmarks/{path.name}" for path in sorted((root / "benchmarks").glob("*.md"))
+        ],
         "library": library_navigation(root / "src/trueneg"),
     }
     config.nav = _filled(config.nav, found)
@@ -59,7 +65,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         place = places.get(path, path.removeprefix("docs/") if path.startswith("docs/") else None)
         if place is None:
             return f"{text} (`{path}`)" if text.strip("`") != path else text
-        return f"{image}[{text}]({posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or '.')}{anchor})"
+        relative = posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".")
+        return f"{image}[{text}]({relative}{anchor})"
 
     return LINK.sub(followed, NEEDS.sub(r"\1", markdown))
 
@@ -75,7 +82,9 @@ def generated(root: Path) -> dict[str, str]:
 
 
 def included(root: Path) -> dict[str, str]:
-    """Files of the project that are pages too: their path in the project, and their place in the site."""
+    """Files of the project that are pages too: their path in the project, and their place in the
+    site.
+    """
     benchmarks = [f"benchmarks/{path.name}" for path in sorted((root / "benchmarks").glob("*.md"))]
     return {
         **{path: path for path in benchmarks},
@@ -86,7 +95,9 @@ def included(root: Path) -> dict[str, str]:
 
 
 def _filled(navigation: Any, found: dict[str, list[Any]]) -> Any:
-    """The navigation with every entry written ``<name>`` replaced by what was found under that name."""
+    """The navigation with every entry written ``<name>`` replaced by what was found under that
+    name.
+    """
     if isinstance(navigation, dict):
         return {title: _filled(below, found) for title, below in navigation.items()}
     if not isinstance(navigation, list):

@@ -1,4 +1,6 @@
-"""The page of the rules, read from rules/*.smk as snakefmt lays them out: what each needs and makes, in its own words."""
+"""The page of the rules, read from rules/*.smk as snakefmt lays them out: what each needs and
+makes, in its own words.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,11 +9,14 @@ from typing import NamedTuple
 
 HEADER = """# Rules
 
-Every step of the pipeline, one file of rules per stage, in the order in which data flow. Functions without a module are those of
-`rules/common.smk`; `trainings`, `corpora` and `data_inputs` are [TrainingJobs](library/planning/training_jobs.md),
-[Corpora](library/planning/corpora.md) and [DataInputs](library/planning/data_inputs.md). The wildcards in file names are
-`{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds). A job's log and resource use are named after its rule and its
-wildcards, such as `results/{study}/logs/train/{dataset}/{objective}/{block}.log` and, under `timings`, the same as `.jsonl`.
+Every step of the pipeline, one file of rules per stage, in the order in which data flow.
+Functions without a module are those of `rules/common.smk`; `trainings`, `corpora` and
+`data_inputs` are [TrainingJobs](library/planning/training_jobs.md),
+[Corpora](library/planning/corpora.md) and [DataInputs](library/planning/data_inputs.md). The
+wildcards in file names are `{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds). A
+job's log and resource use are named after its rule and its wildcards, such as
+`results/{study}/logs/train/{dataset}/{objective}/{block}.log` and, under `timings`, the same as
+`.jsonl`.
 """
 ORDER = ("text", "data", "train", "evaluate", "theory", "report")
 SHOWN = ("input", "output", "threads", "resources")
@@ -35,35 +40,52 @@ class Rule(NamedTuple):
 
 
 def rules_page(root: Path) -> str:
-    """Markdown: a section for every file of rules, a part for every rule, and the targets of the Snakefile.
+    """Markdown: a section for every file of rules, a part for every rule, and the targets of the
+    Snakefile.
 
     Args:
         root: the project's folder.
 
     Raises:
-        ValueError: if a rule has no docstring, or there is a file of rules that the page does not know.
+        ValueError: if a rule has no docstring, or there is a file of rules that the page does not
+            know.
     """
     present = {path.stem for path in (root / "rules").glob("*.smk")} - {"common"}
     if present != set(ORDER):
-        raise ValueError(f"rules/ holds {', '.join(sorted(present))}; docs/hooks/rules.py lists {', '.join(ORDER)}.")
+        raise ValueError(
+            f"rules/ holds {', '.join(sorted(present))}; docs/hooks/rules.py lists"
+            f" {', '.join(ORDER)}."
+        )
     everything = "everything that the configuration asks for, and the page"
     parts = [HEADER, f"## Targets\n\n| name | makes |\n|---|---|\n| *(none)* | {everything} |"]
-    parts += ["\n".join(f"| `{name}` | {made} |" for name, made in read_targets(root / "Snakefile").items())]
+    parts += [
+        "\n".join(
+            f"| `{name}` | {made} |" for name, made in read_targets(root / "Snakefile").items()
+        )
+    ]
     for stage in ORDER:
         path = root / "rules" / f"{stage}.smk"
-        parts += [f"\n## {stage.replace('_', ' and ').capitalize()}\n\n`rules/{stage}.smk`. {heading(path)}\n"]
+        parts += [
+            f"\n## {stage.replace('_', ' and ').capitalize()}\n\n`rules/{stage}.smk`."
+            f" {heading(path)}\n"
+        ]
         parts += [_section(rule) for rule in read_rules(path)]
     return "\n".join(parts) + "\n"
 
 
 def heading(path: Path) -> str:
     """What a file of rules says of itself: its first comment."""
-    lines = [line.removeprefix("#").strip() for line in _leading_comment(path.read_text(encoding="utf-8"))]
+    lines = [
+        line.removeprefix("#").strip()
+        for line in _leading_comment(path.read_text(encoding="utf-8"))
+    ]
     return " ".join(line for line in lines if line)
 
 
 def read_rules(path: Path) -> list[Rule]:
-    """The rules of a file, in its order; a rule that derives from another has a comment instead of a docstring."""
+    """The rules of a file, in its order; a rule that derives from another has a comment instead of
+    a docstring.
+    """
     found: dict[str, Rule] = {}
     text = path.read_text(encoding="utf-8")
     for comment, name, derived, body in re.findall(RULE, text, re.M):
@@ -72,13 +94,22 @@ def read_rules(path: Path) -> list[Rule]:
             found[derived] = Rule(derived, comment, found[name].parts | parts, found[name].script)
             continue
         docstring = re.match(r'    """(.+?)"""\n', body, re.S)
-        script = re.search(r'^        "\.\./(workflow/scripts/\w+\.py)"', parts.get("script", ""), re.M)
-        found[name] = Rule(name, " ".join(docstring[1].split()) if docstring else "", parts, script[1] if script else "")
+        script = re.search(
+            r'^        "\.\./(workflow/scripts/\w+\.py)"', parts.get("script", ""), re.M
+        )
+        found[name] = Rule(
+            name,
+            " ".join(docstring[1].split()) if docstring else "",
+            parts,
+            script[1] if script else "",
+        )
     return list(found.values())
 
 
 def read_targets(path: Path) -> dict[str, str]:
-    """The named targets of the Snakefile, with what each makes: the comment above a target and those that follow it."""
+    """The named targets of the Snakefile, with what each makes: the comment above a target and
+    those that follow it.
+    """
     _, _, table = path.read_text(encoding="utf-8").partition("for target, wanted in {\n")
     targets, comment = {}, ""
     for line in re.findall(r'^    (# .+|"\w+":)', table.partition("\n}")[0], re.M):

@@ -21,7 +21,8 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
         labels: (n,) integer array or tensor.
 
     Returns:
-        (n,) array or tensor, matching the input type and device; float64, or float32 off the CPU, where it may be missing.
+        (n,) array or tensor, matching the input type and device; float64, or float32 off the CPU,
+            where it may be missing.
 
     Raises:
         ValueError: if the labels are not a non-empty vector.
@@ -33,13 +34,16 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
     library = _library_of(labels)
     labels = library.asarray(labels)
     if labels.ndim != 1 or len(labels) == 0:
-        raise ValueError(f"labels have the shape {tuple(labels.shape)}; expected a non-empty vector (n,).")
+        raise ValueError(
+            f"labels have the shape {tuple(labels.shape)}; expected a non-empty vector (n,)."
+        )
     _, inverse, counts = library.unique(labels, return_inverse=True, return_counts=True)
     return library.asarray(counts[inverse], dtype=_precision(labels)) / len(labels)
 
 
 def probability_of_shared_class(classes: np.ndarray, weights: np.ndarray) -> float:
-    r"""Return the probability that two different samples, drawn with these weights, share their class.
+    r"""Return the probability that two different samples, drawn with these weights, share their
+    class.
 
     With equal weights:
 
@@ -56,7 +60,8 @@ def probability_of_shared_class(classes: np.ndarray, weights: np.ndarray) -> flo
     weights = weights / weights.sum()
     itself = (weights**2).sum()
     shared = (np.bincount(classes, weights) ** 2).sum() - itself
-    return float(shared / ((1 - itself) or 1.0)) if shared > 1e-9 * itself else 0.0  # less is rounding, and may be negative
+    # less is rounding, and may be negative
+    return float(shared / ((1 - itself) or 1.0)) if shared > 1e-9 * itself else 0.0
 
 
 def from_log_likelihood(
@@ -68,23 +73,26 @@ def from_log_likelihood(
 ) -> "np.ndarray | Tensor":
     r"""Compute η of a text from its log-likelihood: :math:`\eta = \min(a\, p^k, \mathrm{maximum})`.
 
-    As in Sample-Specific Debiasing (2023). Computed as exp(log a + k·log p) with a bounded exponent, so that it neither
-    overflows nor underflows to 0. Long texts always have a low likelihood; with `tokens`, log p is averaged over the tokens of
-    each text, which the paper does not do.
+    As in Sample-Specific Debiasing (2023). Computed as exp(log a + k·log p) with a bounded
+    exponent, so that it neither overflows nor underflows to 0. Long texts always have a low
+    likelihood; with `tokens`, log p is averaged over the tokens of each text, which the paper does
+    not do.
 
     Args:
         log_p: natural log of the (pseudo-)likelihood; a number, array or tensor.
         a: η of a text with likelihood 1; must be positive.
         k: exponent of the log-linear model; must be non-negative.
         maximum: largest η, in (0, 1).
-        tokens: number of tokens of each text, by which log_p is divided; None: no normalisation, as in the paper.
+        tokens: number of tokens of each text, by which log_p is divided; None: no normalisation, as
+            in the paper.
 
     Returns:
-        η in the shape of log_p: float64 for arrays and numbers, or float32 off the CPU; floating-point tensors keep their dtype.
+        η in the shape of log_p: float64 for arrays and numbers, or float32 off the CPU;
+            floating-point tensors keep their dtype.
 
     Raises:
-        ValueError: if a parameter is out of range, a log-likelihood is NaN, or a text has no tokens. Values on an accelerator,
-            and while compiling, are not read.
+        ValueError: if a parameter is out of range, a log-likelihood is NaN, or a text has no
+            tokens. Values on an accelerator, and while compiling, are not read.
 
     Example:
         >>> from_log_likelihood(np.array([0.0, -2.0, -1e6])).round(3).tolist()
@@ -100,7 +108,9 @@ def from_log_likelihood(
         raise ValueError(f"maximum is {maximum}; expected a number between 0 and 1.")
     if tokens is not None:
         if _is_readable(tokens) and (tokens < 1).any():
-            raise ValueError("tokens contains values below 1; a text without tokens has no likelihood.")
+            raise ValueError(
+                "tokens contains values below 1; a text without tokens has no likelihood."
+            )
         log_p = log_p / tokens
     library = _library_of(log_p)
     values: Any = log_p
@@ -108,32 +118,42 @@ def from_log_likelihood(
         values = library.asarray(log_p, dtype=_precision(log_p))
     if _is_readable(values) and library.isnan(values).any():
         count, total = int(library.isnan(values).sum()), math.prod(values.shape)
-        raise ValueError(f"log_p contains {count} NaN among {total} values; remove those texts, or score them again.")
+        raise ValueError(
+            f"log_p contains {count} NaN among {total} values; remove those texts, or score them"
+            " again."
+        )
     smallest = math.log(library.finfo(values.dtype).tiny)
     exponent = math.log(a) + k * library.clip(values, -1e30, 1e30)  # −∞ times k = 0 would be NaN
     return library.exp(library.clip(exponent, smallest, math.log(maximum)))
 
 
 def log_linear(name: str, table: "pd.DataFrame", a: float, k: float, maximum: float) -> np.ndarray:
-    """Return η = min(a·p^k, maximum) of every sentence, or a control derived from these values, float64.
+    """Return η = min(a·p^k, maximum) of every sentence, or a control derived from these values,
+    float64.
 
     Args:
-        name: ``language model``; ``permuted``: the same values assigned to random sentences; ``constant mean``: their mean, the
-            same correction for every sentence; ``length``: mean η of sentences of the same length (if it performs as well as η,
-            the language model adds nothing beyond length).
-        table: :data:`LIKELIHOODS` of each sentence: ``log_likelihood``, the same values permuted, and ``tokens``.
+        name: ``language model``; ``permuted``: the same values assigned to random sentences;
+            ``constant mean``: their mean, the same correction for every sentence; ``length``: mean
+            η of sentences of the same length (if it performs as well as η, the language model adds
+            nothing beyond length).
+        table: :data:`LIKELIHOODS` of each sentence: ``log_likelihood``, the same values permuted,
+            and ``tokens``.
         a, k, maximum: as in :func:`from_log_likelihood`.
     """
     likelihood = table[PERMUTED if name == "permuted" else "log_likelihood"]
     values = np.asarray(from_log_likelihood(likelihood.to_numpy(), a, k, maximum))
     if name == "length":
-        _, length, counts = np.unique(table["tokens"].to_numpy(), return_inverse=True, return_counts=True)
+        _, length, counts = np.unique(
+            table["tokens"].to_numpy(), return_inverse=True, return_counts=True
+        )
         return (np.bincount(length, values) / counts)[length]
     return np.full_like(values, values.mean()) if name == "constant mean" else values
 
 
 def _is_readable(values: Any) -> bool:
-    """Return whether reading values costs nothing: on the CPU, unless the program is being compiled."""
+    """Return whether reading values costs nothing: on the CPU, unless the program is being
+    compiled.
+    """
     library = _library_of(values)
     return library is np or (values.device.type == "cpu" and not library.compiler.is_compiling())
 

@@ -8,8 +8,9 @@ from trueneg.legible import legible, shortened
 class UserError(Exception):
     """An error that the user can fix, such as an invalid setting or a missing or damaged file.
 
-    The message has one clear sentence per mistake: the file or key, what was found, what was expected, and the remedy.
-    Text quoted from a file or a configuration is escaped and shortened, so it can neither control nor flood the terminal.
+    The message has one clear sentence per mistake: the file or key, what was found, what was
+    expected, and the remedy. Text quoted from a file or a configuration is escaped and shortened,
+    so it can neither control nor flood the terminal.
     """
 
     def __str__(self) -> str:
@@ -17,7 +18,9 @@ class UserError(Exception):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception is an out-of-memory error; torch's is matched by name, so that torch need not be imported."""
+    """Return whether an exception is an out-of-memory error; torch's is matched by name, so that
+    torch need not be imported.
+    """
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 

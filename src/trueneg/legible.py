@@ -11,10 +11,11 @@ LONGEST = 1000  # characters per line; longer lines are shortened
 
 
 def legible(text: str) -> str:
-    r"""Escape control characters line by line, so that a terminal prints them instead of interpreting them.
+    r"""Escape control characters line by line, so that a terminal prints them instead of
+    interpreting them.
 
-    A sentence from a report, a file name or a configuration value may contain characters that control the terminal, hide the
-    text that follows, or imitate a new line.
+    A sentence from a report, a file name or a configuration value may contain characters that
+    control the terminal, hide the text that follows, or imitate a new line.
 
     Args:
         text: any text; line breaks are kept.
@@ -23,7 +24,9 @@ def legible(text: str) -> str:
         >>> print(legible("title is '\x1b[31mred\u202e'."))
         title is '\x1b[31mred\u202e'.
     """
-    return "\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n"))
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n")
+    )
 
 
 def counted(count: int, noun: str) -> str:
@@ -45,7 +48,10 @@ def shortened(text: str) -> str:
     """
     kept = (LONGEST - 3) // 2
     lines = text.split("\n")
-    return "\n".join(line if len(line) <= LONGEST else f"{line[:kept]} … {line[kept - LONGEST + 3 :]}" for line in lines)
+    return "\n".join(
+        line if len(line) <= LONGEST else f"{line[:kept]} … {line[kept - LONGEST + 3 :]}"
+        for line in lines
+    )
 
 
 def duration(seconds: float) -> str:
@@ -56,7 +62,8 @@ def duration(seconds: float) -> str:
 
 
 def escape_control_characters(text: str) -> str:
-    r"""Return text on one line, for a table cell: like :func:`legible`, with line breaks replaced by spaces.
+    r"""Return text on one line, for a table cell: like :func:`legible`, with line breaks replaced
+    by spaces.
 
     Example:
         >>> escape_control_characters("Heart size\n is normal.\x00")
@@ -66,15 +73,20 @@ def escape_control_characters(text: str) -> str:
 
 
 class LegibleFormatter(logging.Formatter):
-    """Escape control characters in a whole log entry, including its traceback, and indent continuation lines."""
+    """Escape control characters in a whole log entry, including its traceback, and indent
+    continuation lines.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the formatted text of a log entry."""
         return legible(super().format(record)).replace("\n", "\n    ")
 
 
-def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print a traceback with control characters escaped; replaces ``sys.excepthook``, because libraries quote file contents.
+def print_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print a traceback with control characters escaped; replaces ``sys.excepthook``, because
+    libraries quote file contents.
 
     Args:
         kind, error, trace: type, value and traceback of the exception.
@@ -84,7 +96,11 @@ def print_traceback(kind: type[BaseException], error: BaseException, trace: Trac
 
 def _escaped(character: str) -> str:
     # The non-joiner of Persian and the joiner of emoji are parts of words.
-    if character.isprintable() or character in "\t\u200c\u200d" or unicodedata.category(character) == "Zs":
+    if (
+        character.isprintable()
+        or character in "\t\u200c\u200d"
+        or unicodedata.category(character) == "Zs"
+    ):
         return character
     # This also escapes lone surrogates, which cannot be written to a file.
     return character.encode("unicode_escape", "backslashreplace").decode("ascii")

@@ -1,4 +1,6 @@
-"""Separate seeds per purpose, so that all objectives with the same study seed share every draw (common random numbers)."""
+"""Separate seeds per purpose, so that all objectives with the same study seed share every draw
+(common random numbers).
+"""
 
 import hashlib
 from typing import TYPE_CHECKING
@@ -8,14 +10,19 @@ if TYPE_CHECKING:
 
 
 def seed_for(seed: int, purpose: str) -> int:
-    """Derive a 63-bit seed for one purpose from a study seed; the result is the same on every machine.
+    """Derive a 63-bit seed for one purpose from a study seed; the result is the same on every
+    machine.
 
     Args:
         seed: the study's seed.
-        purpose: name of the draw, such as ``"subset"``, ``"weights"``, ``"batches"`` or ``"augmentation"``.
+        purpose: name of the draw, such as ``"subset"``, ``"weights"``, ``"batches"`` or
+            ``"augmentation"``.
 
     Example:
-        >>> seed_for(0, "subset") == seed_for(0, "subset"), seed_for(0, "subset") == seed_for(0, "batches")
+        >>> (
+        ...     seed_for(0, "subset") == seed_for(0, "subset"),
+        ...     seed_for(0, "subset") == seed_for(0, "batches"),
+        ... )
         (True, False)
     """
     digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
@@ -23,7 +30,9 @@ def seed_for(seed: int, purpose: str) -> int:
 
 
 def generator_of(seed: int) -> "torch.Generator":
-    """Return a CPU generator with the given seed; its draws do not depend on the device that uses them."""
+    """Return a CPU generator with the given seed; its draws do not depend on the device that uses
+    them.
+    """
     import torch  # imported here, because jobs that draw with NumPy do not need it
 
     return torch.Generator().manual_seed(seed)

@@ -45,8 +45,12 @@ def record(run, number, **changes):
     return values | changes
 
 
-def add_study(results: Path, name: str = "phantom", seeds: int | None = None, **changes) -> ImageTextStudy:
-    """Add an image–text study with a stale run; `seeds` is the number of recorded runs per objective, independent of the rows."""
+def add_study(
+    results: Path, name: str = "phantom", seeds: int | None = None, **changes
+) -> ImageTextStudy:
+    """Add an image–text study with a stale run; `seeds` is the number of recorded runs per
+    objective, independent of the rows.
+    """
     settings = synthetic_pairs.settings(note="Small default: a synthetic study.", **changes)
     folder = results / name / "artefacts"
     synthetic_pairs.write(folder, settings)
@@ -60,20 +64,46 @@ def add_study(results: Path, name: str = "phantom", seeds: int | None = None, **
     return study
 
 
-def add_examples(results: Path, name: str = "phantom", restricted: bool = False, text: str = "Small left effusion.") -> None:
-    """Add retrieval examples: two queries per direction with five results, which differ between objectives."""
+def add_examples(
+    results: Path,
+    name: str = "phantom",
+    restricted: bool = False,
+    text: str = "Small left effusion.",
+) -> None:
+    """Add retrieval examples: two queries per direction with five results, which differ between
+    objectives.
+    """
     generator = np.random.default_rng(0)
-    pictures = [thumbnail(generator.integers(0, 255, (1, 32, 32), dtype=np.uint8)) for _ in range(12)]
+    pictures = [
+        thumbnail(generator.integers(0, 255, (1, 32, 32), dtype=np.uint8)) for _ in range(12)
+    ]
     for place, objective in enumerate(OBJECTIVES):
         rows = []
         for direction in ("text to image", "image to text"):
             for query in range(2):
                 for rank in range(1, 6):
                     question, result = f"{text} {query}", (query + rank + 3 * place) % 12
-                    pair = (question, result) if direction == "text to image" else (f"{text} {result}", query)
+                    pair = (
+                        (question, result)
+                        if direction == "text to image"
+                        else (f"{text} {result}", query)
+                    )
                     relation = ("own pair", "true of the image", "not true of the image")[rank % 3]
-                    rows.append((direction, query, *pair, rank, 1 / rank, relation, 2 + place, pictures[pair[1]]))
-        table = pd.DataFrame(rows, columns=COLUMNS).assign(dataset="phantom", objective=objective, seed=0)
+                    rows.append(
+                        (
+                            direction,
+                            query,
+                            *pair,
+                            rank,
+                            1 / rank,
+                            relation,
+                            2 + place,
+                            pictures[pair[1]],
+                        )
+                    )
+        table = pd.DataFrame(rows, columns=COLUMNS).assign(
+            dataset="phantom", objective=objective, seed=0
+        )
         path = results / name / "artefacts" / "retrieval" / "phantom" / f"{objective}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         privacy.write_table(table, path, restricted)
@@ -88,14 +118,21 @@ def add_theory(results: Path) -> None:
 
 
 def add_likelihoods(results: Path, name: str = "words") -> None:
-    """Add a likelihood study with a language model trained for one of two folds, and a released one."""
+    """Add a likelihood study with a language model trained for one of two folds, and a released
+    one.
+    """
     folder = results / name / "artefacts"
     (folder / "assumption" / "phantom").mkdir(parents=True)
     settings = LikelihoodStudy.model_validate(tiny_words()).model_dump(mode="json")
     (folder / "study.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
-    for kind, table in zip(("points", "summary", "calibration"), synthetic.likelihoods(), strict=True):
+    for kind, table in zip(
+        ("points", "summary", "calibration"), synthetic.likelihoods(), strict=True
+    ):
         table.to_parquet(folder / "assumption" / "phantom" / f"{kind}.parquet")
-    manifests, trained = results / name / "text" / "phantom" / "language_models", results / "language_models" / "abcdef"
+    manifests, trained = (
+        results / name / "text" / "phantom" / "language_models",
+        results / "language_models" / "abcdef",
+    )
     manifests.mkdir(parents=True)
     trained.mkdir(parents=True)
     models = [
@@ -104,14 +141,20 @@ def add_likelihoods(results: Path, name: str = "words") -> None:
     ]
     released = [{"fold": 0, "folder": "organisation/model", "checksum": None}]
     for manifest, listed in (("BERT", models), ("released", released)):
-        (manifests / f"{manifest}.json").write_text(json.dumps({"folds": len(listed), "models": listed}))
+        (manifests / f"{manifest}.json").write_text(
+            json.dumps({"folds": len(listed), "models": listed})
+        )
     record = {
         "id": "abcdef",
         "seed": 0,
         "code": {"versions": {"language_model": STALE}, "files": {}},
         "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70",
     }
-    record |= {"machine": {"host": "here", "system": "Linux"}, "versions": {"torch": "2.15.0"}, "attempts": []}
+    record |= {
+        "machine": {"host": "here", "system": "Linux"},
+        "versions": {"torch": "2.15.0"},
+        "attempts": [],
+    }
     (trained / "run.json").write_text(json.dumps(record | {"device": "cuda", "seconds": 150.0}))
 
 

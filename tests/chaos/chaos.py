@@ -1,9 +1,12 @@
-"""Kill random processes of a small real pipeline at random moments, restart it until it is finished, and compare the results.
+"""Kill random processes of a small real pipeline at random moments, restart it until it is
+finished, and compare the results.
 
-First, a study on images, one on texts and one on image–text pairs run without interruption. Then, in another folder, SIGKILL is
-sent at random times to a random process of the pipeline: Snakemake, a job, or a process that a job has started. Whenever
-Snakemake has ended, the folder is unlocked and the same command is started again. If the pipeline finishes before the last kill,
-its results are removed and it starts from the beginning. At the end, everything that the two pipelines wrote is compared.
+First, a study on images, one on texts and one on image–text pairs run without interruption. Then,
+in another folder, SIGKILL is sent at random times to a random process of the pipeline: Snakemake, a
+job, or a process that a job has started. Whenever Snakemake has ended, the folder is unlocked and
+the same command is started again. If the pipeline finishes before the last kill, its results are
+removed and it starts from the beginning. At the end, everything that the two pipelines wrote is
+compared.
 
     python -m tests.chaos.chaos --kills 50 --seed 0 --report chaos.json
 """
@@ -35,18 +38,28 @@ from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.training.interrupted import EVERY_UPDATE
 from trueneg.io.seals import FOLDER, damage, sealed_files
 
-SUBREAPER = 36  # option of prctl(2): this process adopts the children of killed processes, so that it can wait for them
+# option of prctl(2): this process adopts the children of killed processes, so that it can wait for
+# them
+SUBREAPER = 36
 PATIENCE = 60.0  # seconds that jobs may outlive a killed Snakemake
 LONGEST_JOB, LONGEST_RUN = 300.0, 1500.0  # seconds on a busy machine
-TIMES = {"seconds", "gpu_seconds", "attempts", "spent", "finished"}  # keys of records that depend on time
+# keys of records that depend on time
+TIMES = {"seconds", "gpu_seconds", "attempts", "spent", "finished"}
 TIMED_COLUMNS = re.compile(r"seconds|per_second")
-TEMPORARY = re.compile(r"^\..*\.[0-9]+$")  # names of files that were being written when their process was killed
+# names of files that were being written when their process was killed
+TEMPORARY = re.compile(r"^\..*\.[0-9]+$")
 
 
 def small_studies() -> dict[str, Any]:
-    """Return three tiny studies with two objectives and one seed each, which write a checkpoint after every update."""
+    """Return three tiny studies with two objectives and one seed each, which write a checkpoint
+    after every update.
+    """
     often = {"checkpoint_minutes": EVERY_UPDATE}
-    images, words, world = tiny_study(seeds=1), tiny_words(processes=2), tiny_world(seeds=1, figures={})
+    images, words, world = (
+        tiny_study(seeds=1),
+        tiny_words(processes=2),
+        tiny_world(seeds=1, figures={}),
+    )
     words["language_models"]["BERT"] |= often
     for study, removed in ((images, "DCL-true"), (world, "DCL-LM")):
         study["training"] |= often | {"epochs": 3}
@@ -62,7 +75,8 @@ class Tally:
     kills: Counter = field(default_factory=Counter)  # by script and kind of process
     restarts: int = 0
     repetitions: int = 0  # how often the pipeline finished early and started from the beginning
-    orphans: list[str] = field(default_factory=list)  # processes that outlived Snakemake for longer than PATIENCE
+    # processes that outlived Snakemake for longer than PATIENCE
+    orphans: list[str] = field(default_factory=list)
 
 
 def start(project: Project) -> psutil.Popen:
@@ -78,7 +92,9 @@ def unlock(project: Project) -> None:
 
 
 def run_with_kills(project: Project, kills: int, draw: random.Random) -> Tally:
-    """Run the pipeline to the end, with the given number of kills, from the beginning again as often as necessary."""
+    """Run the pipeline to the end, with the given number of kills, from the beginning again as
+    often as necessary.
+    """
     tally = Tally()
     unlock(project)
     while True:
@@ -87,7 +103,9 @@ def run_with_kills(project: Project, kills: int, draw: random.Random) -> Tally:
             pass
         if snakemake.wait(LONGEST_RUN):  # if only a job was killed, Snakemake finishes the others
             if tally.kills.total() == before:
-                raise AssertionError(f"failed without a kill: {(project.path / 'output.txt').read_text()[-5000:]}")
+                raise AssertionError(
+                    f"failed without a kill: {(project.path / 'output.txt').read_text()[-5000:]}"
+                )
             await_orphans(project, tally)
             tally.restarts += 1
             unlock(project)
@@ -99,7 +117,9 @@ def run_with_kills(project: Project, kills: int, draw: random.Random) -> Tally:
 
 
 def kill_one(snakemake: psutil.Popen, draw: random.Random, tally: Tally) -> bool:
-    """Kill a process of the pipeline at a random moment; return False if Snakemake has ended or was killed."""
+    """Kill a process of the pipeline at a random moment; return False if Snakemake has ended or was
+    killed.
+    """
     started, count = jobs_of(snakemake), draw.choice([1, 1, 2])
     wanted = len(started) + count
     # One kill in eight may come before any job has started.
@@ -114,13 +134,17 @@ def kill_one(snakemake: psutil.Popen, draw: random.Random, tally: Tally) -> bool
     processes = processes_of(snakemake)
     if not processes:
         return False
-    # A quarter of the kills hit Snakemake; the others are shared equally among the kinds of processes.
+    # A quarter of the kills hit Snakemake; the others are shared equally among the kinds of
+    # processes.
     by_kind: dict[str, list[psutil.Process]] = {}
     for process in processes[1:]:
         by_kind.setdefault(kind_of(process), []).append(process)
     is_snakemake = draw.random() < 0.25 or not by_kind
     victim = snakemake if is_snakemake else draw.choice(by_kind[draw.choice(sorted(by_kind))])
-    kind, running = "Snakemake" if is_snakemake else kind_of(victim), "+".join(sorted({*map(script_of, processes)} - {""}))
+    kind, running = (
+        "Snakemake" if is_snakemake else kind_of(victim),
+        "+".join(sorted({*map(script_of, processes)} - {""})),
+    )
     script = running or "planning" if is_snakemake else script_of(victim)
     with contextlib.suppress(psutil.NoSuchProcess):
         victim.kill()
@@ -149,10 +173,14 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def script_of(process: psutil.Process) -> str:
-    """Return the name of the job's script, of the process or of the one that started it; empty if there is none."""
+    """Return the name of the job's script, of the process or of the one that started it; empty if
+    there is none.
+    """
     with contextlib.suppress(psutil.Error):
         for candidate in [process, *process.parents()]:
-            if match := re.search(r"\.snakemake/scripts/tmp\w+\.(\w+)\.py", " ".join(candidate.cmdline())):
+            if match := re.search(
+                r"\.snakemake/scripts/tmp\w+\.(\w+)\.py", " ".join(candidate.cmdline())
+            ):
                 return match[1]
     return ""
 
@@ -171,7 +199,11 @@ def kind_of(process: psutil.Process) -> str:
 def await_orphans(project: Project, tally: Tally) -> None:
     """Wait until all processes of a killed Snakemake have ended, and record those that have not."""
     deadline = time.monotonic() + PATIENCE
-    while orphans := [process for process in psutil.Process().children(recursive=True) if works_in(process, project.path)]:
+    while orphans := [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if works_in(process, project.path)
+    ]:
         if time.monotonic() > deadline:
             tally.orphans += [" ".join(process.cmdline())[-200:] for process in orphans]
             break
@@ -188,7 +220,9 @@ def works_in(process: psutil.Process, folder: Path) -> bool:
 
 
 def unreadable(results: Path) -> list[str]:
-    """Return the files that differ from their seals or cannot be read completely, each with the error."""
+    """Return the files that differ from their seals or cannot be read completely, each with the
+    error.
+    """
     sealed = [path for path in sealed_files(results, "") if path.is_file()]
     errors = [f"{path}: {problem}" for path in sealed if (problem := damage(results, path))]
     for path in results.rglob("*.*"):
@@ -227,7 +261,9 @@ def differences(uninterrupted: Path, killed: Path) -> list[str]:
         paths = (uninterrupted / name, killed / name)
         if name.endswith(".parquet"):
             try:
-                pd.testing.assert_frame_equal(*(without_times(pd.read_parquet(path)) for path in paths))
+                pd.testing.assert_frame_equal(
+                    *(without_times(pd.read_parquet(path)) for path in paths)
+                )
             except AssertionError as error:
                 different.append(f"{name}: {str(error).splitlines()[0]}")
         elif name.endswith(".json"):
@@ -240,15 +276,26 @@ def differences(uninterrupted: Path, killed: Path) -> list[str]:
 
 def is_compared(path: Path) -> bool:
     """Return whether a file must be equal: a model, record, row, artefact, table or manifest."""
-    if path.name in ("lock", "index.html", "study.yaml") or path.name.startswith((".", "resources")):
+    if path.name in ("lock", "index.html", "study.yaml") or path.name.startswith(
+        (".", "resources")
+    ):
         return False
-    # Parts of a cache depend on when they were written; records of drawings hold checksums of rows, some of which hold times.
+    # Parts of a cache depend on when they were written; records of drawings hold checksums of rows,
+    # some of which hold times.
     folders = {FOLDER, "cache", "drawings", "logs", "timings", "benchmarks"}
-    return not folders & set(path.parts) and path.suffix not in (".log", ".jsonl", ".pdf", ".svg", ".png")
+    return not folders & set(path.parts) and path.suffix not in (
+        ".log",
+        ".jsonl",
+        ".pdf",
+        ".svg",
+        ".png",
+    )
 
 
 def without_times(content: Any) -> Any:
-    """Return a record without times and numbers of attempts, or a table without columns and metrics of time."""
+    """Return a record without times and numbers of attempts, or a table without columns and metrics
+    of time.
+    """
     if isinstance(content, pd.DataFrame):
         table = content[[name for name in content.columns if not TIMED_COLUMNS.search(str(name))]]
         if "metric" in table:
@@ -276,10 +323,15 @@ def chaos(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     locks = [str(path) for path in (killed.path / ".snakemake/locks").glob("*")]
     return {
         "kills": tally.kills.total(),
-        "by script and process": {", ".join(key): count for key, count in sorted(tally.kills.items())},
+        "by script and process": {
+            ", ".join(key): count for key, count in sorted(tally.kills.items())
+        },
         "restarts": tally.restarts,
         "repetitions": tally.repetitions,
-        "lost": differences(uninterrupted.path / "results", results) + unreadable(results) + locks + tally.orphans,
+        "lost": differences(uninterrupted.path / "results", results)
+        + unreadable(results)
+        + locks
+        + tally.orphans,
     }
 
 

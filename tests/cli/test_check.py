@@ -1,4 +1,6 @@
-"""``trueneg check`` on studies whose data are missing: what is missing, where to get it, and an estimate of the time."""
+"""``trueneg check`` on studies whose data are missing: what is missing, where to get it, and an
+estimate of the time.
+"""
 
 from pathlib import Path
 
@@ -26,7 +28,12 @@ def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypa
     assert main(["check", str(ROOT / "config/studies/mimic_cxr.yaml")]) == 0
     output = capsys.readouterr().out
     assert len(output.splitlines()) <= 10
-    for part in ("mimic-cxr-reports.zip", "mimic-cxr-2.0.0-metadata.csv.gz", "p10 … p19", "MS_CXR_Local_Alignment"):
+    for part in (
+        "mimic-cxr-reports.zip",
+        "mimic-cxr-2.0.0-metadata.csv.gz",
+        "p10 … p19",
+        "MS_CXR_Local_Alignment",
+    ):
         (line,) = (line for line in output.splitlines() if part in line)
         assert line.startswith("  MISSING ")
         assert "https://physionet.org/content/" in line
@@ -37,7 +44,9 @@ def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("name", ["cifar10", "bcl"])
-def test_a_study_of_published_images_without_them_is_described_with_its_cost(name, tmp_path, monkeypatch, capsys):
+def test_a_study_of_published_images_without_them_is_described_with_its_cost(
+    name, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert main(["check", str(ROOT / f"config/studies/{name}.yaml")]) == 0
     output = capsys.readouterr().out
@@ -60,7 +69,10 @@ def test_files_of_released_networks_that_exist_are_read(tmp_path, monkeypatch, c
 
 @pytest.mark.parametrize(
     ("name", "parts"),
-    [("reco", ("convirt", "chexpert", "mimic-cxr")), ("flickr30k", ("dataset_flickr30k.json", "flickr30k-images"))],
+    [
+        ("reco", ("convirt", "chexpert", "mimic-cxr")),
+        ("flickr30k", ("dataset_flickr30k.json", "flickr30k-images")),
+    ],
 )
 def test_each_missing_part_of_the_data_is_listed(name, parts, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -85,11 +97,15 @@ def test_missing_features_are_reported(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(("group", "exists"), [("7", True), ("macro", True), ("seven", False)])
 def test_the_primary_group_is_a_class_of_the_data(group, exists, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": with_key(tiny_study(), "primary.group", group)}))
+    (tmp_path / "study.yaml").write_text(
+        yaml.safe_dump({"tiny": with_key(tiny_study(), "primary.group", group)})
+    )
     assert main(["check", "study.yaml"]) == 1 - exists
     error = capsys.readouterr().err
     assert exists == (error == "")
-    assert exists or all(fact in error for fact in ("tiny.primary.group is 'seven'", "macro", "0, 1, 2"))
+    assert exists or all(
+        fact in error for fact in ("tiny.primary.group is 'seven'", "macro", "0, 1, 2")
+    )
 
 
 @pytest.mark.parametrize("rare", [[5, 6, 7, 8, 9], []])
@@ -104,10 +120,17 @@ def test_false_negatives_and_ineffective_objectives_are_shown(tmp_path, monkeypa
     subset = make_subset(load_source("digits"), seed=0, **data_settings(data))
     labels = load_source("digits").labels[subset.train]
     shares = np.bincount(labels) / len(labels)
-    false = 126 * ((labels[:, None] == labels).sum() - len(labels)) / (len(labels) * (len(labels) - 1))
-    expected = f"of an anchor's 126 negatives, about {false:.3g} ({100 * false / 126:.2g} %) share its class"
+    false = (
+        126 * ((labels[:, None] == labels).sum() - len(labels)) / (len(labels) * (len(labels) - 1))
+    )
+    expected = (
+        f"of an anchor's 126 negatives, about {false:.3g} ({100 * false / 126:.2g} %) share its"
+        " class"
+    )
     assert f"  digits: {expected}\n" in output
-    assert f"  digits, DCL-true: η is {shares.min():.2g} to {shares.max():.2g}, on average" in output
+    assert (
+        f"  digits, DCL-true: η is {shares.min():.2g} to {shares.max():.2g}, on average" in output
+    )
     assert "rare" not in output
     (warning,) = (line for line in output.splitlines() if "numerically" in line)
     assert warning.startswith("  WARNING digits: Weak is numerically uncorrected: ")
@@ -126,10 +149,24 @@ def test_incomplete_rows_of_a_table_may_be_skipped_but_contradictory_ones_are_re
     monkeypatch.chdir(tmp_path)
     write_image_table(tmp_path / "images", tmp_path / "table.csv")
     with (tmp_path / "table.csv").open("a") as table:
-        table.write("0/0.png,Another text.,another patient,0,1\n" if contradictory else "none.png,A mass.,1,1,\n,A mass.,1,1,\n")
-    reports = {"source": "image_table", "path": "images", "table": "table.csv", "skip_incomplete": skipping}
+        table.write(
+            "0/0.png,Another text.,another patient,0,1\n"
+            if contradictory
+            else "none.png,A mass.,1,1,\n,A mass.,1,1,\n"
+        )
+    reports = {
+        "source": "image_table",
+        "path": "images",
+        "table": "table.csv",
+        "skip_incomplete": skipping,
+    }
     reports |= {"patient_column": "patient"} if contradictory else {}
-    texts = {"kind": "likelihood", "title": "Texts", "reports": reports, "language_models": {"BERT": {}}}
+    texts = {
+        "kind": "likelihood",
+        "title": "Texts",
+        "reports": reports,
+        "language_models": {"BERT": {}},
+    }
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({"words": texts}))
     code, output = main(["check", "study.yaml"]), capsys.readouterr()
     assert code == (0 if skipping and not contradictory else 1)
@@ -143,10 +180,15 @@ def test_incomplete_rows_of_a_table_may_be_skipped_but_contradictory_ones_are_re
 
 
 def test_unknown_published_numbers_are_refused_before_training(tmp_path, capsys):
-    study = tiny_study(published=[{"paper": "bayesian-contrastive-learning", "tables": ["Table 9"]}])
+    study = tiny_study(
+        published=[{"paper": "bayesian-contrastive-learning", "tables": ["Table 9"]}]
+    )
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))
     assert main(["check", str(tmp_path / "study.yaml"), "--results", str(tmp_path)]) == 1
-    assert "no row for bayesian-contrastive-learning has the table 'Table 9'" in capsys.readouterr().err
+    assert (
+        "no row for bayesian-contrastive-learning has the table 'Table 9'"
+        in capsys.readouterr().err
+    )
 
 
 def test_gpu_hours_follow_from_the_operations_of_the_runs(tmp_path, monkeypatch, capsys):
@@ -161,13 +203,22 @@ def test_gpu_hours_follow_from_the_operations_of_the_runs(tmp_path, monkeypatch,
 
 
 def test_views_smaller_than_the_images_cost_what_their_pixels_cost():
-    run = all_runs("bcl_stl10", read_configuration([ROOT / "config/studies/bcl.yaml"]).studies["bcl_stl10"])[0]
-    full, cropped = ({**run.settings, "augmentation": {**run.settings["augmentation"], "size": side}} for side in (None, 32))
+    run = all_runs(
+        "bcl_stl10", read_configuration([ROOT / "config/studies/bcl.yaml"]).studies["bcl_stl10"]
+    )[0]
+    full, cropped = (
+        {**run.settings, "augmentation": {**run.settings["augmentation"], "size": side}}
+        for side in (None, 32)
+    )
     assert relative_cost(full) == pytest.approx((96 / 32) ** 2 * relative_cost(cropped))
 
 
-def test_tasks_that_train_on_images_in_each_epoch_are_estimated_for_gpus(tmp_path, monkeypatch, capsys):
-    """ResNet-50 has 8.17 GFLOP at 224 pixels; fine-tuning adds a backward pass, which counts as two forward passes."""
+def test_tasks_that_train_on_images_in_each_epoch_are_estimated_for_gpus(
+    tmp_path, monkeypatch, capsys
+):
+    """ResNet-50 has 8.17 GFLOP at 224 pixels; fine-tuning adds a backward pass, which counts as two
+    forward passes.
+    """
     monkeypatch.chdir(tmp_path)
     path = ROOT / "config/studies/reco.yaml"
     study = read_configuration([path]).studies["reco"]
@@ -180,8 +231,13 @@ def test_tasks_that_train_on_images_in_each_epoch_are_estimated_for_gpus(tmp_pat
     )
     hours = len(all_runs("reco", study)) * seen * 8.17e9 * (side / 224) ** 2 / SUSTAINED / 3600
     assert main(["check", str(path)]) == 0
-    first, second = (line for line in capsys.readouterr().out.splitlines() if "runs to train" in line)
-    assert f"evaluation by augmented linear probe and fine-tuning takes about {hours:.1f} h on one GPU" in first
+    first, second = (
+        line for line in capsys.readouterr().out.splitlines() if "runs to train" in line
+    )
+    assert (
+        f"evaluation by augmented linear probe and fine-tuning takes about {hours:.1f} h on one GPU"
+        in first
+    )
     assert "evaluation itself is not estimated" in second
 
 
@@ -213,10 +269,18 @@ def test_the_cost_model_counts_the_operations_of_the_networks():
     """Against a loop over the layers: two operations for each weight and output pixel, forward."""
     from torchvision.models import resnet18
 
-    run = all_runs("mimic_cxr", read_configuration([ROOT / "config/studies/mimic_cxr.yaml"]).studies["mimic_cxr"])[0]
-    settings = {**run.settings, "training": {**run.settings["training"], "updates": 1, "batch_size": 1}}
+    run = all_runs(
+        "mimic_cxr",
+        read_configuration([ROOT / "config/studies/mimic_cxr.yaml"]).studies["mimic_cxr"],
+    )[0]
+    settings = {
+        **run.settings,
+        "training": {**run.settings["training"], "updates": 1, "batch_size": 1},
+    }
     side, expected = settings["dataset"]["resolution"], 2 * 12 * 12 * 768**2 * 32
-    sizes = {"conv1": side // 2} | {f"layer{number}": side // 2 ** (number + 1) for number in range(1, 5)}
+    sizes = {"conv1": side // 2} | {
+        f"layer{number}": side // 2 ** (number + 1) for number in range(1, 5)
+    }
     for name, module in resnet18().named_modules():
         if hasattr(module, "kernel_size") and hasattr(module, "in_channels"):
             expected += 2 * module.weight.numel() * sizes[name.split(".")[0]] ** 2

@@ -1,4 +1,6 @@
-"""What a job would refuse before its first update is refused by ``trueneg check``, in the job's words."""
+"""What a job would refuse before its first update is refused by ``trueneg check``, in the job's
+words.
+"""
 
 import json
 import re
@@ -45,10 +47,19 @@ def checked(capsys, *options, **studies):
 def bert(folder, hidden=16, heads=2, **options):
     """Write a small masked BERT with its tokenizer."""
     tokenizer = train_tokenizer(["no effusion"], 200, 32)
-    shape = {"hidden_size": hidden, "num_hidden_layers": 2, "num_attention_heads": heads, "intermediate_size": 32}
-    BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=32, **shape)).save_pretrained(folder)
+    shape = {
+        "hidden_size": hidden,
+        "num_hidden_layers": 2,
+        "num_attention_heads": heads,
+        "intermediate_size": 32,
+    }
+    BertForMaskedLM(
+        BertConfig(vocab_size=len(tokenizer), max_position_embeddings=32, **shape)
+    ).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    Path(folder, "vocab.txt").write_text("\n".join(sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)))
+    Path(folder, "vocab.txt").write_text(
+        "\n".join(sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get))
+    )
     return str(folder)
 
 
@@ -64,9 +75,9 @@ def spoil(kind, folder):
     """Damage a BERT's folder in one way."""
     weights = Path(folder, "model.safetensors")
     if kind == "roberta":
-        RobertaModel(RobertaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).save_pretrained(
-            folder
-        )
+        RobertaModel(
+            RobertaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+        ).save_pretrained(folder)
     elif kind == "truncated":
         weights.write_bytes(weights.read_bytes()[:-100])
     elif kind == "without weights":
@@ -101,7 +112,9 @@ def test_unusable_text_encoders_are_refused_as_by_the_job(kind, tmp_path, capsys
 def test_unusable_weights_of_an_image_encoder_are_refused_as_by_the_job(kind, tmp_path, capsys):
     path = tmp_path / "weights.safetensors"
     state = {
-        name: value for name, value in resnet18().state_dict().items() if kind != "of another network" or "layer4" not in name
+        name: value
+        for name, value in resnet18().state_dict().items()
+        if kind != "of another network" or "layer4" not in name
     }
     save_file(state, path)
     if kind == "missing":
@@ -110,7 +123,10 @@ def test_unusable_weights_of_an_image_encoder_are_refused_as_by_the_job(kind, tm
         path.write_bytes(path.read_bytes()[:-1000])
     elif kind == "not weights":
         path.write_text("nothing")
-    studies = {"words": tiny_words(), "world": tiny_world(encoder={"name": "resnet18", "weights": str(path)})}
+    studies = {
+        "words": tiny_words(),
+        "world": tiny_world(encoder={"name": "resnet18", "weights": str(path)}),
+    }
     code, _, error = checked(capsys, **studies)
     assert code == 1
     assert refused_by_job(studies) in error
@@ -134,7 +150,9 @@ def test_no_download_is_announced_that_the_job_will_not_start(monkeypatch):
     lines = []
     with announced(lines):
         load_bert("nobody/no-bert")
-    assert lines == ["DOWNLOAD nobody/no-bert is not on this machine; the job that uses it will download it."]
+    assert lines == [
+        "DOWNLOAD nobody/no-bert is not on this machine; the job that uses it will download it."
+    ]
     with pytest.raises(UserError, match="nobody/no-bert"), announced(lines, "nobody/no-bert"):
         load_bert("nobody/no-bert", offline=True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -168,7 +186,10 @@ def test_unusable_language_models_are_refused_as_by_the_job(kind, tmp_path, caps
 
 def test_batches_larger_than_the_training_images_are_refused(capsys):
     """Digits has 1,797 images, of which a quarter and then a tenth are held out."""
-    dataset, training = {"source": "digits", "test": 0.25, "validation": 0.1}, {"epochs": 2, "batch_size": 1600, "device": "cpu"}
+    dataset, training = (
+        {"source": "digits", "test": 0.25, "validation": 0.1},
+        {"epochs": 2, "batch_size": 1600, "device": "cpu"},
+    )
     code, _, error = checked(capsys, tiny=tiny_study(dataset=dataset, training=training))
     assert code == 1
     (line,) = error.splitlines()
@@ -181,21 +202,39 @@ def test_batches_larger_than_the_training_images_are_refused(capsys):
 def own_pairs(texts=None, **training):
     """Write a table of images, and return studies on it."""
     write_image_table(Path("images"), Path("table.csv"))
-    reports = {"source": "image_table", "path": "images", "table": "table.csv", "patient_column": "patient"}
+    reports = {
+        "source": "image_table",
+        "path": "images",
+        "table": "table.csv",
+        "patient_column": "patient",
+    }
     words = tiny_words(reports=reports | {"split_sentences": False})
     dataset = {"source": "image_table", "text": "words", "resolution": 32}
     section = tiny_world()["training"] | training
-    objectives = {"CL": {"name": "cl"}, "DCL-LM": {"name": "dcl", "class_probability": "language model"}}
+    objectives = {
+        "CL": {"name": "cl"},
+        "DCL-LM": {"name": "dcl", "class_probability": "language model"},
+    }
     evaluation = {"evaluation": {"retrieval": {"ks": [1]}}}
-    primary = {"task": "retrieval sentence", "metric": "R", "labels": "report", "direction": "text to image", "k": 1}
+    primary = {
+        "task": "retrieval sentence",
+        "metric": "R",
+        "labels": "report",
+        "direction": "text to image",
+        "k": 1,
+    }
     primary |= {"treatment": "DCL-LM", "baseline": "CL"}
-    world = tiny_world(dataset=dataset, training=section, objectives=objectives, primary=primary, **evaluation)
+    world = tiny_world(
+        dataset=dataset, training=section, objectives=objectives, primary=primary, **evaluation
+    )
     world.pop("figures")
     return {"words": words, "world": world | (texts or {})}
 
 
 @pytest.mark.parametrize(("key", "value"), [("batch_size", 4000), ("warmup_updates", 900)])
-def test_the_schedule_is_checked_against_the_rows_of_a_table_that_was_not_read_yet(key, value, capsys):
+def test_the_schedule_is_checked_against_the_rows_of_a_table_that_was_not_read_yet(
+    key, value, capsys
+):
     studies = own_pairs(**{key: value})
     run = first_run("world", studies, "CL")
     code, _, error = checked(capsys, **studies)
@@ -247,7 +286,9 @@ def test_times_on_a_gpu_are_not_promised_where_there_is_none(capsys):
 
 
 @pytest.mark.parametrize("options", [[], ["--images"]])
-def test_headers_of_some_images_are_opened_and_all_are_decoded_on_request(options, tmp_path, monkeypatch, capsys):
+def test_headers_of_some_images_are_opened_and_all_are_decoded_on_request(
+    options, tmp_path, monkeypatch, capsys
+):
     """Damage in the pixels of the last image is found only if all images are decoded."""
     monkeypatch.setattr(planned_data, "OPENED", 10)
     monkeypatch.setattr(planned_data, "DECODED", 5)
@@ -257,7 +298,13 @@ def test_headers_of_some_images_are_opened_and_all_are_decoded_on_request(option
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(draws.integers(0, 256, (8, 8), np.uint8)).save(path)
     path.write_bytes(path.read_bytes()[:-30])
-    dataset = {"source": "image_folder", "path": "own", "test": 0.25, "validation": 0.2, "resolution": 8}
+    dataset = {
+        "source": "image_folder",
+        "path": "own",
+        "test": 0.25,
+        "validation": 0.2,
+        "resolution": 8,
+    }
     training = {"epochs": 1, "batch_size": 8, "device": "cpu"}
     study = tiny_study(dataset=dataset, training=training, augmentation={"name": "digits"})
     code, output, error = checked(capsys, *options, tiny=study)
@@ -281,14 +328,28 @@ def test_skipped_images_are_not_counted_as_training_images(table, monkeypatch, c
             path.write_bytes(b"") if damaged else path.unlink()
         lines = Path("table.csv").read_text().splitlines(keepends=True)
         names = tuple(f"{path.relative_to('images')}," for path in lost)
-        Path("table.csv").write_text("".join(line for line in lines if damaged or not line.startswith(names)))
+        Path("table.csv").write_text(
+            "".join(line for line in lines if damaged or not line.startswith(names))
+        )
         studies["words"]["reports"]["skip_incomplete"] = 0.2
-        folder = {"source": "image_folder", "path": "images", "test": 0.25, "validation": 0.2, "resolution": 8}
+        folder = {
+            "source": "image_folder",
+            "path": "images",
+            "test": 0.25,
+            "validation": 0.2,
+            "resolution": 8,
+        }
         training = {"epochs": 1, "batch_size": 8, "device": "cpu"}
-        tiny = tiny_study(dataset=folder | {"skip_incomplete": 0.2}, training=training, augmentation={"name": "digits"})
+        tiny = tiny_study(
+            dataset=folder | {"skip_incomplete": 0.2},
+            training=training,
+            augmentation={"name": "digits"},
+        )
         code, output, error = checked(capsys, **(studies if table else {"tiny": tiny}))
         assert code == 0, error
         (line,) = [line for line in output.splitlines() if "images opened" in line]
         assert ("10 of 80 images are skipped: 10 damaged" in line) == damaged
-        described.append(re.search(r"training [\d,]+( of [\d,]+)? images(, validation \d+, test \d+)?", line)[0])
+        described.append(
+            re.search(r"training [\d,]+( of [\d,]+)? images(, validation \d+, test \d+)?", line)[0]
+        )
     assert described[0] == described[1]

@@ -1,4 +1,6 @@
-"""``trueneg check`` on text studies before anything is read: files, mistakes with their lines, counts and times."""
+"""``trueneg check`` on text studies before anything is read: files, mistakes with their lines,
+counts and times.
+"""
 
 import json
 from pathlib import Path
@@ -15,7 +17,11 @@ from trueneg.cli.main import main
 TABLE = tiny_texts()["dataset"]
 VECTORS = {"name": "vectors", "path": "vectors.npy"}
 # Texts of five labels; two equal another one after normalisation, and one has a label of its own.
-TEXTS = [(f"question {number} on topic {label}", f"topic {label}") for label in range(5) for number in range(12)]
+TEXTS = [
+    (f"question {number} on topic {label}", f"topic {label}")
+    for label in range(5)
+    for number in range(12)
+]
 TEXTS[3], TEXTS[5] = ("question 2 on TOPIC 0!", "topic 0"), ("Question  4 on topic 0.", "topic 0")
 TEXTS.append(("alone", "lonely"))
 
@@ -32,7 +38,9 @@ def checked(capsys, dataset=None, *, words=None, **changes):
     """Check a study on vectors; return the exit code, and the lines of its output and errors."""
     study = tiny_texts(**({"text_encoder": VECTORS} | changes))
     study["dataset"] |= dataset or {}
-    Path("study.yaml").write_text(yaml.safe_dump({"intents": study} | ({"words": words} if words else {})))
+    Path("study.yaml").write_text(
+        yaml.safe_dump({"intents": study} | ({"words": words} if words else {}))
+    )
     code, printed = main(["check", "study.yaml"]), capsys.readouterr()
     return code, [line.strip() for line in (printed.out + printed.err).splitlines()]
 
@@ -49,7 +57,8 @@ def test_texts_are_described_with_counts_of_equal_and_left_out_ones_and_an_estim
         "second training text",
     ):
         assert fact in data
-    (known,) = [line for line in lines if "negatives, about" in line]  # none of the untrained towers
+    # none of the untrained towers
+    (known,) = [line for line in lines if "negatives, about" in line]
     assert "7 negatives" in known
     assert "equal another one after normalisation" in known
     assert "1.27 (18 %) share its class" in known  # 7 · 8 / 44
@@ -65,7 +74,10 @@ def test_too_few_draws_for_what_is_learned_of_each_text_are_reported(capsys):
         assert code == 0
         warnings = [line for line in lines if "WARNING" in line]
         assert len(warnings) == expected
-        assert all("Averaged draws each training sample 4.8 times" in line and "at least 5" in line for line in warnings)
+        assert all(
+            "Averaged draws each training sample 4.8 times" in line and "at least 5" in line
+            for line in warnings
+        )
 
 
 def test_labels_without_training_are_counted(capsys):
@@ -74,11 +86,14 @@ def test_labels_without_training_are_counted(capsys):
     assert code == 0
     (data,) = [line for line in lines if "with 6 labels" in line]
     # Of 12 texts of each label, 1 is for validation and 2 for the test.
-    unseen = "of labels that are never trained on: 2 for selection, 2 for results"  # one of the latter has a single text
+    # one of the latter has a single text
+    unseen = "of labels that are never trained on: 2 for selection, 2 for results"
     assert f"training 18, validation 2, test 4; {unseen}" in data
 
 
-@pytest.mark.parametrize("dataset", [{"path": "none.csv"}, {"test_path": "none.csv"}, {"rated": {"path": "none.csv"}}])
+@pytest.mark.parametrize(
+    "dataset", [{"path": "none.csv"}, {"test_path": "none.csv"}, {"rated": {"path": "none.csv"}}]
+)
 def test_a_missing_file_is_listed_with_the_runs_of_unknown_duration(dataset, capsys):
     code, lines = checked(capsys, dataset)
     assert code == 0
@@ -89,19 +104,30 @@ def test_a_missing_file_is_listed_with_the_runs_of_unknown_duration(dataset, cap
 
 
 def test_missing_clinc150_is_listed_with_its_address(capsys):
-    study = tiny_texts(dataset={"source": "clinc150", "path": "data_full.json"}, text_encoder=VECTORS)
+    study = tiny_texts(
+        dataset={"source": "clinc150", "path": "data_full.json"}, text_encoder=VECTORS
+    )
     Path("study.yaml").write_text(yaml.safe_dump({"intents": study}))
     assert main(["check", "study.yaml"]) == 0
-    assert "MISSING dataset.path, data_full.json: data_full.json of https://github.com/clinc/oos-eval" in capsys.readouterr().out
+    assert (
+        "MISSING dataset.path, data_full.json: data_full.json of https://github.com/clinc/oos-eval"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "facts"),
     [
         (b"\xff\xfe\x00\x00a", ["data/texts.csv: cannot be read"]),
-        (b"text,label\na,x\n ,x\nb,\nc,y\n", ["data/texts.csv: line 3: text is ''", "data/texts.csv: line 4: label is ''"]),
+        (
+            b"text,label\na,x\n ,x\nb,\nc,y\n",
+            ["data/texts.csv: line 3: text is ''", "data/texts.csv: line 4: label is ''"],
+        ),
         (b"texts,label\na,x\n", ["text (found texts, label)"]),
-        (b"text,label\na,x\nb,x\nc,x\n", ["label has 1 different labels in 3 rows; expected at least two"]),
+        (
+            b"text,label\na,x\nb,x\nc,x\n",
+            ["label has 1 different labels in 3 rows; expected at least two"],
+        ),
         (
             b"text,label\n" + b"".join(b"text %d,x\n" % number for number in range(9)) + b"o,y\n",
             ["seed 0: only one label, 'x', has texts to train on; expected at least two"],
@@ -113,20 +139,35 @@ def test_an_unusable_table_is_refused_with_file_and_line(content, facts, capsys)
     code, lines = checked(capsys)
     assert code == 1
     assert len(lines) == len(facts)
-    assert all(line.startswith(("data/", "source ")) and fact in line for line, fact in zip(lines, facts, strict=True))
+    assert all(
+        line.startswith(("data/", "source ")) and fact in line
+        for line, fact in zip(lines, facts, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
     ("dataset", "changes", "facts"),
     [
-        ({"labels": {"train": 5, "test_unseen": 2}}, {}, ["dataset.labels", "7 labels", "at most the 6 labels"]),
+        (
+            {"labels": {"train": 5, "test_unseen": 2}},
+            {},
+            ["dataset.labels", "7 labels", "at most the 6 labels"],
+        ),
         (
             {},
             {"training": {"updates": 1, "batch_size": 64}},
             ["training.batch_size is 64", "seed 0 contains 45 samples"],
         ),
-        ({}, {"text_encoder": VECTORS | {"path": "none.npy"}}, ["none.npy: does not exist; expected vectors"]),
-        ({"path": "data/half.csv"}, {}, ["vectors.npy has float32 of shape (61, 4)", "each of 30 sentences"]),
+        (
+            {},
+            {"text_encoder": VECTORS | {"path": "none.npy"}},
+            ["none.npy: does not exist; expected vectors"],
+        ),
+        (
+            {"path": "data/half.csv"},
+            {},
+            ["vectors.npy has float32 of shape (61, 4)", "each of 30 sentences"],
+        ),
     ],
 )
 def test_settings_that_do_not_fit_the_texts_are_refused(dataset, changes, facts, capsys):
@@ -143,21 +184,30 @@ def test_texts_too_long_for_a_tower_are_refused_once_there_are_texts(tmp_path, c
     assert code == 1
     assert "61 of 61 texts are too long" in lines[-1]
     assert all(fact in lines[-1] for fact in ("at most 4", "truncate"))
-    code, lines = checked(capsys, {"path": "none.csv"}, text_encoder=tower)  # nothing to measure yet
+    # nothing to measure yet
+    code, lines = checked(capsys, {"path": "none.csv"}, text_encoder=tower)
     assert code == 0
     assert "1 frozen tower to compute once: about" in lines[-1]
 
 
 def test_class_probabilities_of_a_language_model_wait_for_their_study(capsys):
-    objectives = tiny_texts()["objectives"] | {"DCL": {"name": "dcl", "class_probability": "language model"}}
-    code, lines = checked(capsys, {"text": "words"}, objectives=objectives, words=tiny_words(reports=TABLE))
+    objectives = tiny_texts()["objectives"] | {
+        "DCL": {"name": "dcl", "class_probability": "language model"}
+    }
+    code, lines = checked(
+        capsys, {"text": "words"}, objectives=objectives, words=tiny_words(reports=TABLE)
+    )
     assert code == 0
-    assert "text_table: sentences not created yet; scored by 0 of 1 language models" in " ".join(lines)
+    assert "text_table: sentences not created yet; scored by 0 of 1 language models" in " ".join(
+        lines
+    )
     assert not any("η is" in line for line in lines)
 
 
 def test_mistakes_in_the_texts_of_a_likelihood_study_are_reported(capsys):
-    pd.DataFrame([*TEXTS, ("", "topic 1")], columns=["text", "label"]).to_csv("data/texts.csv", index=False)
+    pd.DataFrame([*TEXTS, ("", "topic 1")], columns=["text", "label"]).to_csv(
+        "data/texts.csv", index=False
+    )
     Path("study.yaml").write_text(yaml.safe_dump({"words": tiny_words(reports=TABLE)}))
     assert main(["check", "study.yaml"]) == 1
     assert "line 63: text is ''" in capsys.readouterr().err

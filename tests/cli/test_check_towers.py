@@ -1,4 +1,6 @@
-"""``trueneg check`` on studies with towers: what a job would refuse, what is downloaded, and what is computed once."""
+"""``trueneg check`` on studies with towers: what a job would refuse, what is downloaded, and what
+is computed once.
+"""
 
 import os
 import re
@@ -30,12 +32,21 @@ def _in_empty_folder(tmp_path, monkeypatch):
 
 
 def checked_apart(path="", **studies):
-    """Check studies in a fresh process that cannot reach the hub, and return its output and errors."""
+    """Check studies in a fresh process that cannot reach the hub, and return its output and
+    errors.
+    """
     Path("study.yaml").write_text(yaml.safe_dump(studies))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, *sys.path])), "HF_HOME": "hub"}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [path, *sys.path])),
+        "HF_HOME": "hub",
+    }
     environment |= {"HF_ENDPOINT": "http://127.0.0.1:9"}
     done = subprocess.run(
-        [sys.executable, "-c", CHECK, "check", "study.yaml"], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", CHECK, "check", "study.yaml"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     imported, code = done.stdout.splitlines()[-1].rsplit(" ", 1)
     assert imported == "set()", done.stdout
@@ -45,8 +56,15 @@ def checked_apart(path="", **studies):
 def bert(folder, longest=40):
     """Write a small BERT, which sentence-transformers loads."""
     tokenizer = train_tokenizer(["no effusion"], 200, longest)
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=longest, **shape)).save_pretrained(folder)
+    shape = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    BertModel(
+        BertConfig(vocab_size=len(tokenizer), max_position_embeddings=longest, **shape)
+    ).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return {"name": "sentence_transformers", "model": str(folder), "train": "none"}
 
@@ -68,25 +86,41 @@ def test_towers_are_built_in_another_process_and_computed_once(tmp_path, capsys)
     count = images_of(own_pairs(), capsys)
     text = bert(tmp_path / "bert")
     guided = {"name": "guided", "guide": {"name": "encoder", "text_encoder": text}}
-    objectives = {"CL": {"name": "cl"}, "DCL-LM": {"name": "dcl", "class_probability": "language model"}, "Guided": guided}
-    code, output, error = checked_apart(**with_vectors(count, text_encoder=text, objectives=objectives))
+    objectives = {
+        "CL": {"name": "cl"},
+        "DCL-LM": {"name": "dcl", "class_probability": "language model"},
+        "Guided": guided,
+    }
+    code, output, error = checked_apart(
+        **with_vectors(count, text_encoder=text, objectives=objectives)
+    )
     assert code == 0
     assert error == ""
     (line,) = [line for line in output.splitlines() if "frozen tower" in line]
-    assert "1 frozen tower to compute once" in line  # a guide and an encoder share it; vectors need no computing
+    # a guide and an encoder share it; vectors need no computing
+    assert "1 frozen tower to compute once" in line
     (line,) = [line for line in output.splitlines() if "runs to train" in line]
     assert line.strip().startswith("6 runs")
     assert "measurement" not in line
 
 
 def test_long_texts_are_refused_in_the_jobs_words(tmp_path):
-    code, _, error = checked_apart(**own_pairs({"text_encoder": bert(tmp_path / "bert", longest=4)}))
+    code, _, error = checked_apart(
+        **own_pairs({"text_encoder": bert(tmp_path / "bert", longest=4)})
+    )
     assert code == 1
-    assert re.search(r"\d+ of \d+ texts are too long for text_encoder .*bert: .*at most 4\. Set text_encoder\.truncate", error)
+    assert re.search(
+        r"\d+ of \d+ texts are too long for text_encoder .*bert: .*at most 4\. Set"
+        r" text_encoder\.truncate",
+        error,
+    )
 
 
 def test_the_download_of_a_guides_tower_is_announced():
-    guide = {"name": "encoder", "text_encoder": {"name": "sentence_transformers", "model": "nobody/no-model"}}
+    guide = {
+        "name": "encoder",
+        "text_encoder": {"name": "sentence_transformers", "model": "nobody/no-model"},
+    }
     objectives = {"CL": {"name": "cl"}, "DCL-LM": {"name": "guided", "guide": guide}}
     code, output, _ = checked_apart(**own_pairs({"objectives": objectives}))
     assert code == 0
@@ -96,7 +130,9 @@ def test_the_download_of_a_guides_tower_is_announced():
 
 def test_a_missing_extra_is_reported(tmp_path):
     Path("absent").mkdir()
-    Path("absent/sentence_transformers.py").write_text("raise ImportError('No module named sentence_transformers')")
+    Path("absent/sentence_transformers.py").write_text(
+        "raise ImportError('No module named sentence_transformers')"
+    )
     text = {"name": "sentence_transformers", "model": "nobody/no-model"}
     code, _, error = checked_apart(str(tmp_path / "absent"), **own_pairs({"text_encoder": text}))
     assert code == 1
@@ -120,7 +156,10 @@ def test_vectors_with_another_number_of_rows_are_refused(capsys):
 def test_vectors_of_a_guide_are_checked(capsys):
     np.save("vectors.npy", np.zeros((1797, 4), np.float32))
     guide = {"name": "encoder", "encoder": {"name": "vectors", "path": "vectors.npy"}}
-    study = tiny_study(objectives=tiny_study()["objectives"] | {"Guided": {"name": "guided", "margin": 0.1, "guide": guide}})
+    study = tiny_study(
+        objectives=tiny_study()["objectives"]
+        | {"Guided": {"name": "guided", "margin": 0.1, "guide": guide}}
+    )
     code, error = checked(capsys, {"tiny": study})
     assert code == 1
     assert all(fact in error for fact in ("vectors.npy", "1,797 zero vectors"))
@@ -128,7 +167,9 @@ def test_vectors_of_a_guide_are_checked(capsys):
 
 def test_vectors_without_regions_are_refused_where_the_similarity_needs_them(capsys):
     count = images_of(own_pairs(), capsys)
-    code, error = checked(capsys, with_vectors(count, similarity={"aggregation": "lse", "lse_sharpness": 5}))
+    code, error = checked(
+        capsys, with_vectors(count, similarity={"aggregation": "lse", "lse_sharpness": 5})
+    )
     assert code == 1
     assert all(fact in error for fact in ("images.npy", "regions", "similarity.aggregation"))
 

@@ -1,4 +1,6 @@
-"""The command ``trueneg``: exit code 1 and complete sentences for user errors, otherwise facts on standard output."""
+"""The command ``trueneg``: exit code 1 and complete sentences for user errors, otherwise facts on
+standard output.
+"""
 
 import json
 import os
@@ -24,7 +26,14 @@ from trueneg.io.seals import seal
 
 def parquet_study(path):
     """A study of the user's images in parquet files: four classes, 8 × 8 pixels."""
-    dataset = {"source": "parquet", "path": str(path), "rare_classes": [2, 3], "fraction": 0.5, "validation": 0.2, "test": 0.25}
+    dataset = {
+        "source": "parquet",
+        "path": str(path),
+        "rare_classes": [2, 3],
+        "fraction": 0.5,
+        "validation": 0.2,
+        "test": 0.25,
+    }
     training = {"epochs": 1, "batch_size": 16, "device": "cpu"}
     return tiny_study(dataset=dataset, training=training, augmentation={"name": "none"})
 
@@ -33,7 +42,9 @@ def parquet_study(path):
 def images(tmp_path_factory):
     """A folder with a parquet file of 80 images."""
     folder = tmp_path_factory.mktemp("images")
-    write_parquet(folder / "train.parquet", pngs(random_images(80, (8, 8, 3))), (np.arange(80) % 4).tolist())
+    write_parquet(
+        folder / "train.parquet", pngs(random_images(80, (8, 8, 3))), (np.arange(80) % 4).tolist()
+    )
     return folder
 
 
@@ -54,16 +65,25 @@ def assert_user_error(code, captured):
     assert "Traceback" not in captured.err
 
 
-SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
+SHARED = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+}
 
 
 @given(data=st.data(), path=st.sampled_from(sorted(REFUSED)))
 @settings(max_examples=60, **SHARED)
 def test_invalid_values_are_reported(tmp_path, capsys, data, path):
-    assert_user_error(*check(tmp_path, with_key(tiny_study(), path, data.draw(REFUSED[path])), capsys))
+    assert_user_error(
+        *check(tmp_path, with_key(tiny_study(), path, data.draw(REFUSED[path])), capsys)
+    )
 
 
-@given(names=st.lists(st.sampled_from(["nowhere", "..", "results", "study.yaml", ""]), min_size=1, max_size=3))
+@given(
+    names=st.lists(
+        st.sampled_from(["nowhere", "..", "results", "study.yaml", ""]), min_size=1, max_size=3
+    )
+)
 @settings(max_examples=20, **SHARED)
 def test_paths_without_images_are_reported(tmp_path, capsys, names):
     folder = tmp_path / "empty"
@@ -91,14 +111,19 @@ def test_truncated_files_are_reported(tmp_path, capsys, images, share):
 def test_a_valid_study_is_described_with_its_cost(tmp_path, capsys, images):
     code, captured = check(tmp_path, parquet_study(images), capsys)
     assert code == 0
-    # 80 images: 20 for testing, 12 for validation; of 48 for training, half of the two rare classes' 24.
+    # 80 images: 20 for testing, 12 for validation; of 48 for training, half of the two rare
+    # classes' 24.
     assert "training 36 of 48 images" in captured.out
     assert f"CL: {images.name}: 0 of 2 runs finished" in captured.out
     assert "6 runs to train in 3 jobs: about" in captured.out
-    assert f"starting these and as many evaluation jobs takes about {6 * START:.0f} s" in captured.out
+    assert (
+        f"starting these and as many evaluation jobs takes about {6 * START:.0f} s" in captured.out
+    )
 
 
-def test_missing_runs_take_as_long_as_finished_ones_of_the_same_kind(finished_project, tmp_path, capsys):
+def test_missing_runs_take_as_long_as_finished_ones_of_the_same_kind(
+    finished_project, tmp_path, capsys
+):
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump({"tiny": tiny_study(seeds=3)}))
     assert main(["check", str(path), "--results", str(finished_project.path / "results")]) == 0
@@ -140,7 +165,9 @@ def test_runs_lists_the_runs_of_studies_with_their_metrics(finished_project, cap
 
 
 @pytest.mark.parametrize("width", [60, 120])
-def test_runs_fit_the_terminal_and_columns_left_out_are_named(finished_project, capsys, monkeypatch, width):
+def test_runs_fit_the_terminal_and_columns_left_out_are_named(
+    finished_project, capsys, monkeypatch, width
+):
     monkeypatch.setenv("COLUMNS", str(width))
     results = str(finished_project.path / "results")
     assert main(["runs", "--results", results, "--json", "-"]) == 0
@@ -155,19 +182,26 @@ def test_runs_fit_the_terminal_and_columns_left_out_are_named(finished_project, 
     for column in runs[0].keys() - {"study", "run", "state", "objective", "seed"}:
         values = {str(run[column]) for run in runs}
         assert column.removeprefix("tiny: ") in shown
-        assert len(values) > 1 or values < {*shown.replace(";", " ").split(), ""}  # shared values are printed once
+        # shared values are printed once
+        assert len(values) > 1 or values < {*shown.replace(";", " ").split(), ""}
 
 
 def why(project, result):
-    """Return the provenance of a result as values and as text, from the project's copy of the package."""
+    """Return the provenance of a result as values and as text, from the project's copy of the
+    package.
+    """
     command = [sys.executable, "-m", "trueneg", "why", str(result), "--json", "-"]
     environment = os.environ | {"PYTHONPATH": str(project.path / "src")}
-    done = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=project.path, env=environment, capture_output=True, text=True, check=True
+    )
     origin = json.loads(done.stdout)
     return origin, as_text(origin)
 
 
-def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(finished_project, capsys):
+def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(
+    finished_project, capsys
+):
     results = finished_project.path / "results"
     origin, text = why(finished_project, results / "tiny/rows/digits/CL/seed0-1.parquet")
     assert {run["objective"] for run in origin["runs"]} == {"CL"}
@@ -177,7 +211,14 @@ def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(fin
     assert origin["stale"] == []
     run = origin["runs"][0]
     machine = run["machine"]["host"], run["machine"]["cpu"]
-    for fact in (run["id"], "version 1", run["data"], *machine, "training.batch_size: 64", "0.0 GPU seconds"):
+    for fact in (
+        run["id"],
+        "version 1",
+        run["data"],
+        *machine,
+        "training.batch_size: 64",
+        "0.0 GPU seconds",
+    ):
         assert fact in text
     assert {"torch", "pandas", "snakemake", "scipy"} <= set(run["versions"])
     assert run["evaluated"]["code"]["versions"]["task/images/knn"] == 1
@@ -187,7 +228,11 @@ def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(fin
     assert len(origin["runs"]) == origin["time"]["runs"] == 6
     assert origin["comparison"]["primary"]["answer"] in text
     table = results / "tiny/tables/accuracy.csv"
-    line = next(number for number, row in enumerate(table.read_text().splitlines(), 1) if ",DCL-true," in row)
+    line = next(
+        number
+        for number, row in enumerate(table.read_text().splitlines(), 1)
+        if ",DCL-true," in row
+    )
     origin, _ = why(finished_project, f"{table}:{line}")
     # The line also shows the difference from CL.
     expected = {(objective, seed) for objective in ("CL", "DCL-true") for seed in (0, 1)}
@@ -203,7 +248,9 @@ def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(fin
     lines = table.read_text().splitlines()
     table = table.with_name("part.csv")
     table.write_text("\n".join([lines[0], lines[line - 1]]))
-    assert {(run["objective"], run["seed"]) for run in why(finished_project, table)[0]["runs"]} == expected
+    assert {
+        (run["objective"], run["seed"]) for run in why(finished_project, table)[0]["runs"]
+    } == expected
     assert main(["why", f"{table}:1", "--results", str(results)]) == 1
     assert "there is no such line; expected 2 to" in capsys.readouterr().err
 
@@ -221,7 +268,8 @@ def test_why_reports_what_is_out_of_date(project):
     drawn = results / "tiny/drawings/figures/training_loss.json"
     drawn.write_text(json.dumps(json.loads(drawn.read_text()) | {"code": "another"}))
     assert ["trueneg.report" in reason for reason in why(project, figure)[0]["stale"]] == [True]
-    other = why(project, results / "tiny/figures/share_at_bound.png")[0]["stale"]  # older than the rows, but of today's code
+    # older than the rows, but of today's code
+    other = why(project, results / "tiny/figures/share_at_bound.png")[0]["stale"]
     assert ["trueneg.report" in reason for reason in other] == [False]
     (run, *_) = results.glob("runs/*/run.json")
     record = json.loads(run.read_text())
@@ -235,7 +283,11 @@ def test_why_reports_what_is_out_of_date(project):
 
 def test_checking_and_listing_do_not_import_torch(tmp_path):
     """The command answers in a second; torch is imported only to measure."""
-    code = "import sys; from trueneg.cli.main import main; main(['runs', '--results', sys.argv[1]]); "
+    code = (
+        "import sys; from trueneg.cli.main import main; main(['runs', '--results', sys.argv[1]]); "
+    )
     code += "print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip().endswith("False")

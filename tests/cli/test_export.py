@@ -40,7 +40,9 @@ from trueneg.training.simclr import augmentation_of, projected_encoder
 
 timm = pytest.importorskip("timm", reason="exports towers of libraries (the extra towers)")
 pytest.importorskip("open_clip", reason="exports towers of libraries (the extra towers)")
-pytest.importorskip("sentence_transformers", reason="exports towers of libraries (the extra towers)")
+pytest.importorskip(
+    "sentence_transformers", reason="exports towers of libraries (the extra towers)"
+)
 
 TEXTS = ["Note left stripes.", "It rains.", "No columns."]
 TOWER = {"train": "all", "resolution": None, "views": None}
@@ -57,7 +59,8 @@ for folder in map(Path, sys.argv[3:]):
     key = "/".join(folder.parts[-2:])
     if (folder / "modules.json").exists():
         from sentence_transformers import SentenceTransformer
-        vectors[key] = SentenceTransformer(str(folder), device="cpu").encode(texts, convert_to_tensor=True)
+        model = SentenceTransformer(str(folder), device="cpu")
+        vectors[key] = model.encode(texts, convert_to_tensor=True)
         continue
     spec = importlib.util.spec_from_file_location("load", folder / "load.py")
     module = importlib.util.module_from_spec(spec)
@@ -74,7 +77,9 @@ def export(results, run, folder):
 
 
 def perturbed(network):
-    """Return the network in evaluation mode, with random weights and statistics, which would expose mistakes."""
+    """Return the network in evaluation mode, with random weights and statistics, which would expose
+    mistakes.
+    """
     with torch.no_grad():
         for name, value in network.state_dict().items():
             if value.is_floating_point() and "running_var" not in name:
@@ -111,7 +116,10 @@ def pairs():
 
 IMAGE_RUNS = {
     "small-resnet": {"projection": {"hidden": 16, "dimensions": 8, "batch_norm": True}},
-    "resnet50": {"encoder": {"name": "resnet50"}, "projection": {"name": "residual", "hidden": 8, "dimensions": 12}},
+    "resnet50": {
+        "encoder": {"name": "resnet50"},
+        "projection": {"name": "residual", "hidden": 8, "dimensions": 12},
+    },
     "timm": {
         "encoder": {"name": "timm", "model": "test_vit", "weights": "none", "resolution": 64},
         "projection": {"name": "linear"},
@@ -119,7 +127,8 @@ IMAGE_RUNS = {
 }
 
 
-# Runs of text studies: whether positives have a tower of their own, and what is trained of all towers.
+# Runs of text studies: whether positives have a tower of their own, and what is trained of all
+# towers.
 TEXT_RUNS = {
     "shared-frozen": (False, "none"),
     "shared-trained": (False, {"last": 1}),
@@ -127,9 +136,15 @@ TEXT_RUNS = {
     "two-trained": (True, "all"),
     "clip-trained": (False, "all"),
 }
-TEXT_KEYS = [f"{name}/{part}" for name, (two, _) in TEXT_RUNS.items() for part in ("text", "positives")[: 1 + two]]
+TEXT_KEYS = [
+    f"{name}/{part}"
+    for name, (two, _) in TEXT_RUNS.items()
+    for part in ("text", "positives")[: 1 + two]
+]
 PAIR_RUNS = ["scratch", "pretrained", "biovil", "open-clip", "sentenc-frozen", "vectors-frozen"]
-KEYS = [f"{name}/image" for name in IMAGE_RUNS] + [f"{name}/{part}" for name in PAIR_RUNS for part in ("image", "text")]
+KEYS = [f"{name}/image" for name in IMAGE_RUNS] + [
+    f"{name}/{part}" for name in PAIR_RUNS for part in ("image", "text")
+]
 
 
 def pair_settings(name, folder):
@@ -140,9 +155,17 @@ def pair_settings(name, folder):
         words, path = models.tokenizer(), folder / "bert"
         words.save_pretrained(path)
         models.bert(len(words)).save_pretrained(path)
-        text = {"name": "pretrained", "model": str(path), "pooling": "max", "offline": True, "truncate": True}
+        text = {
+            "name": "pretrained",
+            "model": str(path),
+            "pooling": "max",
+            "offline": True,
+            "truncate": True,
+        }
         text |= dict.fromkeys(("revision", "maximum_tokens", "frozen_layers", "projection"))
-        changed = settings_of(projection={"name": "mlp", "hidden": 8}, augmentation={"evaluated": "whole"})
+        changed = settings_of(
+            projection={"name": "mlp", "hidden": 8}, augmentation={"evaluated": "whole"}
+        )
         return changed | {"encoder": {"name": "resnet18", "weights": None}, "text_encoder": text}
     if name == "biovil":
         bert, _ = load_bert(folder / "bert")
@@ -157,13 +180,24 @@ def pair_settings(name, folder):
         return changed | {"encoder": released, "text_encoder": text}
     if name == "open-clip":
         clip = {"name": "open_clip", **write_clip(folder, tiny_clip(image_size=SIZE))}
-        changed = settings_of(projection={"name": "residual", "hidden": 8, "dimensions": 24})  # D of the towers
+        # D of the towers
+        changed = settings_of(projection={"name": "residual", "hidden": 8, "dimensions": 24})
         return changed | {"encoder": clip | TOWER, "text_encoder": clip | TEXT_TOWER}
     torch.manual_seed(0)
     save_file(timm.create_model("test_vit", num_classes=0).state_dict(), folder / "vit.safetensors")
-    image = {"name": "timm", "model": "test_vit", "weights": str(folder / "vit.safetensors"), "train": "none"}
+    image = {
+        "name": "timm",
+        "model": "test_vit",
+        "weights": str(folder / "vit.safetensors"),
+        "train": "none",
+    }
     image |= {"resolution": 64, "views": None}
-    text = {"name": "sentence_transformers", "model": str(folder / "bert"), "revision": None, "offline": True}
+    text = {
+        "name": "sentence_transformers",
+        "model": str(folder / "bert"),
+        "revision": None,
+        "offline": True,
+    }
     changed = settings_of(projection={"name": "residual", "dimensions": 12, "hidden": 8})
     return changed | {"encoder": image, "text_encoder": text | TEXT_TOWER | {"train": "none"}}
 
@@ -177,7 +211,9 @@ def reference(path, settings, source):
             batch = (networks.model.text_encoder.prepare(TEXTS),)
             texts = networks.model.embed_texts(*batch)
         else:
-            texts = networks.model.embed_texts(**tokenise(networks.tokenizer, TEXTS, maximum_tokens=networks.maximum_tokens))
+            texts = networks.model.embed_texts(
+                **tokenise(networks.tokenizer, TEXTS, maximum_tokens=networks.maximum_tokens)
+            )
         return networks.model.embed_images(images).pooled, texts
 
 
@@ -185,15 +221,22 @@ def reference(path, settings, source):
 def results(folder, digits, pairs):
     """A results folder with one run of each kind, and the vectors of their networks."""
     results, expected, inputs = folder / "results", {}, {}
-    pixels = {"digits": torch.from_numpy(digits.images[:3]), "pairs": torch.from_numpy(pairs.images[:3])}
+    pixels = {
+        "digits": torch.from_numpy(digits.images[:3]),
+        "pairs": torch.from_numpy(pairs.images[:3]),
+    }
     for name, changes in IMAGE_RUNS.items():
         run = image_run(**changes)
         network = perturbed(projected_encoder(run.settings, 1))
         tower = getattr(network.encoder, "tower", None)
-        weights = dict(network.state_dict()) | (packed(tower, "encoder") if tower is not None else {})
+        weights = dict(network.state_dict()) | (
+            packed(tower, "encoder") if tower is not None else {}
+        )
         finish(results, name, run, weights, digits)
         with torch.no_grad():
-            expected[f"{name}/image"] = network(augmentation_of(run.settings, digits).normalise(pixels["digits"]))
+            expected[f"{name}/image"] = network(
+                augmentation_of(run.settings, digits).normalise(pixels["digits"])
+            )
         inputs[f"{name}/image"] = pixels["digits"] / 255
     for name in ("scratch", "pretrained", "biovil", "open-clip"):
         settings = pair_settings(name, folder) | {"dataset": DATASET}
@@ -206,7 +249,9 @@ def results(folder, digits, pairs):
 
 
 def trained(results, folder, settings, pairs):
-    """Compute the vectors of frozen towers, train a run on them, and return its id and its networks."""
+    """Compute the vectors of frozen towers, train a run on them, and return its id and its
+    networks.
+    """
     run = Run("tiny", "textures", "CL", 0, settings)
     write_pairs(pairs, folder / "pairs.npz")
     write_pair_subsets([split_pairs(pairs, 0)], folder / "subsets.parquet")
@@ -214,15 +259,34 @@ def trained(results, folder, settings, pairs):
     for made in frozen_towers(settings).values():
         features.append(folder / f"{features_key(made)}.npz")
         compute_features(
-            made, source=folder / "pairs.npz", features=features[-1], cache=folder / "cache", device="cpu", threads=1
+            made,
+            source=folder / "pairs.npz",
+            features=features[-1],
+            cache=folder / "cache",
+            device="cpu",
+            threads=1,
         )
-    source = {"source": folder / "pairs.npz", "subsets": folder / "subsets.parquet", "store": results / "runs"}
+    source = {
+        "source": folder / "pairs.npz",
+        "subsets": folder / "subsets.parquet",
+        "store": results / "runs",
+    }
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "run_id", lambda run, checksum: f"{run.settings['text_encoder']['name'][:7]}-frozen")
-        engine.train_runs([run.to_json()], **source, manifest=folder / "manifest.json", vectors=features)
+        patched.setattr(
+            engine,
+            "run_id",
+            lambda run, checksum: f"{run.settings['text_encoder']['name'][:7]}-frozen",
+        )
+        engine.train_runs(
+            [run.to_json()], **source, manifest=folder / "manifest.json", vectors=features
+        )
     identifier = json.loads((folder / "manifest.json").read_text())["runs"][0]["id"]
     path = results / "runs" / identifier / RunStore.MODEL
-    return read_networks(path, settings, read_frozen(vector_names(settings), read_pairs(folder / "pairs.npz"), features))
+    return read_networks(
+        path,
+        settings,
+        read_frozen(vector_names(settings), read_pairs(folder / "pairs.npz"), features),
+    )
 
 
 def text_settings(name, folder, table):
@@ -234,7 +298,11 @@ def text_settings(name, folder, table):
     tower = {"name": "sentence_transformers", "offline": True, "train": train}
     tower |= {"model": str(folder / "bert")}
     if name.startswith("clip"):
-        tower = {"name": "open_clip", "train": train, **write_clip(folder, tiny_clip(image_size=SIZE))}
+        tower = {
+            "name": "open_clip",
+            "train": train,
+            **write_clip(folder, tiny_clip(image_size=SIZE)),
+        }
     study = {
         "kind": "text",
         "title": "Texts",
@@ -254,13 +322,21 @@ def text_settings(name, folder, table):
 
 
 def text_runs(results, folder):
-    """Train runs of text studies; return the unit vectors of the texts according to their evaluation."""
+    """Train runs of text studies; return the unit vectors of the texts according to their
+    evaluation.
+    """
     pd.DataFrame({"first": TEXTS, "second": TEXTS, "score": range(len(TEXTS))}).to_csv(
         folder / "rated.csv", index=False
     )  # to be embedded
-    questions = [f"{words} {number}." for number in range(9) for words in ("Stripes", "Dots", "It snows", "Note")]
+    questions = [
+        f"{words} {number}."
+        for number in range(9)
+        for words in ("Stripes", "Dots", "It snows", "Note")
+    ]
     columns = {"text": questions, "answer": [f"No {text}" for text in questions]}
-    pd.DataFrame(columns | {"label": [len(text) % 2 for text in questions]}).to_csv(folder / "texts.csv", index=False)
+    pd.DataFrame(columns | {"label": [len(text) % 2 for text in questions]}).to_csv(
+        folder / "texts.csv", index=False
+    )
     expected = {}
     for name in TEXT_RUNS:
         settings, part = text_settings(name, folder, folder / "texts.csv"), folder / name
@@ -268,36 +344,66 @@ def text_runs(results, folder):
         source = text_table.read_source(settings["dataset"])
         write_texts(source, part / "texts.npz")
         write_text_subsets([text_subset(source, settings["dataset"], 0)], part / "subsets.parquet")
-        files = {"source": part / "texts.npz", "subsets": part / "subsets.parquet", "store": results / "runs"}
+        files = {
+            "source": part / "texts.npz",
+            "subsets": part / "subsets.parquet",
+            "store": results / "runs",
+        }
         vectors = []
         for made in frozen_towers(settings).values():
             vectors.append(part / f"{features_key(made)}.npz")
-            compute_features(made, source=files["source"], features=vectors[-1], cache=part / "cache", device="cpu", threads=1)
+            compute_features(
+                made,
+                source=files["source"],
+                features=vectors[-1],
+                cache=part / "cache",
+                device="cpu",
+                threads=1,
+            )
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(engine, "run_id", lambda run, checksum, name=name: name)
             run = Run("tiny", "texts", "CL", 0, settings)
-            engine.train_runs([run.to_json()], **files, manifest=part / "manifest.json", vectors=vectors)
-        block = {"manifest": part / "manifest.json", "device": "cpu", "threads": 1, "vectors": vectors}
+            engine.train_runs(
+                [run.to_json()], **files, manifest=part / "manifest.json", vectors=vectors
+            )
+        block = {
+            "manifest": part / "manifest.json",
+            "device": "cpu",
+            "threads": 1,
+            "vectors": vectors,
+        }
         with encoded_runs(**files, **block) as ready:
             ((embedded,),) = ready
         sides = {
             "text": embedded.anchors[source.rated["first"].to_numpy()],
             "positives": embedded.positives[source.rated["second"].to_numpy()],
         }
-        expected |= {f"{name}/{side}": values for side, values in sides.items() if f"{name}/{side}" in TEXT_KEYS}
+        expected |= {
+            f"{name}/{side}": values
+            for side, values in sides.items()
+            if f"{name}/{side}" in TEXT_KEYS
+        }
     return expected
 
 
 def frozen_runs(results, folder, pairs, expected, inputs):
     """Train heads on the vectors of two frozen towers, and on vectors in files."""
-    np.save(folder / "images.npy", np.random.default_rng(0).random((len(pairs.images), 6), np.float32))
-    np.save(folder / "sentences.npy", np.random.default_rng(0).random((len(pairs.sentences), 5), np.float32))
+    np.save(
+        folder / "images.npy", np.random.default_rng(0).random((len(pairs.images), 6), np.float32)
+    )
+    np.save(
+        folder / "sentences.npy",
+        np.random.default_rng(0).random((len(pairs.sentences), 5), np.float32),
+    )
     files = {"name": "vectors", "column": None, "train": "none"}
     vectors = settings_of(projection={"name": "mlp", "dimensions": 8, "hidden": 4}) | {
         "encoder": files | {"path": str(folder / "images.npy")},
         "text_encoder": files | {"path": str(folder / "sentences.npy")},
     }
-    for name, settings in {"sentenc-frozen": pair_settings("frozen", folder), "vectors-frozen": vectors}.items():
+    for name, settings in {
+        "sentenc-frozen": pair_settings("frozen", folder),
+        "vectors-frozen": vectors,
+    }.items():
         networks = trained(results, folder, settings | {"dataset": DATASET}, pairs)
         stored = networks.frozen
         with torch.no_grad():
@@ -306,18 +412,25 @@ def frozen_runs(results, folder, pairs, expected, inputs):
             expected[f"{name}/text"] = embed_texts(networks, TEXTS, torch.device("cpu"))
         inputs[f"{name}/image"] = torch.from_numpy(pairs.images[:3]) / 255
     inputs["vectors-frozen/image"] = torch.from_numpy(stored.images.values[:3, 0, :, 0])
-    inputs["vectors-frozen/text"] = torch.from_numpy(stored.texts.values[[stored.rows[text] for text in TEXTS], 0, :, 0])
+    inputs["vectors-frozen/text"] = torch.from_numpy(
+        stored.texts.values[[stored.rows[text] for text in TEXTS], 0, :, 0]
+    )
 
 
 @pytest.fixture(scope="module")
 def vectors(results, folder):
-    """The vectors of each run's networks, and those of its folders in a process without this project."""
+    """The vectors of each run's networks, and those of its folders in a process without this
+    project.
+    """
     path, expected, inputs = results
     for name in {key.partition("/")[0]: None for key in expected}:
         assert export(path, name, folder / "out" / name) == 0
     save_file({key: value.contiguous() for key, value in inputs.items()}, folder / "inputs")
     folders = [str(folder / "out" / key) for key in expected]
-    done = subprocess.run([sys.executable, "-c", LOADED, folder / "inputs", json.dumps(TEXTS), *folders], capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, folder / "inputs", json.dumps(TEXTS), *folders],
+        capture_output=True,
+    )
     assert done.returncode == 0, done.stderr.decode()
     return expected, load_file(folder / "inputs.out")
 
@@ -336,12 +449,20 @@ def test_the_vectors_of_texts_are_those_of_the_evaluation_but_for_their_length(v
 
 
 @pytest.mark.parametrize("name", TEXT_RUNS)
-def test_a_text_run_is_trained_and_exported_with_one_folder_per_tower(vectors, results, folder, name):
+def test_a_text_run_is_trained_and_exported_with_one_folder_per_tower(
+    vectors, results, folder, name
+):
     weights = load_file(results[0] / "runs" / name / RunStore.MODEL)
-    changes = [value for key, value in weights.items() if "text_projection.change" in key and key.endswith("3.weight")]
+    changes = [
+        value
+        for key, value in weights.items()
+        if "text_projection.change" in key and key.endswith("3.weight")
+    ]
     assert len(changes) == 1 + TEXT_RUNS[name][0]
     assert all(change.abs().max() > 1e-3 for change in changes)  # which starts at 0
-    assert sorted(path.name for path in (folder / "out" / name).iterdir()) == sorted(("text", "positives")[: len(changes)])
+    assert sorted(path.name for path in (folder / "out" / name).iterdir()) == sorted(
+        ("text", "positives")[: len(changes)]
+    )
 
 
 @pytest.mark.usefixtures("vectors")
@@ -352,7 +473,13 @@ def test_the_description_names_the_run_and_the_libraries(folder, key):
     assert "licence" in about["licence"]
     assert about["objective"] in ("CL", "tiny")
     assert ("logit scale" in about) != ("temperature" in about)
-    assert set(about["libraries"]) <= {"torch", "timm", "open_clip_torch", "sentence-transformers", "torchvision"}
+    assert set(about["libraries"]) <= {
+        "torch",
+        "timm",
+        "open_clip_torch",
+        "sentence-transformers",
+        "torchvision",
+    }
 
 
 @pytest.mark.usefixtures("vectors")

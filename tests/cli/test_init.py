@@ -1,4 +1,6 @@
-"""`trueneg init` finds what the data have, refuses what cannot show anything, and writes a study that runs as it is."""
+"""`trueneg init` finds what the data have, refuses what cannot show anything, and writes a study
+that runs as it is.
+"""
 
 import json
 import re
@@ -23,7 +25,12 @@ WAYS = ["asks about", "complains about", "forgot", "praises", "wants to know mor
 def questions(rows=300):
     """Texts with a topic, an id and a date."""
     lines = [
-        (number, f"Customer {number} {WAYS[number % 5]} {TOPICS[number % 6]}.", TOPICS[number % 6], "2026-01-02")
+        (
+            number,
+            f"Customer {number} {WAYS[number % 5]} {TOPICS[number % 6]}.",
+            TOPICS[number % 6],
+            "2026-01-02",
+        )
         for number in range(rows)
     ]
     return pd.DataFrame(lines, columns=["id", "message", "topic", "received"])
@@ -54,13 +61,27 @@ def test_texts_with_labels(capsys):
     questions().to_csv("questions.csv", index=False)
     assert init("text", "questions.csv") == 0
     data = dataset()
-    assert (data.path, data.text_column, data.label_column, data.labels) == ("questions.csv", "message", "topic", None)
+    assert (data.path, data.text_column, data.label_column, data.labels) == (
+        "questions.csv",
+        "message",
+        "topic",
+        None,
+    )
     printed = capsys.readouterr().out
     assert 'texts: message, such as "Customer 0 asks about invoices."' in printed
     assert "6 labels of 50 to 50 rows" in printed
-    assert printed.endswith("    trueneg check my_study.yaml\n    snakemake --cores all --configfile my_study.yaml\n")
+    assert printed.endswith(
+        "    trueneg check my_study.yaml\n    snakemake --cores all --configfile my_study.yaml\n"
+    )
     study = read_configuration(["my_study.yaml"]).studies["my_study"]
-    assert {"CL", "Hardness", "Guided", "Oracle", "Random-removal", "untrained"} == study.objectives.keys()
+    assert {
+        "CL",
+        "Hardness",
+        "Guided",
+        "Oracle",
+        "Random-removal",
+        "untrained",
+    } == study.objectives.keys()
     assert study.tuning is not None
 
 
@@ -91,7 +112,11 @@ def test_images_with_texts():
     table.assign(urgent=table["id"] % 2).to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos") == 0
     reports = read_configuration(["my_study.yaml"]).studies["my_study_text"].reports
-    assert (reports.image_column, reports.text_column, reports.patient_column) == ("file", "message", "site")
+    assert (reports.image_column, reports.text_column, reports.patient_column) == (
+        "file",
+        "message",
+        "site",
+    )
     assert dataset().label_columns == ["urgent"]
 
 
@@ -115,7 +140,9 @@ def test_images_with_classes():
             "several columns that may contain labels: kind, tone",
         ),
         (
-            questions().drop(columns="topic").assign(customer="John Smith " + pd.Series(map(str, range(300)))),
+            questions()
+            .drop(columns="topic")
+            .assign(customer="John Smith " + pd.Series(map(str, range(300)))),
             "possible columns of positives: customer",
         ),
         (questions().assign(topic="all"), "same label in all rows"),
@@ -123,7 +150,9 @@ def test_images_with_classes():
         (questions()[["id", "message"]], "no labels"),
         (questions()[["id", "received"]], "no column of different texts"),
         (
-            questions()[["id"]].assign(time=[f"2026-05-01 10:{n // 60:02}:{n % 60:02}" for n in range(300)]),
+            questions()[["id"]].assign(
+                time=[f"2026-05-01 10:{n // 60:02}:{n % 60:02}" for n in range(300)]
+            ),
             "no column of different texts",
         ),
     ],
@@ -164,7 +193,9 @@ def test_a_folder_of_more_images_than_fit_the_time_is_sampled(monkeypatch):
     listed = image_folder.listed(dataset().path)
     assert 195 <= len(listed.labels) <= 205
     assert 30 <= listed.is_test.sum() <= 36
-    assert all(path.resolve().is_relative_to(Path("animals").resolve()) for path in listed.images.paths)
+    assert all(
+        path.resolve().is_relative_to(Path("animals").resolve()) for path in listed.images.paths
+    )
 
 
 def test_rows_with_empty_cells_are_left_out(capsys):
@@ -174,7 +205,9 @@ def test_rows_with_empty_cells_are_left_out(capsys):
     table.to_csv("questions.csv", index=False)
     assert init("text", "questions.csv") == 1  # too few are left
     assert not Path("my_study_rows.csv").exists()
-    questions(900).assign(topic=lambda rows: rows["topic"].where(rows["id"] % 3 > 0, "")).to_csv("questions.csv", index=False)
+    questions(900).assign(topic=lambda rows: rows["topic"].where(rows["id"] % 3 > 0, "")).to_csv(
+        "questions.csv", index=False
+    )
     assert init("text", "questions.csv") == 0
     assert "left out: 300 rows with empty cells or equal texts" in capsys.readouterr().out
     assert len(pd.read_csv(dataset().path)) == 600
@@ -195,7 +228,9 @@ def test_columns_can_be_chosen(capsys):
 
 def test_texts_are_told_from_names_and_times():
     table = questions().assign(customer=[f"John Smith {number}" for number in range(300)])
-    table["created"] = [f"2026-05-01 10:{number // 60:02}:{number % 60:02}" for number in range(300)]
+    table["created"] = [
+        f"2026-05-01 10:{number // 60:02}:{number % 60:02}" for number in range(300)
+    ]
     table[["created", "customer", "message", "topic"]].to_csv("questions.csv", index=False)
     assert init("text", "questions.csv") == 0
     assert dataset().text_column == "message"
@@ -205,7 +240,9 @@ def test_a_named_positive_beats_an_unnamed_label():
     table = (
         questions()
         .drop(columns="topic")
-        .assign(answer=lambda rows: "We help. " + rows["message"], language=["en", "de", "fr"] * 100)
+        .assign(
+            answer=lambda rows: "We help. " + rows["message"], language=["en", "de", "fr"] * 100
+        )
     )
     table.to_csv("questions.csv", index=False)
     assert init("text", "questions.csv") == 0
@@ -254,14 +291,27 @@ def test_sampling_keeps_some_rows_of_every_label(monkeypatch):
     assert init("text", "questions.csv", "--minutes", "1") == 0
     sizes = pd.read_csv(dataset().path)["topic"].value_counts()
     assert sizes.min() >= 5
-    assert len(sizes) == 21 == sum(dataset().labels.model_dump()[part] for part in ("train", "validation_unseen", "test_unseen"))
+    assert (
+        len(sizes)
+        == 21
+        == sum(
+            dataset().labels.model_dump()[part]
+            for part in ("train", "validation_unseen", "test_unseen")
+        )
+    )
 
 
 def test_captions_are_sampled_by_image(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     photographs(Path("photos"), 600)
-    captions = questions(1800).drop(columns="topic").assign(file=[f"{number // 3}.png" for number in range(1800)])
-    captions.assign(site=[number // 3 % 2 for number in range(1800)], subject=captions["file"]).to_csv("table.csv", index=False)
+    captions = (
+        questions(1800)
+        .drop(columns="topic")
+        .assign(file=[f"{number // 3}.png" for number in range(1800)])
+    )
+    captions.assign(
+        site=[number // 3 % 2 for number in range(1800)], subject=captions["file"]
+    ).to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos", "--minutes", "1") == 0
     study = read_configuration(["my_study.yaml"]).studies
     kept = pd.read_csv(study["my_study_text"].reports.table)
@@ -273,11 +323,20 @@ def test_captions_are_sampled_by_image(monkeypatch):
 
 def test_images_that_are_missing_are_left_out(capsys):
     photographs(Path("photos"), 250)
-    table = questions(300).drop(columns="topic").assign(file=[f"{number}.png" for number in range(300)])
+    table = (
+        questions(300).drop(columns="topic").assign(file=[f"{number}.png" for number in range(300)])
+    )
     table.to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos") == 0
     assert "left out: 50 images that are not in photos" in capsys.readouterr().out
-    assert len(pd.read_csv(read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.table)) == 250
+    assert (
+        len(
+            pd.read_csv(
+                read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.table
+            )
+        )
+        == 250
+    )
     assert init("pairs", "table.csv", "--images", ".", "--output", "other.yaml") == 1
     assert "lacks all 300 images" in capsys.readouterr().err
 
@@ -328,7 +387,8 @@ def test_strange_names_are_quoted():
 
 def test_labels_and_positives_exclude_each_other(capsys):
     table = questions().drop(columns="topic").rename(columns={"message": "sentence1"})
-    table = table.assign(sentence2="We help. " + table["sentence1"], label=table["id"] % 2)  # whether the pair is a paraphrase
+    # whether the pair is a paraphrase
+    table = table.assign(sentence2="We help. " + table["sentence1"], label=table["id"] % 2)
     table.to_csv("pairs.csv", index=False)
     assert init("text", "pairs.csv") == 1
     assert "--label label or --positive sentence2" in capsys.readouterr().err
@@ -339,7 +399,9 @@ def test_labels_and_positives_exclude_each_other(capsys):
 
 
 def test_columns_that_could_have_been_taken_are_named(capsys):
-    table = questions().assign(remark=lambda rows: "A remark: " + rows["message"], category=TOPICS * 50)
+    table = questions().assign(
+        remark=lambda rows: "A remark: " + rows["message"], category=TOPICS * 50
+    )
     table.rename(columns={"topic": "label"}).to_csv("questions.csv", index=False)
     assert init("text", "questions.csv") == 0
     printed = capsys.readouterr().out
@@ -353,7 +415,13 @@ def test_labels_are_counted_as_the_study_reads_them(capsys):
     table.to_csv("questions.csv", index=False)
     assert init("text", "questions.csv") == 0
     assert "12 labels of 50 to 50 rows" in capsys.readouterr().out
-    assert sum(dataset().labels.model_dump()[part] for part in ("train", "validation_unseen", "test_unseen")) == 12
+    assert (
+        sum(
+            dataset().labels.model_dump()[part]
+            for part in ("train", "validation_unseen", "test_unseen")
+        )
+        == 12
+    )
 
 
 def test_one_common_label_is_refused(capsys):
@@ -381,30 +449,52 @@ def test_the_rows_that_are_kept_can_be_read_again():
 def test_images_are_found_as_the_study_finds_them(capsys):
     photographs(Path("photos"))
     for number in range(40):
-        Path(f"photos/{number}.png").rename(unicodedata.normalize("NFD", f"photos/\u00e9{number}.png"))
-    names = [f"\u00e9{number}.png" for number in range(40)] + [f" {number}.png " for number in range(40, 239)]
+        Path(f"photos/{number}.png").rename(
+            unicodedata.normalize("NFD", f"photos/\u00e9{number}.png")
+        )
+    names = [f"\u00e9{number}.png" for number in range(40)] + [
+        f" {number}.png " for number in range(40, 239)
+    ]
     names.append(str(Path("photos/239.png").resolve()))
     questions(240).drop(columns="topic").assign(file=names).to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos") == 0
     assert "left out" not in capsys.readouterr().out
-    assert read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.table == "table.csv"
+    assert (
+        read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.table == "table.csv"
+    )
     assert init("pairs", "table.csv", "--images", "nowhere", "--output", "other.yaml") == 1
     assert "--images is nowhere" in capsys.readouterr().err
 
 
 def test_a_column_is_a_label_of_images_only_if_the_study_can_use_it(capsys):
     photographs(Path("photos"))
-    table = questions(480).drop(columns="topic").assign(file=[f"{number // 2}.png" for number in range(480)])
-    table = table.assign(site=table["id"] // 2 % 2, first=1 - table["id"] % 2, rare=table["id"].lt(2), common=table["id"].ge(200))
+    table = (
+        questions(480)
+        .drop(columns="topic")
+        .assign(file=[f"{number // 2}.png" for number in range(480)])
+    )
+    table = table.assign(
+        site=table["id"] // 2 % 2,
+        first=1 - table["id"] % 2,
+        rare=table["id"].lt(2),
+        common=table["id"].ge(200),
+    )
     table.to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos") == 0
     assert dataset().label_columns == ["site", "common"]
-    assert "each image is its own group, because site has fewer than 3 groups" in capsys.readouterr().out
+    assert (
+        "each image is its own group, because site has fewer than 3 groups"
+        in capsys.readouterr().out
+    )
 
 
 def test_what_the_study_would_refuse_is_refused_and_nothing_is_left(capsys):
     photographs(Path("photos"))
-    table = questions(480).drop(columns="topic").assign(file=[f"{number // 2}.png" for number in range(480)])
+    table = (
+        questions(480)
+        .drop(columns="topic")
+        .assign(file=[f"{number // 2}.png" for number in range(480)])
+    )
     table.loc[0, "message"] = ""  # a new table would be written without this row
     table.assign(patient=table["id"] // 3).to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos") == 1
@@ -414,8 +504,12 @@ def test_what_the_study_would_refuse_is_refused_and_nothing_is_left(capsys):
 
 def test_repeated_pairs_are_left_out_and_unnamed_columns_are_no_labels(capsys):
     photographs(Path("photos"), 250)
-    table = questions(250).drop(columns="topic").assign(file=[f"{number}.png" for number in range(250)])
-    table.assign(**{"": table["id"] % 2}).iloc[[*range(250), *range(60)]].to_csv("table.csv", index=False)
+    table = (
+        questions(250).drop(columns="topic").assign(file=[f"{number}.png" for number in range(250)])
+    )
+    table.assign(**{"": table["id"] % 2}).iloc[[*range(250), *range(60)]].to_csv(
+        "table.csv", index=False
+    )
     assert init("pairs", "table.csv", "--images", "photos") == 0
     assert "left out: 60 rows that repeat an image and its text" in capsys.readouterr().out
     assert dataset().label_columns == []
@@ -432,7 +526,9 @@ def test_classes_of_few_images_are_left_out(capsys):
     photographs(Path("animals"), 300, classes=("cat", "dog"))
     photographs(Path("animals/yak"), 1)
     assert init("images", "animals") == 0
-    assert "left out: 1 class folder with fewer than 5 images, such as yak" in capsys.readouterr().out
+    assert (
+        "left out: 1 class folder with fewer than 5 images, such as yak" in capsys.readouterr().out
+    )
     assert image_folder.listed(dataset().path).class_names == ("cat", "dog")
     assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group is None
     photographs(Path("plants/fern"), 300)
@@ -465,12 +561,21 @@ def test_the_written_study_runs_as_it_is(form, tmp_path):
         arguments = ["images", "data"]
     else:
         table = questions(240).assign(
-            answer=lambda rows: "We help with " + rows["message"], file=[f"{n}.png" for n in range(240)]
+            answer=lambda rows: "We help with " + rows["message"],
+            file=[f"{n}.png" for n in range(240)],
         )
         photographs(project.path / "photos")
-        dropped = {"labels": ["answer", "file"], "pairs of texts": ["topic", "file"], "pairs": ["topic", "answer"]}[form]
+        dropped = {
+            "labels": ["answer", "file"],
+            "pairs of texts": ["topic", "file"],
+            "pairs": ["topic", "answer"],
+        }[form]
         table.drop(columns=dropped).to_csv(project.path / "table.csv", index=False)
-        arguments = ["pairs", "table.csv", "--images", "photos"] if form == "pairs" else ["text", "table.csv"]
+        arguments = (
+            ["pairs", "table.csv", "--images", "photos"]
+            if form == "pairs"
+            else ["text", "table.csv"]
+        )
     done = project.trueneg("init", *arguments, "--minutes", "1", "--output", "study.yaml")
     assert done.returncode == 0, done.stderr
     done = project.trueneg("check", "study.yaml")

@@ -1,4 +1,6 @@
-"""The speed of this machine: assumed until ``trueneg check --pace`` measures it, then kept in the results folder."""
+"""The speed of this machine: assumed until ``trueneg check --pace`` measures it, then kept in the
+results folder.
+"""
 
 import json
 import platform
@@ -17,7 +19,9 @@ from trueneg.cli.pace import CORE, UNMEASURED, UPDATES, Pace
 
 @pytest.fixture
 def check(tmp_path, monkeypatch, capsys):
-    """Return a function that runs ``trueneg check`` on a tiny study of digits and returns the line with the time."""
+    """Return a function that runs ``trueneg check`` on a tiny study of digits and returns the line
+    with the time.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": tiny_study()}))
 
@@ -45,7 +49,10 @@ def test_a_damaged_file_is_named_with_a_remedy(check, tmp_path, capsys, content)
     check("--pace")
     (tmp_path / "results/pace.json").write_text(content)
     assert main(["check", "study.yaml"]) == 1
-    assert re.fullmatch(r"results/pace\.json.*Delete it; `trueneg check --pace` measures again\.\n", capsys.readouterr().err)
+    assert re.fullmatch(
+        r"results/pace\.json.*Delete it; `trueneg check --pace` measures again\.\n",
+        capsys.readouterr().err,
+    )
 
 
 def test_a_machine_that_shares_the_results_has_its_own_speed(check, tmp_path, monkeypatch):
@@ -67,7 +74,12 @@ def test_the_measured_speed_is_of_a_network(tmp_path):
 
 def test_the_default_studies_are_described_without_the_slow_libraries(tmp_path):
     config, slow = str(ROOT / "config/config.yaml"), {"torch", "torchvision", "transformers"}
-    code = f"import sys, trueneg.cli.main as cli; cli.main(['check', {config!r}]); print('slow:', *{slow} & set(sys.modules))"
-    finished = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    code = (
+        f"import sys, trueneg.cli.main as cli; cli.main(['check', {config!r}]); print('slow:',"
+        f" *{slow} & set(sys.modules))"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert "digits: Digits" in finished.stdout
     assert finished.stdout.splitlines()[-1] == "slow:"

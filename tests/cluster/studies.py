@@ -25,9 +25,15 @@ def interruptible_study() -> dict[str, Any]:
 
 
 def with_gpu_request(project: Project, request: str) -> Project:
-    """Let the training jobs of a project request a GPU from the cluster, which only claims to have one: they run on the CPU."""
+    """Let the training jobs of a project request a GPU from the cluster, which only claims to have
+    one: they run on the CPU.
+    """
     for path in project.path.glob("profiles/*/profile.yaml"):
-        path.write_text(path.read_text().replace("\nset-resources:\n", f"\nset-resources:\n  train: {{{request}}}\n"))
+        path.write_text(
+            path.read_text().replace(
+                "\nset-resources:\n", f"\nset-resources:\n  train: {{{request}}}\n"
+            )
+        )
     return project
 
 
@@ -41,14 +47,22 @@ def store(project: Project) -> RunStore:
 def running_runs(project: Project) -> dict[str, str]:
     """Return the objectives of the runs between their first and last epochs, by id."""
     progress = {
-        path.parent.name: store(project).progress(path.parent.name) for path in (store(project).path).glob("*/progress.json")
+        path.parent.name: store(project).progress(path.parent.name)
+        for path in (store(project).path).glob("*/progress.json")
     }
-    return {run: found["objective"] for run, found in progress.items() if 0 < found.get("epoch", 0) < EPOCHS - 5}
+    return {
+        run: found["objective"]
+        for run, found in progress.items()
+        if 0 < found.get("epoch", 0) < EPOCHS - 5
+    }
 
 
 def weights(project: Project) -> dict[str, bytes]:
     """Return the content of every model's file, by the run's id."""
-    return {path.parent.name: path.read_bytes() for path in store(project).path.glob("*/model.safetensors")}
+    return {
+        path.parent.name: path.read_bytes()
+        for path in store(project).path.glob("*/model.safetensors")
+    }
 
 
 def training_log(project: Project, objective: str) -> str:

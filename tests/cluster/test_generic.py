@@ -25,7 +25,10 @@ from tests.projects import new_project
 @pytest.mark.long
 def test_a_cancelled_training_job_is_resubmitted_and_resumes(local, tmp_path):
     if importlib.util.find_spec("snakemake_executor_plugin_cluster_generic") is None:
-        pytest.skip("Snakemake's cluster-generic plugin is not installed here; `make test-cluster` fetches it.")
+        pytest.skip(
+            "Snakemake's cluster-generic plugin is not installed here; `make test-cluster`"
+            " fetches it."
+        )
     project, jobs = with_gpu_request(new_project(tmp_path / "project"), "gpu: 1"), tmp_path / "jobs"
     project.configure(tiny=interruptible_study())
     jobs.mkdir()
@@ -35,20 +38,39 @@ def test_a_cancelled_training_job_is_resubmitted_and_resumes(local, tmp_path):
         "PRETENDED_PBS": str(jobs),
         "OMP_NUM_THREADS": "1",
     }
-    snakemake = [sys.executable, "-m", "snakemake", CL, "--workflow-profile", "profiles/cluster-generic"]
+    snakemake = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        CL,
+        "--workflow-profile",
+        "profiles/cluster-generic",
+    ]
     snakemake += ["--configfile", "study.yaml", "--seconds-between-status-checks", "1"]
     with (project.path / "snakemake.txt").open("w") as printed:
-        submitted = subprocess.Popen(snakemake, cwd=project.path, env=environment, stdout=printed, stderr=subprocess.STDOUT)
+        submitted = subprocess.Popen(
+            snakemake, cwd=project.path, env=environment, stdout=printed, stderr=subprocess.STDOUT
+        )
 
     def requests(words: str) -> dict[str, str]:
-        """Return the requests of the jobs whose request or script contains the words, in the order of their ids."""
+        """Return the requests of the jobs whose request or script contains the words, in the order
+        of their ids.
+        """
         folders = sorted(jobs.iterdir(), key=lambda folder: int(folder.name))
         asked = {folder.name: (folder / "request").read_text() for folder in folders}
-        return {job: text for job, text in asked.items() if words in text + (jobs / job / "script").read_text()}
+        return {
+            job: text
+            for job, text in asked.items()
+            if words in text + (jobs / job / "script").read_text()
+        }
 
     wait_for(lambda: running_runs(project), PATIENCE)
     (ended,) = requests(CL)
-    subprocess.run([project.path / "profiles/cluster-generic/cancel", f"{ended}.pretended"], check=True, env=environment)
+    subprocess.run(
+        [project.path / "profiles/cluster-generic/cancel", f"{ended}.pretended"],
+        check=True,
+        env=environment,
+    )
     if submitted.wait(PATIENCE):
         raise AssertionError((project.path / "snakemake.txt").read_text())
 
@@ -81,5 +103,7 @@ def test_the_status_of_a_job_follows_from_the_output_of_qstat(answer, status, ex
     qstat.chmod(0o755)
     command = Path(__file__).parents[2] / "profiles/cluster-generic/status"
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    said = subprocess.run([command, "7"], env=environment, capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [command, "7"], env=environment, capture_output=True, text=True, check=True
+    )
     assert said.stdout == f"{expected}\n"

@@ -14,7 +14,9 @@ from tests.projects import ROOT
 RULES = {
     name: body
     for path in sorted((ROOT / "rules").glob("*.smk"))
-    for name, body in re.findall(r"^rule (\w+):\n((?:(?:    .*)?\n)+)", path.read_text(), flags=re.MULTILINE)
+    for name, body in re.findall(
+        r"^rule (\w+):\n((?:(?:    .*)?\n)+)", path.read_text(), flags=re.MULTILINE
+    )
 }
 
 
@@ -43,8 +45,13 @@ def test_job_states_come_from_squeue_if_sacct_fails(monkeypatch, tmp_path):
 
 def test_the_profiles_differ_only_in_settings_of_the_scheduler():
     default, slurm, generic = (profile(name) for name in ("default", "slurm", "cluster-generic"))
-    schedulers = re.compile("executor|jobs|slurm-|cluster-generic-|default-resources|max-status-checks")
-    shared = [{key: given for key, given in each.items() if not schedulers.match(key)} for each in (slurm, generic)]
+    schedulers = re.compile(
+        "executor|jobs|slurm-|cluster-generic-|default-resources|max-status-checks"
+    )
+    shared = [
+        {key: given for key, given in each.items() if not schedulers.match(key)}
+        for each in (slurm, generic)
+    ]
     assert shared[0] == shared[1]
     assert {key: given for key, given in default.items() if key != "cores"}.items() <= slurm.items()
 

@@ -26,7 +26,9 @@ from tests.projects import Project, new_project
 
 def attempts(project: Project) -> dict[str, int]:
     """Return the recorded number of attempts of each run, by objective."""
-    return {record["objective"]: len(record["attempts"]) for record in store(project).records().values()}
+    return {
+        record["objective"]: len(record["attempts"]) for record in store(project).records().values()
+    }
 
 
 @pytest.mark.long
@@ -40,7 +42,10 @@ def test_a_study_with_a_cancelled_training_job_has_the_local_results(slurm, loca
     finish(submitted, project)
 
     assert weights(project) == weights(local)
-    rows = [pd.read_parquet(found.path / "results/tiny/artefacts/rows.parquet") for found in (project, local)]
+    rows = [
+        pd.read_parquet(found.path / "results/tiny/artefacts/rows.parquet")
+        for found in (project, local)
+    ]
     pd.testing.assert_frame_equal(*rows)
     for manifest in (local.path / "results/tiny/manifests").rglob("*.json"):
         assert (project.path / manifest.relative_to(local.path)).read_text() == manifest.read_text()
@@ -52,7 +57,10 @@ def test_a_study_with_a_cancelled_training_job_has_the_local_results(slurm, loca
     assert attempts(project) == {"CL": 1, "Oracle": 1} | {objective: 2}
     assert "resumes in epoch" in training_log(project, objective)
 
-    jobs = {name: slurm.jobs(project, name) for name in ("source", "splits", "train", "evaluate", "compare")}
+    jobs = {
+        name: slurm.jobs(project, name)
+        for name in ("source", "splits", "train", "evaluate", "compare")
+    }
     assert {name: len(records) for name, records in jobs.items()} == {
         "source": 1,
         "splits": 1,
@@ -61,7 +69,11 @@ def test_a_study_with_a_cancelled_training_job_has_the_local_results(slurm, loca
         "compare": 1,
     }
     seen = devices(project)
-    assert {seen[job["JobId"]] for name in ("source", "splits", "evaluate", "compare") for job in jobs[name]} == {"none"}
+    assert {
+        seen[job["JobId"]]
+        for name in ("source", "splits", "evaluate", "compare")
+        for job in jobs[name]
+    } == {"none"}
     assert {seen[job["JobId"]] for job in jobs["train"]} == {"0", "1"}
     for one, other in combinations(jobs["train"], 2):
         if one["StartTime"] < other["EndTime"] and other["StartTime"] < one["EndTime"]:
@@ -110,7 +122,12 @@ def test_one_training_job_with_two_devices_sees_both_also_in_a_folder_with_a_spa
 def test_a_killed_slurm_leaves_no_process_and_no_file(script):
     configuration = sorted(Path("/etc/slurm").rglob("*"))
     up = subprocess.Popen(
-        [script, "sh", "-c", "pgrep -c 'munged|slurm(ctl)?d'; readlink /proc/self/ns/pid; sleep 60"],
+        [
+            script,
+            "sh",
+            "-c",
+            "pgrep -c 'munged|slurm(ctl)?d'; readlink /proc/self/ns/pid; sleep 60",
+        ],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -8,7 +8,9 @@ from trueneg.errors import UserError
 
 
 def with_key(study: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of a study with the key at a dotted path set to `value`; missing sections are created."""
+    """A copy of a study with the key at a dotted path set to `value`; missing sections are
+    created.
+    """
     study = copy.deepcopy(study)
     section = study
     *sections, key = path.split(".")
@@ -19,11 +21,16 @@ def with_key(study: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def mistakes(**studies: Any) -> list[str]:
-    """The sentences that reject a configuration, without the name of its file; empty if it is valid."""
+    """The sentences that reject a configuration, without the name of its file; empty if it is
+    valid.
+    """
     try:
         load_configuration(studies, "mine.yaml")
     except UserError as error:
         sentences = str(error).splitlines()
-        assert all(sentence.startswith("mine.yaml: ") and sentence.endswith((".", "?")) for sentence in sentences)
+        assert all(
+            sentence.startswith("mine.yaml: ") and sentence.endswith((".", "?"))
+            for sentence in sentences
+        )
         return [sentence.removeprefix("mine.yaml: ") for sentence in sentences]
     return []

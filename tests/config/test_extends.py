@@ -8,7 +8,13 @@ from trueneg.config.reading import merged, merged_files, read_configuration
 from trueneg.errors import UserError
 
 BASE = {
-    "a": {"seeds": 1, "objectives": {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": [0.1, 0.2]}}},
+    "a": {
+        "seeds": 1,
+        "objectives": {
+            "CL": {"name": "cl"},
+            "DCL": {"name": "dcl", "class_probability": [0.1, 0.2]},
+        },
+    },
     "b": {"seeds": 2},
 }
 
@@ -29,7 +35,11 @@ def write(tmp_path):
 def test_a_file_changes_single_settings_of_the_one_that_it_extends(write):
     write("papers/base.yaml", BASE)
     file = write(
-        "studies/file.yaml", {"extends": "../papers/base.yaml", "a": {"seeds": 8, "objectives": {"HCL": {"name": "hcl"}}}}
+        "studies/file.yaml",
+        {
+            "extends": "../papers/base.yaml",
+            "a": {"seeds": 8, "objectives": {"HCL": {"name": "hcl"}}},
+        },
     )
     assert merged_files([file]) == {
         "a": {"seeds": 8, "objectives": BASE["a"]["objectives"] | {"HCL": {"name": "hcl"}}},
@@ -41,7 +51,9 @@ def test_a_list_replaces_a_list_and_null_removes_what_the_other_file_has(write):
     write("base.yaml", BASE)
     changes = {"a": {"objectives": {"CL": None, "DCL": {"class_probability": [0.5]}}}, "b": None}
     file = write("file.yaml", {"extends": "base.yaml"} | changes)
-    assert merged_files([file]) == {"a": {"seeds": 1, "objectives": {"DCL": {"name": "dcl", "class_probability": [0.5]}}}}
+    assert merged_files([file]) == {
+        "a": {"seeds": 1, "objectives": {"DCL": {"name": "dcl", "class_probability": [0.5]}}}
+    }
 
 
 def test_null_stays_where_there_is_nothing_to_remove():
@@ -49,12 +61,16 @@ def test_null_stays_where_there_is_nothing_to_remove():
 
 
 def test_null_stays_null_where_both_files_say_so():
-    assert merged({"a": {"threshold": None}}, {"a": {"threshold": None}}) == {"a": {"threshold": None}}
+    assert merged({"a": {"threshold": None}}, {"a": {"threshold": None}}) == {
+        "a": {"threshold": None}
+    }
 
 
 def test_a_file_drops_the_oracle_of_the_one_that_it_extends(write):
     changes = {"objectives": {"Oracle": None}, "primary": {"oracle": "none"}}
-    file = write("file.yaml", {"extends": str(ROOT / "config/studies/cifar10.yaml"), "cifar10": changes})
+    file = write(
+        "file.yaml", {"extends": str(ROOT / "config/studies/cifar10.yaml"), "cifar10": changes}
+    )
     assert read_configuration([file]).studies["cifar10"].primary.oracle is None
 
 
@@ -91,13 +107,37 @@ def test_overrides_come_last(write):
     [
         (
             {"extends": ["a.yaml"]},
-            "file.yaml: extends is a list; expected the path of one configuration file, relative to this one.",
+            (
+                "file.yaml: extends is a list; expected the path of one configuration file,"
+                " relative to this one."
+            ),
         ),
-        ({"extends": None}, "file.yaml: extends is nothing; expected the path of one configuration file"),
-        ({"extends": "missing.yaml"}, "missing.yaml: does not exist; expected a YAML file. Correct extends in "),
-        ({"extends": "file.yaml"}, "file.yaml: extends is file.yaml, which extends this file; remove one of the two lines."),
-        ({"extends": "circle.yaml"}, "circle.yaml: extends is file.yaml, which extends this file; remove one of the two lines."),
-        ({"extends": "words.yaml"}, "words.yaml: found 'words'; expected a mapping from study names to studies."),
+        (
+            {"extends": None},
+            "file.yaml: extends is nothing; expected the path of one configuration file",
+        ),
+        (
+            {"extends": "missing.yaml"},
+            "missing.yaml: does not exist; expected a YAML file. Correct extends in ",
+        ),
+        (
+            {"extends": "file.yaml"},
+            (
+                "file.yaml: extends is file.yaml, which extends this file; remove one of the two"
+                " lines."
+            ),
+        ),
+        (
+            {"extends": "circle.yaml"},
+            (
+                "circle.yaml: extends is file.yaml, which extends this file; remove one of the two"
+                " lines."
+            ),
+        ),
+        (
+            {"extends": "words.yaml"},
+            "words.yaml: found 'words'; expected a mapping from study names to studies.",
+        ),
     ],
 )
 def test_an_unusable_extends_is_one_sentence(write, content, message):

@@ -1,4 +1,6 @@
-"""An image–text study is valid or rejected with sentences; it expands into runs like an image study."""
+"""An image–text study is valid or rejected with sentences; it expands into runs like an image
+study.
+"""
 
 import pytest
 
@@ -20,7 +22,9 @@ OPEN_I = {"source": "open_i", "text": "words", "path": "folder"}
 
 
 def study_of(**changes):
-    return load_configuration({"words": tiny_words(), "world": tiny_world(**changes)}, "study.yaml").studies["world"]
+    return load_configuration(
+        {"words": tiny_words(), "world": tiny_world(**changes)}, "study.yaml"
+    ).studies["world"]
 
 
 def rejected(words=None, **changes):
@@ -46,13 +50,38 @@ def test_runs_have_the_settings_that_training_reads():
 @pytest.mark.parametrize(
     ("path", "value", "start", "expected"),
     [
-        ("dataset.text", "word", "dataset.text refers to 'word'", "likelihood studies in the given files: words"),
+        (
+            "dataset.text",
+            "word",
+            "dataset.text refers to 'word'",
+            "likelihood studies in the given files: words",
+        ),
         ("dataset.corpus", "a", "dataset.corpus refers to 'a'", "data sets: phantom"),
-        ("dataset.corpus", "seed={seed}", "dataset.corpus refers to 'seed=1'", "data sets: phantom"),
-        ("dataset.source", "mimic", "dataset.source is 'mimic'", "'flickr8k', 'image_table', 'mimic_cxr', 'open_i', 'phantom'"),
+        (
+            "dataset.corpus",
+            "seed={seed}",
+            "dataset.corpus refers to 'seed=1'",
+            "data sets: phantom",
+        ),
+        (
+            "dataset.source",
+            "mimic",
+            "dataset.source is 'mimic'",
+            "'flickr8k', 'image_table', 'mimic_cxr', 'open_i', 'phantom'",
+        ),
         ("dataset.resolution", 16, "dataset.resolution is 16", "greater than or equal to 32"),
-        ("objectives.CL.name", "clip2", "objectives.CL.name is 'clip2'", "one of 'adnce', 'bcl', 'biovil', 'clip'"),
-        ("objectives.DCL-LM.class_probability", "model", "objectives.DCL-LM.class_probability is 'model'", "'language model'"),
+        (
+            "objectives.CL.name",
+            "clip2",
+            "objectives.CL.name is 'clip2'",
+            "one of 'adnce', 'bcl', 'biovil', 'clip'",
+        ),
+        (
+            "objectives.DCL-LM.class_probability",
+            "model",
+            "objectives.DCL-LM.class_probability is 'model'",
+            "'language model'",
+        ),
         (
             "objectives.DCL-LM.class_probability",
             {"true_share": 1.5},
@@ -60,7 +89,12 @@ def test_runs_have_the_settings_that_training_reads():
             "less than 1",
         ),
         ("objectives.CL.beta", 1, "objectives.CL.beta", "is not a known key"),
-        ("similarity.aggregation", "lse+nl", "similarity.lse_sharpness must be set", "if aggregation contains lse"),
+        (
+            "similarity.aggregation",
+            "lse+nl",
+            "similarity.lse_sharpness must be set",
+            "if aggregation contains lse",
+        ),
         ("training.epochs", None, "training must set", "exactly one of epochs and updates"),
         ("primary.oracle", "CL", "primary.oracle is 'CL'", "an objective whose name is oracle"),
         ("primary.task", "linear probe", "primary.fraction is missing", "one of: 1."),
@@ -68,25 +102,51 @@ def test_runs_have_the_settings_that_training_reads():
         ("primary.metric", "R", "primary.metric is 'R'", "AUC, AUC positive prompt, ACC"),
         ("primary.metric", "acc", "primary.metric is 'acc'", "AUC, AUC positive prompt, ACC"),
         ("primary.metric", "ACC", "primary is zero-shot, ACC", "a measurement with a known chance"),
-        ("primary.group", "fracture", "primary.group is 'fracture'", "one of: nothing, cardiomegaly, edema,"),
-        ("conditions", ["batch_size"], "conditions contains batch_size", "training.batch_size is 16; expected a list"),
-        ("figures.overlays.objectives", ["DCL"], "figures.overlays.objectives refers to 'DCL'", "expected one of"),
+        (
+            "primary.group",
+            "fracture",
+            "primary.group is 'fracture'",
+            "one of: nothing, cardiomegaly, edema,",
+        ),
+        (
+            "conditions",
+            ["batch_size"],
+            "conditions contains batch_size",
+            "training.batch_size is 16; expected a list",
+        ),
+        (
+            "figures.overlays.objectives",
+            ["DCL"],
+            "figures.overlays.objectives refers to 'DCL'",
+            "expected one of",
+        ),
     ],
 )
-def test_an_error_names_the_key_the_value_found_and_the_value_expected(path, value, start, expected):
+def test_an_error_names_the_key_the_value_found_and_the_value_expected(
+    path, value, start, expected
+):
     sentences = mistakes(words=tiny_words(), world=with_key(tiny_world(), path, value))
-    assert any(sentence.startswith(f"world.{start}") and expected in sentence for sentence in sentences)
+    assert any(
+        sentence.startswith(f"world.{start}") and expected in sentence for sentence in sentences
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "studies"), [("tiny", {"tiny": tiny_study()}), ("world", {"words": tiny_words(), "world": tiny_world()})]
+    ("name", "studies"),
+    [("tiny", {"tiny": tiny_study()}), ("world", {"words": tiny_words(), "world": tiny_world()})],
 )
-def test_a_study_whose_data_know_the_false_negatives_names_an_oracle_or_says_that_it_has_none(name, studies):
+def test_a_study_whose_data_know_the_false_negatives_names_an_oracle_or_says_that_it_has_none(
+    name, studies
+):
     primary = studies[name]["primary"]
-    assert mistakes(**studies | {name: studies[name] | {"primary": primary | {"oracle": None}}}) == []
+    assert (
+        mistakes(**studies | {name: studies[name] | {"primary": primary | {"oracle": None}}}) == []
+    )
     del primary["oracle"]
     (sentence,) = mistakes(**studies)
-    assert sentence.startswith(f"{name}.primary.oracle is missing; expected an objective whose name is oracle, or none: ")
+    assert sentence.startswith(
+        f"{name}.primary.oracle is missing; expected an objective whose name is oracle, or none: "
+    )
 
 
 def test_reports_of_another_source_are_rejected():
@@ -98,29 +158,50 @@ def test_reports_of_another_source_are_rejected():
 def test_settings_that_need_boxes_are_rejected_without_boxes():
     words = tiny_words(reports={"source": "open_i"})
     sentences = mistakes(words=words, world=tiny_world(dataset=OPEN_I))
-    assert any(sentence.startswith("world.figures.overlays needs boxes, which open_i") for sentence in sentences)
+    assert any(
+        sentence.startswith("world.figures.overlays needs boxes, which open_i")
+        for sentence in sentences
+    )
     assert rejected(words, dataset=OPEN_I) == []
 
 
 def test_a_corpus_must_be_named_if_there_are_several():
     sentences = rejected(tiny_words(reports={"source": "phantom", "correlation": [0.0, 0.5]}))
-    assert sentences == ["dataset.corpus is missing; expected one of the data sets: correlation=0, correlation=0.5."]
+    assert sentences == [
+        "dataset.corpus is missing; expected one of the data sets: correlation=0, correlation=0.5."
+    ]
 
 
 def test_sweeps_make_variants_and_conditions_make_data_sets():
-    objectives = tiny_world()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}}
+    objectives = tiny_world()["objectives"] | {
+        "DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}
+    }
     training = tiny_world()["training"] | {"batch_size": [16, 32]}
     primary = tiny_world()["primary"] | {"dataset": "batch_size=16"}
-    study = study_of(objectives=objectives, training=training, conditions=["batch_size"], primary=primary)
+    study = study_of(
+        objectives=objectives, training=training, conditions=["batch_size"], primary=primary
+    )
     assert list(datasets(study)) == ["batch_size=16", "batch_size=32"]
-    assert list(candidates(study)["DCL"]) == ["DCL,class_probability=0.05", "DCL,class_probability=0.1"]
+    assert list(candidates(study)["DCL"]) == [
+        "DCL,class_probability=0.05",
+        "DCL,class_probability=0.1",
+    ]
     assert negative_counts(study) == {"batch_size=16": 15, "batch_size=32": 31}
-    assert len({pairs_key(settings.model_dump(mode="json")) for settings in datasets(study).values()}) == 1
+    assert (
+        len({pairs_key(settings.model_dump(mode="json")) for settings in datasets(study).values()})
+        == 1
+    )
 
 
 def test_files_of_mimic_cxr_keep_the_names_that_they_had_with_the_removed_key_labels():
-    settings = MimicCxrPairSettings(source="mimic_cxr", text="words", path="folder", resolution=64).model_dump(mode="json")
-    assert pairs_key(settings) == pairs_key(settings | {"labels": "chexpert"}) != pairs_key(settings | {"labels": "radiologists"})
+    settings = MimicCxrPairSettings(
+        source="mimic_cxr", text="words", path="folder", resolution=64
+    ).model_dump(mode="json")
+    assert (
+        pairs_key(settings)
+        == pairs_key(settings | {"labels": "chexpert"})
+        != pairs_key(settings | {"labels": "radiologists"})
+    )
 
 
 CLIP = {"name": "open_clip", "model": "RN50-quickgelu", "weights": "openai"}
@@ -137,12 +218,25 @@ def study_with(**changes):
 def test_training_settings_do_not_change_the_runs_of_released_networks():
     study = study_with()
     first, _ = runs_of(study, "CLIP")
-    assert (first.settings["encoder"]["name"], first.settings["text_encoder"]["weights"]) == ("open_clip", "openai")
+    assert (first.settings["encoder"]["name"], first.settings["text_encoder"]["weights"]) == (
+        "open_clip",
+        "openai",
+    )
     assert first.settings["projection"]["name"] == "released"
-    assert first.settings["objective"] == {"name": "released", "encoder": None, "text_encoder": None, "aggregation": None}
+    assert first.settings["objective"] == {
+        "name": "released",
+        "encoder": None,
+        "text_encoder": None,
+        "aggregation": None,
+    }
     assert len({run_id(run, "checksum") for run in all_runs("world", study)}) == 8
     other = study_with(
-        training=tiny_world()["training"] | {"epochs": 7, "learning_rate": [1e-3, 1e-2], "batch_size": [16, 32]},
+        training=tiny_world()["training"]
+        | {
+            "epochs": 7,
+            "learning_rate": [1e-3, 1e-2],
+            "batch_size": [16, 32],
+        },
         conditions=["batch_size"],
         primary=tiny_world()["primary"] | {"dataset": "batch_size=16"},
         projection={"dimensions": [8, 16]},
@@ -159,11 +253,17 @@ def test_other_released_weights_or_another_crop_change_the_run():
     weights = CLIP_ZS | {"encoder": other, "text_encoder": other}
     assert not ids & ids_of(study_with(objectives={"CLIP": weights}), "CLIP")
     assert not ids & ids_of(study_with(augmentation={"crop": 0.75}), "CLIP")
-    assert not ids & ids_of(study_with(similarity={"aggregation": "lse", "lse_sharpness": 5.0}), "CLIP")
+    assert not ids & ids_of(
+        study_with(similarity={"aggregation": "lse", "lse_sharpness": 5.0}), "CLIP"
+    )
     assert ids == ids_of(study_with(similarity={"logit_scale": 7.0}), "CLIP")
 
 
-SMALL, BERT, CC12M = {"name": "small"}, {"name": "pretrained", "model": "biovil"}, CLIP | {"weights": "cc12m"}
+SMALL, BERT, CC12M = (
+    {"name": "small"},
+    {"name": "pretrained", "model": "biovil"},
+    CLIP | {"weights": "cc12m"},
+)
 BIOVIL = {"name": "biovil", "weights": "image.safetensors"}
 CXR_BERT = {"name": "pretrained", "model": "cxr-bert", "projection": "text.safetensors"}
 
@@ -175,20 +275,52 @@ CXR_BERT = {"name": "pretrained", "model": "cxr-bert", "projection": "text.safet
             {"objectives": {"CLIP": CLIP_ZS | {"encoder": SMALL}}},
             ["CLIP", "encoder is (name='small'", "weights='openai'"],
         ),
-        ({"objectives": {"CLIP": CLIP_ZS | {"text_encoder": BERT}}}, ["CLIP", "name='pretrained' model='biovil'"]),
+        (
+            {"objectives": {"CLIP": CLIP_ZS | {"text_encoder": BERT}}},
+            ["CLIP", "name='pretrained' model='biovil'"],
+        ),
         ({"objectives": {"CLIP": CLIP_ZS | {"text_encoder": CC12M}}}, ["CLIP", "weights='cc12m'"]),
         (
-            {"objectives": {"CLIP": CLIP_ZS | dict.fromkeys(("encoder", "text_encoder"), CLIP | {"weights": "none"})}},
+            {
+                "objectives": {
+                    "CLIP": (
+                        CLIP_ZS
+                        | dict.fromkeys(("encoder", "text_encoder"), CLIP | {"weights": "none"})
+                    )
+                }
+            },
             ["CLIP", "model='RN50-quickgelu' weights='none'", "pretrained weights"],
         ),
-        ({"objectives": {"CLIP": CLIP_ZS | {"logit_scale": 5}}}, ["CLIP.logit_scale is not a known key"]),
-        ({"objectives": {"CLIP": CLIP_ZS | {"encoder": {"name": "vit"}}}}, ["CLIP.encoder.name is 'vit'; expected one of"]),
         (
-            {"objectives": {"CLIP": CLIP_ZS | {"encoder": BIOVIL, "text_encoder": CXR_BERT | {"projection": None}}}},
+            {"objectives": {"CLIP": CLIP_ZS | {"logit_scale": 5}}},
+            ["CLIP.logit_scale is not a known key"],
+        ),
+        (
+            {"objectives": {"CLIP": CLIP_ZS | {"encoder": {"name": "vit"}}}},
+            ["CLIP.encoder.name is 'vit'; expected one of"],
+        ),
+        (
+            {
+                "objectives": {
+                    "CLIP": (
+                        CLIP_ZS
+                        | {
+                            "encoder": BIOVIL,
+                            "text_encoder": CXR_BERT | {"projection": None},
+                        }
+                    )
+                }
+            },
             ["CLIP uses released projections", "text_encoder.projection"],
         ),
-        ({"projection": {"name": ["linear", "released"]}}, ["CL uses released projections, but encoder is"]),
-        ({"text_encoder": CLIP, "objectives": {"BioViL": {"name": "biovil"}}}, ["BioViL masks words", "BERT", "'open_clip'"]),
+        (
+            {"projection": {"name": ["linear", "released"]}},
+            ["CL uses released projections, but encoder is"],
+        ),
+        (
+            {"text_encoder": CLIP, "objectives": {"BioViL": {"name": "biovil"}}},
+            ["BioViL masks words", "BERT", "'open_clip'"],
+        ),
     ],
 )
 def test_incompatible_networks_are_rejected(changes, facts):
@@ -199,17 +331,30 @@ def test_incompatible_networks_are_rejected(changes, facts):
 
 def test_other_networks_can_be_released_with_both_projections():
     """In a study with another similarity, theirs can be the cosine of the pooled image."""
-    biovil = {"name": "released", "encoder": BIOVIL, "text_encoder": CXR_BERT, "aggregation": "global"}
-    study = study_with(objectives={"BioViL": biovil}, similarity={"aggregation": "lse", "lse_sharpness": 5.0})
+    biovil = {
+        "name": "released",
+        "encoder": BIOVIL,
+        "text_encoder": CXR_BERT,
+        "aggregation": "global",
+    }
+    study = study_with(
+        objectives={"BioViL": biovil}, similarity={"aggregation": "lse", "lse_sharpness": 5.0}
+    )
     settings = {run.objective: run.settings for run in all_runs("world", study)}
     assert settings["BioViL"]["projection"]["name"] == "released"
     assert (settings["BioViL"]["encoder"], settings["CL"]["encoder"]["name"]) == (BIOVIL, "small")
-    aggregations = [settings[name]["similarity"]["aggregation"] for name in ("BioViL", "CLIP", "CL")]
+    aggregations = [
+        settings[name]["similarity"]["aggregation"] for name in ("BioViL", "CLIP", "CL")
+    ]
     assert aggregations == ["global", "lse", "lse"]
 
 
 def test_networks_without_training_keep_the_features_of_images():
-    random = {"name": "untrained", "encoder": {"name": "resnet50"}, "text_encoder": {"name": "small"}}
+    random = {
+        "name": "untrained",
+        "encoder": {"name": "resnet50"},
+        "text_encoder": {"name": "small"},
+    }
     study = study_with(objectives={"Untrained": {"name": "untrained"}, "Random": random})
     settings = {run.objective: run.settings for run in all_runs("world", study)}
     assert settings["Untrained"]["encoder"] == settings["CL"]["encoder"]
@@ -227,35 +372,61 @@ def test_training_can_start_from_released_projections():
 def test_the_ids_of_runs_are_those_of_earlier_versions():
     """Changed ids would force users to retrain every finished run."""
     ids = [run_id(run, "checksum") for run in all_runs("world", study_of())]
-    assert ids == ["a7c14b6d481b", "bdab15f560cb", "34323aba21ee", "a8b814c000c3", "19d8148cb288", "05a2fcc4a662"]
+    assert ids == [
+        "a7c14b6d481b",
+        "bdab15f560cb",
+        "34323aba21ee",
+        "a8b814c000c3",
+        "19d8148cb288",
+        "05a2fcc4a662",
+    ]
 
 
 def test_technical_settings_and_stated_defaults_do_not_change_the_id():
     training, ids = tiny_world()["training"], ids_of(study_of(), "CL")
     assert ids_of(study_of(training=training | {"threads": 2, "weight_decay": 0.01}), "CL") == ids
     assert not ids_of(study_of(training=training | {"weight_decay": 0.1}), "CL") & ids
-    assert not ids_of(study_of(text_encoder=tiny_world()["text_encoder"] | {"dropout": 0.2}), "CL") & ids
+    assert (
+        not ids_of(study_of(text_encoder=tiny_world()["text_encoder"] | {"dropout": 0.2}), "CL")
+        & ids
+    )
 
 
 CAPTIONS = tiny_words(reports={"source": "flickr8k", "path": "data/flickr8k"})
 CAPTIONED = {"source": "flickr8k", "text": "words", "resolution": 32}
-BY_RECALL = {"task": "retrieval sentence", "labels": "report", "metric": "R", "direction": "text to image", "k": 10}
+BY_RECALL = {
+    "task": "retrieval sentence",
+    "labels": "report",
+    "metric": "R",
+    "direction": "text to image",
+    "k": 10,
+}
 CHEXPERT = {"chexpert_8x200": {"path": "data/chexpert", "lists": "data/convirt"}}
 BY_TRUTH = {
     "CL": {"name": "cl", "switched_off_by": "true"},
     "DCL": {"name": "dcl", "class_probability": "true"},
     "DCL-LM": {"name": "hcl", "class_probability": ["language model", {"true_share": 0.5}]},
 }
-BY_LABELS = {"CL": {"name": "cl"}, "Oracle": {"name": "oracle"}, "DCL-LM": {"name": "remove", "by": "labels"}}
+BY_LABELS = {
+    "CL": {"name": "cl"},
+    "Oracle": {"name": "oracle"},
+    "DCL-LM": {"name": "remove", "by": "labels"},
+}
 
 
 @pytest.mark.parametrize(
     ("changes", "starts"),
     [
         ({}, []),
-        ({"primary": {}}, ["primary.task 'zero-shot' needs labels with prompts, which flickr8k does not have"]),
         (
-            {"primary": BY_RECALL | {"labels": "truth"}, "evaluation": {"fine_tuning": {}, **CHEXPERT}},
+            {"primary": {}},
+            ["primary.task 'zero-shot' needs labels with prompts, which flickr8k does not have"],
+        ),
+        (
+            {
+                "primary": BY_RECALL | {"labels": "truth"},
+                "evaluation": {"fine_tuning": {}, **CHEXPERT},
+            },
             [
                 "primary.labels is 'truth'; expected one of: report.",
                 "evaluation.chexpert_8x200 needs greyscale images, which flickr8k does not have",
@@ -270,50 +441,85 @@ BY_LABELS = {"CL": {"name": "cl"}, "Oracle": {"name": "oracle"}, "DCL-LM": {"nam
             ],
         ),
         (
-            {"objectives": {"CL": {"name": "cl"}, "DCL-LM": {"name": "guided", "guide": {"name": "labels"}}}},
+            {
+                "objectives": {
+                    "CL": {"name": "cl"},
+                    "DCL-LM": {"name": "guided", "guide": {"name": "labels"}},
+                }
+            },
             ["objectives.DCL-LM.guide needs labels, which flickr8k does not have"],
         ),
         (
             {"objectives": BY_TRUTH},
             [
-                "objectives.CL.switched_off_by needs known class probabilities, which flickr8k does not have",
-                "objectives.DCL.class_probability needs known class probabilities, which flickr8k does not have",
-                "objectives.DCL-LM.class_probability needs known class probabilities, which flickr8k does not have",
+                (
+                    "objectives.CL.switched_off_by needs known class probabilities, which flickr8k"
+                    " does not have"
+                ),
+                (
+                    "objectives.DCL.class_probability needs known class probabilities, which"
+                    " flickr8k does not have"
+                ),
+                (
+                    "objectives.DCL-LM.class_probability needs known class probabilities, which"
+                    " flickr8k does not have"
+                ),
             ],
         ),
     ],
 )
 def test_settings_that_need_labels_or_truth_are_rejected_without_them(changes, starts):
-    objectives = {"CL": {"name": "cl"}, "DCL-LM": {"name": "dcl", "class_probability": "language model"}}
+    objectives = {
+        "CL": {"name": "cl"},
+        "DCL-LM": {"name": "dcl", "class_probability": "language model"},
+    }
     changes = {"objectives": objectives, "primary": BY_RECALL, **changes, "dataset": CAPTIONED}
     changes["primary"] = {"treatment": "DCL-LM", "baseline": "CL", **changes["primary"]}
     sentences = rejected(CAPTIONS, **changes)
     assert len(sentences) == len(starts)
-    assert all(sentence.startswith(start) for sentence, start in zip(sentences, starts, strict=True))
+    assert all(
+        sentence.startswith(start) for sentence, start in zip(sentences, starts, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
     ("stated", "recorded"),
-    [({}, {"keep"}), ({"same_text": "exclude"}, {"exclude"}), ({"same_text": ["positives", "keep"]}, {"positives", "keep"})],
+    [
+        ({}, {"keep"}),
+        ({"same_text": "exclude"}, {"exclude"}),
+        ({"same_text": ["positives", "keep"]}, {"positives", "keep"}),
+    ],
 )
 def test_runs_record_what_happens_to_pairs_with_the_same_text(stated, recorded):
-    study = study_of(objectives=tiny_world()["objectives"] | {"CL": {"name": "cl", **stated}}, figures={})
+    study = study_of(
+        objectives=tiny_world()["objectives"] | {"CL": {"name": "cl", **stated}}, figures={}
+    )
     runs = [run for run in all_runs("world", study) if run.objective.partition(",")[0] == "CL"]
     assert {run.settings["objective"]["same_text"] for run in runs} == recorded
     earlier, ids = ids_of(study_of(), "CL"), {run_id(run, "checksum") for run in runs}
-    assert len(earlier & ids) == len(earlier) * ("keep" in recorded)  # the records of earlier runs lack the setting
+    # the records of earlier runs lack the setting
+    assert len(earlier & ids) == len(earlier) * ("keep" in recorded)
     assert len(ids) == len(earlier) * len(recorded)
-    assert "same_text" not in all_runs("tiny", ImageStudy.model_validate(tiny_study()))[0].settings["objective"]
+    assert (
+        "same_text"
+        not in all_runs("tiny", ImageStudy.model_validate(tiny_study()))[0].settings["objective"]
+    )
 
 
-SWEEP = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}, "Oracle": {"name": "oracle"}}
+SWEEP = {
+    "CL": {"name": "cl"},
+    "DCL": {"name": "dcl", "class_probability": [0.05, 0.1]},
+    "Oracle": {"name": "oracle"},
+}
 COMPARED = {"treatment": "DCL", "baseline": "CL", "oracle": "Oracle"}
 BY_PRECISION = COMPARED | {"task": "chexpert 8x200", "metric": "Prec"}
 
 
 def test_a_causal_language_model_does_not_embed():
     objectives = tiny_world()["objectives"] | {"Remove": {"name": "remove"}}
-    (sentence,) = rejected(tiny_words(scoring={"variant": "causal", "device": "cpu"}), objectives=objectives)
+    (sentence,) = rejected(
+        tiny_words(scoring={"variant": "causal", "device": "cpu"}), objectives=objectives
+    )
     assert sentence.startswith("objectives.Remove.by is text, but words.scoring.variant is causal;")
     assert not rejected(objectives=objectives)
 
@@ -323,7 +529,10 @@ def test_a_causal_language_model_does_not_embed():
     [
         ({"targets": {"name": "softmax"}}, ("targets.name is softmax", "remove targets")),
         ({"guide": {"name": "self"}}, ("guide is set", "remove guide")),
-        ({"targets": {"name": "fnc"}, "guide": {"name": "self"}}, ("targets.name is fnc", "remove targets and guide")),
+        (
+            {"targets": {"name": "fnc"}, "guide": {"name": "self"}},
+            ("targets.name is fnc", "remove targets and guide"),
+        ),
     ],
 )
 def test_learned_thresholds_take_no_guide_and_no_targets_that_need_one(settings, facts):
@@ -340,7 +549,10 @@ def test_variants_are_selected_by_a_measurement_of_the_validation_split_alone():
     assert all(fact in sentence for fact in ("validation", "DCL", "zero-shot"))
     single = SWEEP | {"DCL": {"name": "dcl", "class_probability": 0.1}}
     assert rejected(objectives=single, evaluation=CHEXPERT, primary=BY_PRECISION) == []
-    by_size = {"training": tiny_world()["training"] | {"batch_size": [16, 32]}, "conditions": ["batch_size"]}
+    by_size = {
+        "training": tiny_world()["training"] | {"batch_size": [16, 32]},
+        "conditions": ["batch_size"],
+    }
     primary = BY_PRECISION | {"dataset": "batch_size=16"}
     assert rejected(objectives=single, evaluation=CHEXPERT, primary=primary, **by_size) == []
     assert rejected(objectives=SWEEP, primary=COMPARED) == []
@@ -353,19 +565,36 @@ def test_boxes_of_the_test_split_alone_select_no_variant():
     primary = {"treatment": "DCL", "baseline": "CL", "task": "grounding", "metric": "CNR signed"}
     (sentence,) = rejected(words, dataset=dataset, objectives=objectives, primary=primary)
     assert sentence.startswith("primary.task is 'grounding'")
-    assert rejected(words, dataset=dataset, objectives=objectives | {"DCL": {"name": "reco"}}, primary=primary) == []
+    assert (
+        rejected(
+            words,
+            dataset=dataset,
+            objectives=objectives | {"DCL": {"name": "reco"}},
+            primary=primary,
+        )
+        == []
+    )
 
 
 def test_the_mean_recall_of_both_directions_can_be_the_primary_measurement():
     primary = {"task": "retrieval report", "labels": "report", "metric": "R"}
-    assert rejected(evaluation={"retrieval": {"ks": [10]}}, primary=tiny_world()["primary"] | primary) == []
+    assert (
+        rejected(evaluation={"retrieval": {"ks": [10]}}, primary=tiny_world()["primary"] | primary)
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     "primary",
     [
         {"task": "retrieval report", "labels": "report", "metric": "MedR"},  # smaller is better
-        {"task": "region retrieval", "labels": "pair", "metric": "R", "direction": "text to image", "k": 10},
+        {
+            "task": "region retrieval",
+            "labels": "pair",
+            "metric": "R",
+            "direction": "text to image",
+            "k": 10,
+        },
         {"task": "precision", "metric": "Prec"},
         {"task": "grounding", "metric": "mIoU"},
         {"task": "grounding", "metric": "CNR"},  # an absolute value
@@ -398,12 +627,23 @@ def test_labels_of_own_images_need_prompts_that_name_them():
     words = tiny_words(reports={"source": "image_table", "path": "images", "table": "table.csv"})
     dataset = {"source": "image_table", "text": "words", "label_columns": ["mass"]}
     objectives = {"CL": {"name": "cl"}, "ReCo": {"name": "reco"}}
-    changes = {"dataset": dataset, "objectives": objectives, "primary": {"treatment": "ReCo", "baseline": "CL"}}
+    changes = {
+        "dataset": dataset,
+        "objectives": objectives,
+        "primary": {"treatment": "ReCo", "baseline": "CL"},
+    }
     prompts = {"mass": {"negative": "No mass.", "positive": "A mass."}}
     assert rejected(words, **changes, evaluation={"zero_shot": {"prompts": prompts}}) == []
-    assert rejected(words, **changes)[0].startswith("primary.task 'zero-shot' needs labels with prompts, which image_table")
-    (sentence,) = rejected(words, **changes, evaluation={"zero_shot": {"prompts": prompts | {"mas": prompts["mass"]}}})
-    assert sentence == "evaluation.zero_shot.prompts refers to 'mas'; expected one of the labels: mass."
+    assert rejected(words, **changes)[0].startswith(
+        "primary.task 'zero-shot' needs labels with prompts, which image_table"
+    )
+    (sentence,) = rejected(
+        words, **changes, evaluation={"zero_shot": {"prompts": prompts | {"mas": prompts["mass"]}}}
+    )
+    assert (
+        sentence
+        == "evaluation.zero_shot.prompts refers to 'mas'; expected one of the labels: mass."
+    )
 
 
 def test_labels_of_the_configuration_are_those_of_the_sources():

@@ -11,19 +11,37 @@ from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
 from trueneg.specs.settings import models_within, tag_of
 
 OF_TRAINING = {
-    *{"name", "temperature", "logit_scale", "learned_logit_scale", "directions", "bound_gradient", "switched_off_by"},
+    *{
+        "name",
+        "temperature",
+        "logit_scale",
+        "learned_logit_scale",
+        "directions",
+        "bound_gradient",
+        "switched_off_by",
+    },
     *{"by", "mode", "masked_words_weight", "mask_share", "decoupled", "targets", "guide"},
 }
 OTHER_DEFAULTS = {("PairBayesian", "form")}  # as docs/losses.md says
 
 
-@pytest.mark.parametrize("objective", [*OF_TWO_VIEWS, *OF_PAIRS], ids=lambda objective: objective.__name__)
+@pytest.mark.parametrize(
+    "objective", [*OF_TWO_VIEWS, *OF_PAIRS], ids=lambda objective: objective.__name__
+)
 def test_the_settings_of_an_objective_are_parameters_of_its_loss_with_the_same_defaults(objective):
-    settings = {key: field for key, field in objective.model_fields.items() if key not in OF_TRAINING | objective.OF_TRAINING}
+    settings = {
+        key: field
+        for key, field in objective.model_fields.items()
+        if key not in OF_TRAINING | objective.OF_TRAINING
+    }
     for name in objective.model_fields["name"].annotation.__args__:
         taken = parameters(objective.LOSS or name)
         assert set(settings) <= set(taken)
-        different = {key for key, field in settings.items() if not field.is_required() and field.default != taken[key]}
+        different = {
+            key
+            for key, field in settings.items()
+            if not field.is_required() and field.default != taken[key]
+        }
         assert {(objective.__name__, key) for key in different} <= OTHER_DEFAULTS
 
 
@@ -31,8 +49,13 @@ def test_the_settings_of_learned_thresholds_have_the_defaults_of_their_class():
     thresholds = inspect.signature(LearnedThresholds).parameters
     for objectives in (OF_TWO_VIEWS, OF_PAIRS):
         (glofnd,) = (model for model in objectives if tag_of(model)[1] == ("glofnd",))
-        defaults = {key: glofnd.model_fields[key].default for key in ("share", "threshold_rate", "start")}
-        expected = {"share": thresholds["share"].default, "threshold_rate": thresholds["learning_rate"].default}
+        defaults = {
+            key: glofnd.model_fields[key].default for key in ("share", "threshold_rate", "start")
+        }
+        expected = {
+            "share": thresholds["share"].default,
+            "threshold_rate": thresholds["learning_rate"].default,
+        }
         assert defaults == expected | {"start": 0.35}  # 70 of 200 epochs
 
 
@@ -47,9 +70,15 @@ TARGETS = {
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_settings_of_targets_are_parameters_of_their_rule_with_the_same_defaults(name):
-    settings = {key: field.default for key, field in TARGETS[name].model_fields.items() if key != "name"}
-    accepted = {key: parameter.default for key, parameter in inspect.signature(RULES[name]).parameters.items()}
-    assert settings == accepted | ({"top_k": 10} if name == "fnc" else {})  # the rule alone has no limit
+    settings = {
+        key: field.default for key, field in TARGETS[name].model_fields.items() if key != "name"
+    }
+    accepted = {
+        key: parameter.default
+        for key, parameter in inspect.signature(RULES[name]).parameters.items()
+    }
+    # the rule alone has no limit
+    assert settings == accepted | ({"top_k": 10} if name == "fnc" else {})
 
 
 def of_pairs(name):
@@ -61,9 +90,17 @@ def of_pairs(name):
     ("settings", "change", "fact"),
     [
         ({"name": "cl", "guide": {"name": "ema"}}, {"guide": None}, "guide is not used"),
-        ({"name": "cl", "targets": {"name": "fnc"}}, {"guide": {"name": "ema"}}, r"guide is missing; targets\.name fnc"),
+        (
+            {"name": "cl", "targets": {"name": "fnc"}},
+            {"guide": {"name": "ema"}},
+            r"guide is missing; targets\.name fnc",
+        ),
         ({"name": "guided"}, {"guide": {"name": "words"}}, "guide is missing; guided"),
-        ({"name": "cl", "switched_off_by": 0.1, "decoupled": True}, {"decoupled": False}, "computes its own loss"),
+        (
+            {"name": "cl", "switched_off_by": 0.1, "decoupled": True},
+            {"decoupled": False},
+            "computes its own loss",
+        ),
         (
             {"name": "same_sentence", "mode": ["left out", "positives"], "decoupled": True},
             {"mode": "left out"},
@@ -79,17 +116,38 @@ def of_pairs(name):
             {"same_text": "exclude"},
             "same_text is positives.*same_sentence.*keep or exclude",
         ),
-        ({"name": "reco", "same_text": "positives"}, {"same_text": "exclude"}, "same_text is positives.*reco.*keep or exclude"),
-        ({"name": "oc", "same_text": "positives"}, {"same_text": "keep"}, "same_text is positives.*oc.*keep or exclude"),
-        ({"name": "supcon", "same_text": "positives"}, {"same_text": "keep"}, "same_text is positives.*supcon.*keep or exclude"),
-        ({"name": "supcon", "guide": {"name": "labels"}}, {"guide": None}, "guide is set, but supcon.*remove guide"),
+        (
+            {"name": "reco", "same_text": "positives"},
+            {"same_text": "exclude"},
+            "same_text is positives.*reco.*keep or exclude",
+        ),
+        (
+            {"name": "oc", "same_text": "positives"},
+            {"same_text": "keep"},
+            "same_text is positives.*oc.*keep or exclude",
+        ),
+        (
+            {"name": "supcon", "same_text": "positives"},
+            {"same_text": "keep"},
+            "same_text is positives.*supcon.*keep or exclude",
+        ),
+        (
+            {"name": "supcon", "guide": {"name": "labels"}},
+            {"guide": None},
+            "guide is set, but supcon.*remove guide",
+        ),
         (
             {"name": "supcon", "targets": {"name": "half_uniform"}},
             {"targets": None},
             "targets is set, but supcon.*remove targets",
         ),
         (
-            {"name": "cl", "same_text": "positives", "decoupled": True, "targets": {"name": "half_uniform"}},
+            {
+                "name": "cl",
+                "same_text": "positives",
+                "decoupled": True,
+                "targets": {"name": "half_uniform"},
+            },
             {"same_text": "exclude"},
             "same_text is positives.*remove targets and decoupled",
         ),
@@ -98,13 +156,37 @@ def of_pairs(name):
             {"switched_off_by": None},
             "same_text is positives.*remove switched_off_by",
         ),
-        ({"name": "sigmoid", "decoupled": True}, {"decoupled": False}, "no softmax; remove targets and decoupled"),
-        ({"name": "sigmoid", "targets": {"name": "half_uniform"}}, {"targets": None}, "no softmax; remove targets"),
+        (
+            {"name": "sigmoid", "decoupled": True},
+            {"decoupled": False},
+            "no softmax; remove targets and decoupled",
+        ),
+        (
+            {"name": "sigmoid", "targets": {"name": "half_uniform"}},
+            {"targets": None},
+            "no softmax; remove targets",
+        ),
         ({"name": "sigmoid", "guide": {"name": "words"}}, {"guide": None}, "guide is not used"),
-        ({"name": "sigmoid", "same_text": "positives"}, {"same_text": "exclude"}, "same_text is positives.*sigmoid"),
-        ({"name": "resample", "by": ["text", "guide"]}, {"guide": {"name": "self"}}, "by is.*guide"),
-        ({"name": "resample", "by": "text", "guide": {"name": "self"}}, {"by": "guide"}, "by is 'text'"),
-        ({"name": "bcl", "class_probability": 0.1, "form": "released", "beta": [0.5, 2]}, {"beta": [0.5, 1]}, "beta"),
+        (
+            {"name": "sigmoid", "same_text": "positives"},
+            {"same_text": "exclude"},
+            "same_text is positives.*sigmoid",
+        ),
+        (
+            {"name": "resample", "by": ["text", "guide"]},
+            {"guide": {"name": "self"}},
+            "by is.*guide",
+        ),
+        (
+            {"name": "resample", "by": "text", "guide": {"name": "self"}},
+            {"by": "guide"},
+            "by is 'text'",
+        ),
+        (
+            {"name": "bcl", "class_probability": 0.1, "form": "released", "beta": [0.5, 2]},
+            {"beta": [0.5, 1]},
+            "beta",
+        ),
         (
             {"name": "dcl", "class_probability": "language model", "a": [0.1, 0.2]},
             {"k": [0.2, 0.35]},
@@ -157,8 +239,16 @@ ADJUSTED = {"name": "bcl", "class_probability": 0.1, "alpha": {"schedule": "adju
             {"name": "oracle", "targets": {"name": "fnc"}, "guide": {"name": "labels"}},
             [("", "known matches"), (".guide", "labels")],
         ),
-        (OF_PAIRS, {"name": "remove", "by": ["labels", "text"]}, [(".by", "labels"), (".by", "a language model")]),
-        (OF_PAIRS, {"name": "cl", "switched_off_by": {"true_share": 0.5}}, [(".switched_off_by", "known class probabilities")]),
+        (
+            OF_PAIRS,
+            {"name": "remove", "by": ["labels", "text"]},
+            [(".by", "labels"), (".by", "a language model")],
+        ),
+        (
+            OF_PAIRS,
+            {"name": "cl", "switched_off_by": {"true_share": 0.5}},
+            [(".switched_off_by", "known class probabilities")],
+        ),
         (OF_PAIRS, BY_FREQUENCY, [(".class_probability", "known class probabilities")]),
         (OF_TWO_VIEWS, BY_FREQUENCY, [(".class_probability", "known class probabilities")]),
         (OF_TWO_VIEWS, {"name": "dcl", "class_probability": "low"}, []),
@@ -167,10 +257,18 @@ ADJUSTED = {"name": "bcl", "class_probability": 0.1, "alpha": {"schedule": "adju
         (OF_PAIRS, {"name": "supcon"}, [("", "labels")]),
         (OF_PAIRS, {"name": "adnce", "shuffled": True}, []),
         (OF_TWO_VIEWS, {"name": "sigmoid"}, []),
-        (OF_PAIRS, {"name": "sigmoid", "positives": ["own", "labels"]}, [(".positives", "known matches")]),
+        (
+            OF_PAIRS,
+            {"name": "sigmoid", "positives": ["own", "labels"]},
+            [(".positives", "known matches")],
+        ),
         (OF_TWO_VIEWS, {"name": "guided", "guide": {"name": "labels"}}, [(".guide", "labels")]),
         (OF_TWO_VIEWS, ADJUSTED, [(".alpha", "labels")]),
-        (OF_TWO_VIEWS, ADJUSTED | {"alpha": [0.7, {"schedule": "adjusted"}]}, [(".alpha", "labels")]),
+        (
+            OF_TWO_VIEWS,
+            ADJUSTED | {"alpha": [0.7, {"schedule": "adjusted"}]},
+            [(".alpha", "labels")],
+        ),
     ],
 )
 def test_objectives_declare_the_labels_and_the_truth_that_they_use(registered, settings, needs):
@@ -191,7 +289,14 @@ def test_objectives_declare_the_labels_and_the_truth_that_they_use(registered, s
         ({"name": "cl", "switched_off_by": 0.1}, True),
         ({"name": "cl", "targets": {"name": "half_uniform"}}, True),
         ({"name": "cl", "targets": {"name": "softmax"}, "guide": {"name": "words"}}, False),
-        ({"name": "cl", "targets": {"name": "softmax"}, "guide": {"name": "words", "permuted": True}}, True),
+        (
+            {
+                "name": "cl",
+                "targets": {"name": "softmax"},
+                "guide": {"name": "words", "permuted": True},
+            },
+            True,
+        ),
     ],
 )
 def test_random_or_uniform_values_in_place_of_estimates_are_controls(settings, is_control):

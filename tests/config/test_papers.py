@@ -1,6 +1,8 @@
-"""The papers' configuration files have the papers' values; papers.csv has a line per number, with its place in the paper.
+"""The papers' configuration files have the papers' values; papers.csv has a line per number, with
+its place in the paper.
 
-A value that differs from the paper's names the line of docs/protocol-gaps.md that says so, by its words in bold.
+A value that differs from the paper's names the line of docs/protocol-gaps.md that says so, by its
+words in bold.
 """
 
 import csv
@@ -16,7 +18,11 @@ FILES = {path.stem: path for path in sorted((ROOT / "config/papers").glob("*.yam
 with (ROOT / "tests/config/papers.csv").open(encoding="utf-8") as file:
     VALUES = list(csv.DictReader(file))
 STATED = set(
-    re.findall(r"^- \*\*\[?(.+?)\]?(?:\(.*?\))?\*\*", (ROOT / "docs/protocol-gaps.md").read_text(encoding="utf-8"), re.M)
+    re.findall(
+        r"^- \*\*\[?(.+?)\]?(?:\(.*?\))?\*\*",
+        (ROOT / "docs/protocol-gaps.md").read_text(encoding="utf-8"),
+        re.M,
+    )
 )
 
 
@@ -36,7 +42,10 @@ def test_every_paper_and_every_study_of_its_file_has_values(resolved):
     listed = {(row["paper"], row["study"]) for row in VALUES}
     assert {paper for paper, _ in listed} == FILES.keys()
     trained = {
-        (paper, name) for paper, studies in resolved.items() for name, study in studies.items() if "objectives" in (study or {})
+        (paper, name)
+        for paper, studies in resolved.items()
+        for name, study in studies.items()
+        if "objectives" in (study or {})
     }
     assert trained <= listed
 
@@ -49,7 +58,10 @@ def test_every_value_is_listed_once_with_its_place():
 
 @pytest.mark.parametrize("row", VALUES, ids=lambda row: f"{row['study']}.{row['key']}")
 def test_the_file_has_the_papers_value_or_the_page_of_gaps_says_that_it_differs(row, resolved):
-    ours, printed = setting(resolved[row["paper"]][row["study"]], row["key"]), json.loads(row["value"])
+    ours, printed = (
+        setting(resolved[row["paper"]][row["study"]], row["key"]),
+        json.loads(row["value"]),
+    )
     if row["deviation"]:
         assert ours != printed, "no deviation: leave the column empty"
         assert row["deviation"] in STATED

@@ -1,4 +1,6 @@
-"""A study expands into runs; a run's id depends only on settings that affect its result, the data and the seed."""
+"""A study expands into runs; a run's id depends only on settings that affect its result, the data
+and the seed.
+"""
 
 import json
 
@@ -27,12 +29,24 @@ def identifiers(study, name="tiny"):
 
 def test_lists_are_sweeps_and_labels_contain_the_swept_values():
     dataset = tiny_study()["dataset"] | {"fraction": [0.1, 0.5], "resolution": [8, 16]}
-    objectives = tiny_study()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}}
+    objectives = tiny_study()["objectives"] | {
+        "DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}
+    }
     primary = tiny_study()["primary"] | {"dataset": "resolution=8,fraction=0.1"}
     study = study_of(dataset=dataset, objectives=objectives, primary=primary)
-    assert list(runs.datasets(study)) == [f"resolution={size},fraction={share}" for size in (8, 16) for share in (0.1, 0.5)]
-    assert list(runs.objectives(study)) == ["CL", "DCL-true", "Oracle", "DCL,class_probability=0.05", "DCL,class_probability=0.1"]
-    labelled = {f"DCL,class_probability={eta}": f'{{"class_probability":{eta}}}' for eta in (0.05, 0.1)}
+    assert list(runs.datasets(study)) == [
+        f"resolution={size},fraction={share}" for size in (8, 16) for share in (0.1, 0.5)
+    ]
+    assert list(runs.objectives(study)) == [
+        "CL",
+        "DCL-true",
+        "Oracle",
+        "DCL,class_probability=0.05",
+        "DCL,class_probability=0.1",
+    ]
+    labelled = {
+        f"DCL,class_probability={eta}": f'{{"class_probability":{eta}}}' for eta in (0.05, 0.1)
+    }
     assert runs.candidates(study)["DCL"] == labelled
     jobs = {(job.dataset, job.objective): job for job in runs.jobs("tiny", study)}
     assert jobs["resolution=8,fraction=0.5", "DCL,class_probability=0.1"].row_names == {
@@ -46,13 +60,23 @@ def test_lists_are_sweeps_and_labels_contain_the_swept_values():
 
 
 def test_sweeps_one_at_a_time_change_a_single_setting_of_the_base():
-    objectives = tiny_study()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, 0.05, 0.2]}}
+    objectives = tiny_study()["objectives"] | {
+        "DCL": {"name": "dcl", "class_probability": [0.1, 0.05, 0.2]}
+    }
     training = tiny_study()["training"] | {"temperature": [0.5, 0.1], "batch_size": [64, 32]}
     study = study_of(objectives=objectives, training=training, sweeps="one at a time")
     base = {"batch_size": 64, "class_probability": 0.1, "temperature": 0.5}
-    changes = [{}, {"batch_size": 32}, {"temperature": 0.1}, {"class_probability": 0.05}, {"class_probability": 0.2}]
+    changes = [
+        {},
+        {"batch_size": 32},
+        {"temperature": 0.1},
+        {"class_probability": 0.05},
+        {"class_probability": 0.2},
+    ]
     variants = runs.variants(study)
-    assert sorted(map(json.loads, variants["DCL"].values()), key=str) == sorted([base | change for change in changes], key=str)
+    assert sorted(map(json.loads, variants["DCL"].values()), key=str) == sorted(
+        [base | change for change in changes], key=str
+    )
     assert len(variants["CL"]) == 3
     assert [json.loads(variant) for variant in runs.candidates(study)["DCL"].values()] == [base]
     ids = identifiers(study)
@@ -63,25 +87,39 @@ def test_sweeps_one_at_a_time_change_a_single_setting_of_the_base():
 def test_a_sweep_of_training_creates_variants_of_every_objective():
     study = with_training(temperature=[0.2, 0.5])
     assert list(runs.objectives(study))[:2] == ["CL,temperature=0.2", "CL,temperature=0.5"]
-    settings_of = {run.objective: run.settings["training"]["temperature"] for run in runs.all_runs("tiny", study)}
+    settings_of = {
+        run.objective: run.settings["training"]["temperature"]
+        for run in runs.all_runs("tiny", study)
+    }
     assert settings_of["CL,temperature=0.2"] == 0.2
 
 
-@pytest.mark.parametrize("change", [{"threads": 2}, {"device": "auto"}, {"mem_mb": 1}, {"seeds_per_job": 1}, {"compile": True}])
+@pytest.mark.parametrize(
+    "change",
+    [{"threads": 2}, {"device": "auto"}, {"mem_mb": 1}, {"seeds_per_job": 1}, {"compile": True}],
+)
 def test_technical_settings_do_not_change_the_id(change):
     assert identifiers(with_training(**change)) == identifiers(study_of())
 
 
-@pytest.mark.parametrize("change", [{"epochs": 2}, {"batch_size": 32}, {"temperature": 0.4}, {"learning_rate": 0.01}])
+@pytest.mark.parametrize(
+    "change", [{"epochs": 2}, {"batch_size": 32}, {"temperature": 0.4}, {"learning_rate": 0.01}]
+)
 def test_settings_that_affect_the_result_change_every_id(change):
     assert not set(identifiers(with_training(**change))) & set(identifiers(study_of()))
 
 
 def test_the_id_depends_neither_on_the_study_nor_on_stated_defaults():
     assert identifiers(study_of(), name="other") == identifiers(study_of())
-    assert identifiers(with_training(schedule="constant", weight_decay=1e-6)) == identifiers(study_of())
+    assert identifiers(with_training(schedule="constant", weight_decay=1e-6)) == identifiers(
+        study_of()
+    )
     objectives = tiny_study()["objectives"] | {"CL": {"name": "cl", "temperature": 0.3}}
-    assert identifiers(study_of(objectives=objectives))[0] == identifiers(with_training(temperature=0.3))[0]  # of CL
+    # of CL
+    assert (
+        identifiers(study_of(objectives=objectives))[0]
+        == identifiers(with_training(temperature=0.3))[0]
+    )
 
 
 def test_data_and_seed_change_the_id():
@@ -116,7 +154,10 @@ def test_conditions_are_data_sets_and_not_candidates_for_selection():
     assert list(runs.datasets(study)) == ["batch_size=32", "batch_size=64"]
     assert list(runs.candidates(study)["CL"]) == ["CL,learning_rate=0.001", "CL,learning_rate=0.01"]
     assert runs.negative_counts(study) == {"batch_size=32": 62, "batch_size=64": 126}
-    used = {(run.dataset, run.objective): run.settings["training"] for run in runs.all_runs("tiny", study)}
+    used = {
+        (run.dataset, run.objective): run.settings["training"]
+        for run in runs.all_runs("tiny", study)
+    }
     assert used["batch_size=32", "CL,learning_rate=0.01"]["batch_size"] == 32
     assert used["batch_size=64", "CL,learning_rate=0.001"]["learning_rate"] == 0.001
 

@@ -9,5 +9,8 @@ from trueneg.specs.experiments import EXPERIMENTS
 
 
 def test_every_sweep_is_used_by_an_experiment():
-    code = "".join(inspect.getsource(importlib.import_module(f"trueneg.theory.{module}")) for module in set(EXPERIMENTS.values()))
+    code = "".join(
+        inspect.getsource(importlib.import_module(f"trueneg.theory.{module}"))
+        for module in set(EXPERIMENTS.values())
+    )
     assert set(SweepSettings.model_fields) <= set(re.findall(r"sweeps\.(\w+)", code))

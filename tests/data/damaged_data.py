@@ -1,4 +1,6 @@
-"""Data of which a seventh is damaged, in every way that an image or a row can be, among unusual images that must be read."""
+"""Data of which a seventh is damaged, in every way that an image or a row can be, among unusual
+images that must be read.
+"""
 
 import csv
 import io
@@ -22,10 +24,20 @@ def bomb() -> bytes:
     """A PNG file of a hundred bytes that claims to have ten billion pixels."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        return (
+            struct.pack(">I", len(content))
+            + kind
+            + content
+            + struct.pack(">I", zlib.crc32(kind + content))
+        )
 
     header = struct.pack(">IIBBBBB", 100_000, 100_000, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(bytes(100)))
+        + chunk(b"IEND", b"")
+    )
 
 
 def damaged_images() -> list[bytes]:
@@ -70,7 +82,9 @@ def unusual_images(seed: int) -> list[bytes]:
 
 
 def write_damaged_folder(folder: Path) -> int:
-    """Write a folder per class, all files named .png or .jpg; return the number of damaged images."""
+    """Write a folder per class, all files named .png or .jpg; return the number of damaged
+    images.
+    """
     damaged = [content for number, content in enumerate(damaged_images()) if number != NARROW]
     for label, name in enumerate(CLASSES):
         contents = [encoded(picture(100 * label + number)) for number in range(EACH - 14)]
@@ -82,14 +96,22 @@ def write_damaged_folder(folder: Path) -> int:
 
 
 def write_damaged_table(images: Path, table: Path) -> dict[str, int]:
-    """Write a table and its images; return the number of unusable rows by what is wrong with them."""
+    """Write a table and its images; return the number of unusable rows by what is wrong with
+    them.
+    """
     images.mkdir(parents=True)
     usable = [encoded(picture(number)) for number in range(PAIRS - 20 - 9)] + unusual_images(500)
     rows = []
     for number, content in enumerate(usable):
         name = f"é{number}"
         (images / unicodedata.normalize("NFD", name)).write_bytes(content)
-        rows.append([unicodedata.normalize("NFC", name), TEXTS[number % len(TEXTS)], f"patient {number // 4}"])
+        rows.append(
+            [
+                unicodedata.normalize("NFC", name),
+                TEXTS[number % len(TEXTS)],
+                f"patient {number // 4}",
+            ]
+        )
     for number, content in enumerate(damaged_images()):
         (images / f"bad {number}.png").write_bytes(content)
         rows.append([f"bad {number}.png", "Seen from afar.", f"patient b{number}"])
@@ -98,10 +120,20 @@ def write_damaged_table(images: Path, table: Path) -> dict[str, int]:
     rows += [[rows[2][0], "", rows[2][2]], [rows[3][0], "12 / 34.", rows[3][2]]]
     rows += [[rows[5][0], "Another text.", ""]]
     rows += [["absent.png", "A text.", "p"], ["absent/../absent.png", "A text.", "p"]]
-    rows += [first, [f"./{first[0]}", *first[1:]], [unicodedata.normalize("NFD", first[0]), *first[1:]]]
+    rows += [
+        first,
+        [f"./{first[0]}", *first[1:]],
+        [unicodedata.normalize("NFD", first[0]), *first[1:]],
+    ]
     with table.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows([["image", "text", "patient"], *rows])
     return {"image": 10, "no image": 2, "no text": 2, "no patient": 1, "absent": 2, "repeated": 3}
 
 
-TEXTS = ("A fox runs. It is fast.", "一只狐狸。它很快。", "Лиса бежит. Она быстрая.", 'An owl, "old".', "ثعلب يركض.")
+TEXTS = (
+    "A fox runs. It is fast.",
+    "一只狐狸。它很快。",
+    "Лиса бежит. Она быстрая.",
+    'An owl, "old".',
+    "ثعلب يركض.",
+)

@@ -1,4 +1,6 @@
-"""Images in the layouts of the image sources; CIFAR-10 and STL-10 in their binary versions, at their official sizes."""
+"""Images in the layouts of the image sources; CIFAR-10 and STL-10 in their binary versions, at
+their official sizes.
+"""
 
 from pathlib import Path
 
@@ -16,7 +18,9 @@ IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 
 
 def write_cifar10(folder: Path, records: np.ndarray) -> None:
-    """Write the official files; records: uint8 (60000, 3073), a label and three row-major planes, the test images last."""
+    """Write the official files; records: uint8 (60000, 3073), a label and three row-major planes,
+    the test images last.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(cifar10.ARCHIVE.binary_files):
         records[10_000 * number : 10_000 * (number + 1)].tofile(folder / name)

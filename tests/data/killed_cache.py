@@ -1,4 +1,6 @@
-"""Cache a folder's images, and wait after three pieces to be killed: `python -m tests.data.killed_cache FOLDER`."""
+"""Cache a folder's images, and wait after three pieces to be killed: `python -m
+tests.data.killed_cache FOLDER`.
+"""
 
 import itertools
 import sys

@@ -1,4 +1,6 @@
-"""ConVIRT's 8×200 lists and CheXpert's images; errors name missing, damaged and incomplete files."""
+"""ConVIRT's 8×200 lists and CheXpert's images; errors name missing, damaged and incomplete
+files.
+"""
 
 import os
 import shutil
@@ -8,10 +10,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.data.official_layouts import EIGHT, chexpert_8x200, write_chexpert_pictures, write_convirt_lists
+from tests.data.official_layouts import (
+    EIGHT,
+    chexpert_8x200,
+    write_chexpert_pictures,
+    write_convirt_lists,
+)
 from trueneg.config.image_text_study import ImageTextEvaluationSettings
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.chexpert_8x200 import missing_files, prepare_chexpert_8x200, read_benchmark, read_lists
+from trueneg.data.pairs.chexpert_8x200 import (
+    missing_files,
+    prepare_chexpert_8x200,
+    read_benchmark,
+    read_lists,
+)
 from trueneg.errors import UserError
 from trueneg.store.data_input import of_benchmark
 
@@ -32,22 +44,61 @@ def test_the_lists_are_read(lists):
     assert images["patient"].tolist() == [path.split("/")[1] for path, _ in LISTS.images]
 
 
-CANDIDATES, QUERIES, TEXTS = "image-retrieval/candidate.csv", "image-retrieval/query.csv", "text-retrieval/query.csv"
+CANDIDATES, QUERIES, TEXTS = (
+    "image-retrieval/candidate.csv",
+    "image-retrieval/query.csv",
+    "text-retrieval/query.csv",
+)
 FIRST, QUERY = LISTS.candidates[0], LISTS.images[0]
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        (QUERIES, QUERY[0], FIRST[0], r"query\.csv contains 1 images that are also candidates; expected none"),
+        (
+            QUERIES,
+            QUERY[0],
+            FIRST[0],
+            r"query\.csv contains 1 images that are also candidates; expected none",
+        ),
         (QUERIES, QUERY[0], LISTS.images[1][0], r"query\.csv: line 3: Path repeats"),
-        (QUERIES, QUERY[0], "train/nobody.jpg", r"line 2: Path is '.*/train/nobody\.jpg'; expected an image .* training split"),
-        (QUERIES, QUERY[0], QUERY[0].replace("train", "valid"), r"line 2: Path is '.*'; expected an image .* training split"),
-        (QUERIES, "Pneumonia,", "Flu,", r"line 5: Variable is 'Flu'; expected one of No Finding, Cardiomegaly"),
-        (TEXTS, "Edema,Sentence 2 ", "Fracture,Sentence 2 ", r"text-retrieval/query\.csv has 4 rows for Edema; expected 5"),
-        (TEXTS, "Sentence 9 on cardiomegaly.", "Sentence 1 on cardiomegaly.", r"line 11: Text repeats"),
+        (
+            QUERIES,
+            QUERY[0],
+            "train/nobody.jpg",
+            r"line 2: Path is '.*/train/nobody\.jpg'; expected an image .* training split",
+        ),
+        (
+            QUERIES,
+            QUERY[0],
+            QUERY[0].replace("train", "valid"),
+            r"line 2: Path is '.*'; expected an image .* training split",
+        ),
+        (
+            QUERIES,
+            "Pneumonia,",
+            "Flu,",
+            r"line 5: Variable is 'Flu'; expected one of No Finding, Cardiomegaly",
+        ),
+        (
+            TEXTS,
+            "Edema,Sentence 2 ",
+            "Fracture,Sentence 2 ",
+            r"text-retrieval/query\.csv has 4 rows for Edema; expected 5",
+        ),
+        (
+            TEXTS,
+            "Sentence 9 on cardiomegaly.",
+            "Sentence 1 on cardiomegaly.",
+            r"line 11: Text repeats",
+        ),
         (TEXTS, "Sentence 9 on cardiomegaly.", " ", "line 11: Text is ' '; expected a sentence"),
-        (TEXTS, "Text", "Sentence", r"query\.csv: expected exactly one column .*: Text \(found Variable, Sentence\)"),
+        (
+            TEXTS,
+            "Text",
+            "Sentence",
+            r"query\.csv: expected exactly one column .*: Text \(found Variable, Sentence\)",
+        ),
     ],
 )
 def test_invalid_lists_are_rejected(lists, name, old, new, message):
@@ -62,9 +113,18 @@ def test_invalid_lists_are_rejected(lists, name, old, new, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda lines: lines[:-1], rf"candidate\.csv has 199 rows for {LISTS.candidates[-1][1]}; expected 200"),
-        (lambda lines: [lines[0], lines[1].replace("1.0,", "0.0,"), *lines[2:]], r"candidate\.csv: line 2 .*exactly one"),
-        (lambda lines: [lines[0], lines[1].replace("0.0,", "1.0,"), *lines[2:]], r"candidate\.csv: line 2 .*exactly one"),
+        (
+            lambda lines: lines[:-1],
+            rf"candidate\.csv has 199 rows for {LISTS.candidates[-1][1]}; expected 200",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace("1.0,", "0.0,"), *lines[2:]],
+            r"candidate\.csv: line 2 .*exactly one",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace("0.0,", "1.0,"), *lines[2:]],
+            r"candidate\.csv: line 2 .*exactly one",
+        ),
     ],
 )
 def test_incomplete_candidates_are_rejected(lists, change, message):
@@ -76,9 +136,13 @@ def test_incomplete_candidates_are_rejected(lists, change, message):
 
 def test_missing_lists_are_named(lists):
     (lists / TEXTS).unlink()
-    with pytest.raises(UserError, match=r"text-retrieval/query\.csv is missing.*It is part of https"):
+    with pytest.raises(
+        UserError, match=r"text-retrieval/query\.csv is missing.*It is part of https"
+    ):
         read_lists(lists)
-    with pytest.raises(UserError, match=r"none/image-retrieval/candidate\.csv is missing.*\(found no such folder"):
+    with pytest.raises(
+        UserError, match=r"none/image-retrieval/candidate\.csv is missing.*\(found no such folder"
+    ):
         read_lists(lists / "none")
 
 
@@ -123,7 +187,10 @@ def test_lateral_images_in_the_lists_are_read(world, tmp_path):
         head, first, *others = file.read_text().splitlines()
         file.unlink()  # a hard link
         file.write_text("\n".join([head, first.replace("view1_frontal", "view2_lateral"), *others]))
-    benchmark, expected = prepare(tmp_path / "world", tmp_path), prepare(world, tmp_path / "expected")
+    benchmark, expected = (
+        prepare(tmp_path / "world", tmp_path),
+        prepare(world, tmp_path / "expected"),
+    )
     np.testing.assert_array_equal(benchmark.images, expected.images)
     assert benchmark.labels.tolist() == expected.labels.tolist()
     candidates, queries, _ = read_lists(tmp_path / "world/convirt")
@@ -134,13 +201,20 @@ def test_lateral_images_in_the_lists_are_read(world, tmp_path):
 def test_images_are_stretched_if_the_study_stretches_its_images(world, tmp_path):
     shutil.copytree(world, tmp_path / "world")
     picture = tmp_path / "world" / "CheXpert-v1.0-small" / LISTS.candidates[0][0]
-    Image.fromarray(np.arange(400, dtype=np.uint16).reshape(10, 40).clip(0, 255).astype(np.uint8)).save(picture)
+    Image.fromarray(
+        np.arange(400, dtype=np.uint16).reshape(10, 40).clip(0, 255).astype(np.uint8)
+    ).save(picture)
     content = picture.read_bytes()
     benchmark = prepare(tmp_path / "world", tmp_path, fit="stretch")
     np.testing.assert_array_equal(benchmark.images[0], decode_square(content, "L", 8, "stretch"))
     assert (decode_square(content, "L", 8, "stretch") != decode_square(content, "L", 8)).any()
-    lists = ImageTextEvaluationSettings(chexpert_8x200={"path": "images", "lists": "lists"}).chexpert_8x200
-    stretched, *cropped = (of_benchmark(lists, {"resolution": 8} | fit) for fit in ({"fit": "stretch"}, {"fit": "crop"}, {}))
+    lists = ImageTextEvaluationSettings(
+        chexpert_8x200={"path": "images", "lists": "lists"}
+    ).chexpert_8x200
+    stretched, *cropped = (
+        of_benchmark(lists, {"resolution": 8} | fit)
+        for fit in ({"fit": "stretch"}, {"fit": "crop"}, {})
+    )
     assert stretched.settings["fit"] == "stretch"
     assert cropped[0] == cropped[1]
     assert stretched.place != cropped[0].place
@@ -165,10 +239,18 @@ def test_missing_images_are_named(world, tmp_path):
     write_convirt_lists(tmp_path / "convirt", LISTS)
     settings = {"path": tmp_path, "lists": tmp_path / "convirt", "resolution": 8}
     where = {"benchmark": tmp_path / "8x200.npz", "cache": tmp_path / "cache", "threads": 1}
-    with pytest.raises(UserError, match=r"train is missing; expected the radiographs \(found convirt\)\. It is part of CheXpert"):
+    with pytest.raises(
+        UserError,
+        match=(
+            r"train is missing; expected the radiographs \(found convirt\)\. It is part of CheXpert"
+        ),
+    ):
         prepare_chexpert_8x200(settings, **where)
     write_chexpert_pictures(tmp_path, LISTS.candidates)
-    with pytest.raises(UserError, match=rf"{LISTS.images[0][0]} is missing; expected an image\. It is part of CheXpert"):
+    with pytest.raises(
+        UserError,
+        match=rf"{LISTS.images[0][0]} is missing; expected an image\. It is part of CheXpert",
+    ):
         prepare_chexpert_8x200(settings, **where)
     assert not (tmp_path / "8x200.npz").exists()
 

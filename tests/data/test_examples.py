@@ -9,8 +9,16 @@ import pytest
 import trueneg
 
 SOURCE = Path(trueneg.__file__).parent
-FILES = [SOURCE / "class_probability.py", *SOURCE.glob("data/**/*.py"), *SOURCE.glob("text/**/*.py")]
-MODULES = sorted(".".join(file.relative_to(SOURCE.parent).with_suffix("").parts) for file in FILES if ">>> " in file.read_text())
+FILES = [
+    SOURCE / "class_probability.py",
+    *SOURCE.glob("data/**/*.py"),
+    *SOURCE.glob("text/**/*.py"),
+]
+MODULES = sorted(
+    ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts)
+    for file in FILES
+    if ">>> " in file.read_text()
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,4 +1,6 @@
-"""The cache of decoded images: its pixels equal those of torchvision, and it survives kills, damage and unusable files."""
+"""The cache of decoded images: its pixels equal those of torchvision, and it survives kills, damage
+and unusable files.
+"""
 
 import io
 import json
@@ -29,8 +31,14 @@ from trueneg.errors import UserError
 def files(tmp_path):
     """Ten images of different sizes, some JPEG, some PNG, some grey."""
     names = [f"{number}.{'png' if number % 3 else 'jpg'}" for number in range(10)]
-    sizes = [{"width": 30 + 2 * number, "height": 45 - number, "mode": "L" if number == 4 else "RGB"} for number in range(10)]
-    paths = [write_picture(tmp_path / "images" / name, number, **sizes[number]) for number, name in enumerate(names)]
+    sizes = [
+        {"width": 30 + 2 * number, "height": 45 - number, "mode": "L" if number == 4 else "RGB"}
+        for number in range(10)
+    ]
+    paths = [
+        write_picture(tmp_path / "images" / name, number, **sizes[number])
+        for number, name in enumerate(names)
+    ]
     return ImageFiles(tuple(paths))
 
 
@@ -44,7 +52,11 @@ def small_pieces(monkeypatch):
 def decoded(monkeypatch):
     """Count the images that are decoded."""
     counted, original = [], image_cache.decode_square
-    monkeypatch.setattr(image_cache, "decode_square", lambda *given, **how: counted.append(1) or original(*given, **how))
+    monkeypatch.setattr(
+        image_cache,
+        "decode_square",
+        lambda *given, **how: counted.append(1) or original(*given, **how),
+    )
     return counted
 
 
@@ -70,12 +82,20 @@ def assert_holds(cache, paths, mode):
     fit=st.sampled_from(["crop", "stretch"]),
     stored=st.sampled_from(["L", "RGB", "P", "1"]),
 )
-def test_pixels_are_those_of_torchvision_on_pillow_images(width, height, resolution, mode, fit, stored):
-    image = picture(width * height, width, height, "RGB").convert("L" if stored == "1" else "RGB").convert(stored)
+def test_pixels_are_those_of_torchvision_on_pillow_images(
+    width, height, resolution, mode, fit, stored
+):
+    image = (
+        picture(width * height, width, height, "RGB")
+        .convert("L" if stored == "1" else "RGB")
+        .convert(stored)
+    )
     pixels = decode_square(encoded(image), mode, resolution, fit)
     resized = Resize(resolution if fit == "crop" else (resolution, resolution))(image.convert(mode))
     expected = np.asarray(CenterCrop(resolution)(resized))
-    np.testing.assert_array_equal(pixels, expected.reshape(resolution, resolution, -1).transpose(2, 0, 1))
+    np.testing.assert_array_equal(
+        pixels, expected.reshape(resolution, resolution, -1).transpose(2, 0, 1)
+    )
 
 
 def test_a_grey_jpeg_file_is_decoded_as_by_pillow():
@@ -97,7 +117,9 @@ def test_a_photograph_is_rotated_as_its_metadata_says():
     exif = Image.Exif()
     exif[0x0112] = 6  # rotated by 90°
     lying = encoded(upright.transpose(Image.Transpose.ROTATE_90), "PNG", exif=exif)
-    np.testing.assert_array_equal(decode_square(lying, "RGB", 20), decode_square(encoded(upright), "RGB", 20))
+    np.testing.assert_array_equal(
+        decode_square(lying, "RGB", 20), decode_square(encoded(upright), "RGB", 20)
+    )
 
 
 @pytest.mark.parametrize(("mode", "threads"), [("L", 1), ("RGB", 2)])
@@ -109,7 +131,9 @@ def test_a_cache_holds_every_image_in_order(files, small_pieces, tmp_path, mode,
 
 
 def test_a_killed_build_is_resumed(small_pieces, decoded, tmp_path):
-    paths = [write_picture(tmp_path / "images" / f"{number:03d}.jpg", number) for number in range(60)]
+    paths = [
+        write_picture(tmp_path / "images" / f"{number:03d}.jpg", number) for number in range(60)
+    ]
     kill_after("tests.data.killed_cache", tmp_path, "three", 1)
     done = json.loads((tmp_path / "cache" / "progress.json").read_text())["done"]
     assert done == 12
@@ -118,7 +142,9 @@ def test_a_killed_build_is_resumed(small_pieces, decoded, tmp_path):
     assert_holds(cache, paths, "L")
 
 
-def test_images_are_decoded_again_if_one_or_how_they_are_decoded_changed(files, small_pieces, decoded, tmp_path):
+def test_images_are_decoded_again_if_one_or_how_they_are_decoded_changed(
+    files, small_pieces, decoded, tmp_path
+):
     def number_of_decoded(**changes):
         decoded.clear()
         cache = cache_images(files, tmp_path / "cache", **{"mode": "L", "resolution": 16} | changes)
@@ -178,16 +204,23 @@ def test_images_without_access_are_named(files, tmp_path, monkeypatch):
 
 
 def test_a_disk_that_is_too_small_is_reported_before_decoding(files, tmp_path):
-    with pytest.raises(UserError, match=r"disk has .* GiB free; expected .* GiB .*lower dataset\.resolution"):
+    with pytest.raises(
+        UserError, match=r"disk has .* GiB free; expected .* GiB .*lower dataset\.resolution"
+    ):
         cache_images(files, tmp_path / "cache", mode="RGB", resolution=5_000_000)
 
 
 def test_memory_is_limited_to_a_piece(tmp_path, monkeypatch):
     monkeypatch.setattr(image_cache, "PIECE_BYTES", 256 * 1024)
-    paths = [write_picture(tmp_path / f"{number}.jpg", number, width=128, height=128) for number in range(100)]
+    paths = [
+        write_picture(tmp_path / f"{number}.jpg", number, width=128, height=128)
+        for number in range(100)
+    ]
     tracemalloc.start()
     try:
-        cache = cache_images(ImageFiles(tuple(paths)), tmp_path / "cache", mode="RGB", resolution=128)
+        cache = cache_images(
+            ImageFiles(tuple(paths)), tmp_path / "cache", mode="RGB", resolution=128
+        )
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -199,7 +232,11 @@ def test_a_source_is_written_from_the_cache_and_read_without_it(files, tmp_path)
     pixels = cache_images(files, tmp_path / "cache", mode="L", resolution=16)
     names = np.array([path.name for path in files.paths])
     sentences = pd.DataFrame({"report": names, "index": 0, "sentence": "Hello.", "class": -1})
-    arrays = {"labels": np.zeros((10, 0), np.float32), "label_names": (), "shown": np.zeros((10, 0), bool)}
+    arrays = {
+        "labels": np.zeros((10, 0), np.float32),
+        "label_names": (),
+        "shown": np.zeros((10, 0), bool),
+    }
     source = PairSource("files", pixels, names, names, sentences, **arrays)
     write_pairs(source, tmp_path / "pairs.npz")
     np.testing.assert_array_equal(read_pairs(tmp_path / "pairs.npz").images, pixels)
@@ -212,10 +249,14 @@ def test_rows_are_read_across_row_groups_and_files(tmp_path, monkeypatch, small_
     write_parquet(files[0], contents[:17], [0] * 17, "image", row_group_size=5)
     write_parquet(files[1], contents[17:], [0] * 13, "image")
     chosen = [*range(4, 17), *range(17, 29)]
-    places = tuple((files[0], number) if number < 17 else (files[1], number - 17) for number in chosen)
+    places = tuple(
+        (files[0], number) if number < 17 else (files[1], number - 17) for number in chosen
+    )
     images = ParquetImages(dict.fromkeys(files, "image"), places)
     for threads in (1, 2):
-        cache = cache_images(images, tmp_path / f"cache{threads}", mode="L", resolution=16, threads=threads)
+        cache = cache_images(
+            images, tmp_path / f"cache{threads}", mode="L", resolution=16, threads=threads
+        )
         for pixels, number in zip(cache, chosen, strict=True):
             np.testing.assert_array_equal(pixels, decode_square(contents[number], "L", 16))
 
@@ -225,8 +266,13 @@ def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
     contents = [encoded(picture(number)) for number in range(6)]
     write_parquet(path, [*contents[:4], None, contents[5][:100]], [0] * 6, "image")
     images = ParquetImages({path: "image"}, tuple((path, row) for row in range(6)))
-    with pytest.raises(UserError, match=r"a\.parquet, row 4 \(the first is 0\) .*no readable content.*\n.*row 5 .*damaged"):
+    with pytest.raises(
+        UserError,
+        match=r"a\.parquet, row 4 \(the first is 0\) .*no readable content.*\n.*row 5 .*damaged",
+    ):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)
     path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(UserError, match=r"a\.parquet: the images from row 0 on .* cannot be read \(.*copy it again"):
+    with pytest.raises(
+        UserError, match=r"a\.parquet: the images from row 0 on .* cannot be read \(.*copy it again"
+    ):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)

@@ -1,4 +1,6 @@
-"""Every kind of image file becomes the same upright pixels in each reader, compared with numpy; damage is never silent."""
+"""Every kind of image file becomes the same upright pixels in each reader, compared with numpy;
+damage is never silent.
+"""
 
 import io
 import itertools
@@ -36,7 +38,12 @@ MODES = {
 }
 ORIENTED = ("PNG", "JPEG", "WEBP", "TIFF")
 KINDS = [(form, mode, 1) for form, modes in MODES.items() for mode in modes]
-KINDS += [(form, mode, orientation) for form, mode, _ in KINDS if form in ORIENTED for orientation in range(2, 9)]
+KINDS += [
+    (form, mode, orientation)
+    for form, mode, _ in KINDS
+    if form in ORIENTED
+    for orientation in range(2, 9)
+]
 UPRIGHT = {
     1: lambda stored: stored,
     2: lambda stored: stored[:, ::-1],
@@ -54,7 +61,9 @@ def on_white(colours, alpha):
 
 
 def stored_image(mode, seed, width=SIDE, height=SIDE):
-    """Return a pillow image of a mode, options to save it, and its colours (height, width, 3) as numpy computes them."""
+    """Return a pillow image of a mode, options to save it, and its colours (height, width, 3) as
+    numpy computes them.
+    """
     generator = np.random.default_rng(seed)
     rgb = np.asarray(picture(seed, width, height)).astype(int)
     grey = rgb[..., 1]
@@ -71,7 +80,9 @@ def stored_image(mode, seed, width=SIDE, height=SIDE):
             options["transparency"] = int(grey[0, 0])
             colours = np.where((grey == grey[0, 0])[..., None], 255, greys)
     elif name == "LA":
-        image = Image.merge("LA", [Image.fromarray(plane.astype(np.uint8)) for plane in (grey, alpha)])
+        image = Image.merge(
+            "LA", [Image.fromarray(plane.astype(np.uint8)) for plane in (grey, alpha)]
+        )
         colours = on_white(greys, alpha)
     elif name == "P":
         palette, index = generator.integers(0, 256, (16, 3)), grey // 16
@@ -87,7 +98,10 @@ def stored_image(mode, seed, width=SIDE, height=SIDE):
             options["transparency"] = tuple(rgb[0, 0].tolist())
             colours = np.where((rgb == rgb[0, 0]).all(-1)[..., None], 255, rgb)
     elif name == "RGBA":
-        image, colours = Image.fromarray(np.concatenate([as_bytes, alpha[..., None].astype(np.uint8)], -1)), on_white(rgb, alpha)
+        image, colours = (
+            Image.fromarray(np.concatenate([as_bytes, alpha[..., None].astype(np.uint8)], -1)),
+            on_white(rgb, alpha),
+        )
     elif name == "CMYK":
         inks = np.concatenate([rgb, grey[..., None] // 2], -1)
         image = Image.fromarray(inks.astype(np.uint8), "CMYK")
@@ -102,12 +116,32 @@ def stored_image(mode, seed, width=SIDE, height=SIDE):
 
 
 def big_endian_tiff(levels):
-    """Write an uncompressed 16-bit greyscale TIFF file in Motorola byte order, which pillow reads but does not write."""
+    """Write an uncompressed 16-bit greyscale TIFF file in Motorola byte order, which pillow reads
+    but does not write.
+    """
     height, width = levels.shape
-    tags = [(256, width), (257, height), (258, 16), (259, 1), (262, 1), (273, 0), (277, 1), (278, height), (279, levels.size * 2)]
+    tags = [
+        (256, width),
+        (257, height),
+        (258, 16),
+        (259, 1),
+        (262, 1),
+        (273, 0),
+        (277, 1),
+        (278, height),
+        (279, levels.size * 2),
+    ]
     start = 8 + 2 + 12 * len(tags) + 4
-    entries = b"".join(struct.pack(">HHII", tag, 4, 1, start if tag == 273 else value) for tag, value in tags)
-    return b"MM\0*" + struct.pack(">IH", 8, len(tags)) + entries + bytes(4) + levels.astype(">u2").tobytes()
+    entries = b"".join(
+        struct.pack(">HHII", tag, 4, 1, start if tag == 273 else value) for tag, value in tags
+    )
+    return (
+        b"MM\0*"
+        + struct.pack(">IH", 8, len(tags))
+        + entries
+        + bytes(4)
+        + levels.astype(">u2").tobytes()
+    )
 
 
 def encoded_kind(form, mode, orientation, seed, **size):
@@ -118,7 +152,10 @@ def encoded_kind(form, mode, orientation, seed, **size):
         exif[0x0112] = orientation
         options["exif"] = exif
     options |= {"progressive": True} if mode.endswith("progressive") else {}
-    options |= {"JPEG": {"quality": 100, "subsampling": 0}, "WEBP": {"lossless": True, "exact": True}}.get(form, {})
+    options |= {
+        "JPEG": {"quality": 100, "subsampling": 0},
+        "WEBP": {"lossless": True, "exact": True},
+    }.get(form, {})
     if mode == "I;16B":
         return big_endian_tiff(np.asarray(image)), colours
     return encoded(image, form, **options), UPRIGHT[orientation](colours)
@@ -137,7 +174,11 @@ def assert_pixels(actual, expected, form):
 
 
 @settings(deadline=None, max_examples=60)
-@given(kind=st.sampled_from(KINDS), seed=st.integers(0, 1000), name=st.sampled_from(["a.png", "a.JPG", "A.TIF", "a.webp"]))
+@given(
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 1000),
+    name=st.sampled_from(["a.png", "a.JPG", "A.TIF", "a.webp"]),
+)
 def test_all_readers_decode_the_same_pixels(tmp_path_factory, kind, seed, name):
     content, expected = encoded_kind(*kind, seed=seed)
     folder = tmp_path_factory.mktemp("kinds")
@@ -146,11 +187,18 @@ def test_all_readers_decode_the_same_pixels(tmp_path_factory, kind, seed, name):
         (folder / "own" / label / name).write_bytes(content)
     (folder / "hub").mkdir()
     write_parquet(folder / "hub/train.parquet", [content, content], [0, 1])
-    by_folder, by_parquet = load_source("image_folder", path=folder / "own"), load_source("parquet", path=folder / "hub")
-    assert by_folder.images.shape[1] == (1 if kind[1].split("+")[0] in ("1", "L", "LA", "I;16", "I;16B") else 3)
+    by_folder, by_parquet = (
+        load_source("image_folder", path=folder / "own"),
+        load_source("parquet", path=folder / "hub"),
+    )
+    assert by_folder.images.shape[1] == (
+        1 if kind[1].split("+")[0] in ("1", "L", "LA", "I;16", "I;16B") else 3
+    )
     (folder / "no suffix").write_bytes(content)
     mode = "L" if by_folder.images.shape[1] == 1 else "RGB"
-    cached = cache_images(ImageFiles((folder / "no suffix",)), folder / "cache", mode=mode, resolution=SIDE)
+    cached = cache_images(
+        ImageFiles((folder / "no suffix",)), folder / "cache", mode=mode, resolution=SIDE
+    )
     for pixels in (by_folder.images[0], by_folder.images[1], by_parquet.images[0], cached[0]):
         assert_pixels(pixels, expected, kind[0])
         assert np.array_equal(pixels, cached[0])
@@ -182,7 +230,9 @@ def zero_tail(content, draw):
 
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from(KINDS), st.sampled_from([truncated, zeroed, zero_tail]), st.data())
-def test_damage_is_noticed_or_harmless_and_the_check_agrees_with_the_job(tmp_path_factory, kind, damage, data):
+def test_damage_is_noticed_or_harmless_and_the_check_agrees_with_the_job(
+    tmp_path_factory, kind, damage, data
+):
     form = kind[0]
     content = encoded_kind(*kind, seed=data.draw(st.integers(0, 50)))[0]
     damaged, whole = damage(content, data.draw), np.asarray(decode_upright(content, "RGB"))
@@ -197,7 +247,9 @@ def test_damage_is_noticed_or_harmless_and_the_check_agrees_with_the_job(tmp_pat
             return str(error)
 
     def decoded():
-        return cache_images(images, file.parent / "cache", mode="RGB", resolution=SIDE)[0].transpose(1, 2, 0)
+        return cache_images(images, file.parent / "cache", mode="RGB", resolution=SIDE)[
+            0
+        ].transpose(1, 2, 0)
 
     if listed := mistakes(decode=True):
         with pytest.raises(UserError, match=rf"^{file} (is|has) .*\. [A-Z].*\.$") as error:
@@ -212,22 +264,37 @@ def test_damage_is_noticed_or_harmless_and_the_check_agrees_with_the_job(tmp_pat
 
 
 def chunk(kind, content):
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )
 
 
 def png(width, height, depth, colour_type, rows, *chunks):
     header = struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0)
-    parts = [chunk(b"IHDR", header), *chunks, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    parts = [
+        chunk(b"IHDR", header),
+        *chunks,
+        chunk(b"IDAT", zlib.compress(rows)),
+        chunk(b"IEND", b""),
+    ]
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
 def tiff(image, **tags):
-    return encoded(image, "TIFF", tiffinfo={int(tag.strip("t")): value for tag, value in tags.items()})
+    return encoded(
+        image, "TIFF", tiffinfo={int(tag.strip("t")): value for tag, value in tags.items()}
+    )
 
 
 def edited(image, tag, old, new):
     """Change the value of a tag in a TIFF file."""
-    content, before, after = encoded(image, "TIFF"), *(struct.pack("<HHIHH", tag, 3, 1, value, 0) for value in (old, new))
+    content, before, after = (
+        encoded(image, "TIFF"),
+        *(struct.pack("<HHIHH", tag, 3, 1, value, 0) for value in (old, new)),
+    )
     assert content.count(before) == 1
     return content.replace(before, after)
 
@@ -247,10 +314,18 @@ LEVELS_32 = Image.fromarray(np.array([[0, 70_000]], np.int32))
 @pytest.mark.parametrize(
     ("content", "message", "kind"),
     [
-        (b"", "is empty, damaged, or in an unsupported variant .*; expected a PNG.* undamaged copy", "damaged"),
+        (
+            b"",
+            "is empty, damaged, or in an unsupported variant .*; expected a PNG.* undamaged copy",
+            "damaged",
+        ),
         (b"cat,dog\n1,2\n", "is in another format .*, or not an image", "in formats"),
         (b"\n<!DOCTYPE html><p>404", "not an image .*web page.* download it again", "in formats"),
-        (b"\0\0\0\x20ftypheic\0\0\0\0", "is in another format .*HEIC.*expected a PNG.* Convert", "in formats"),
+        (
+            b"\0\0\0\x20ftypheic\0\0\0\0",
+            "is in another format .*HEIC.*expected a PNG.* Convert",
+            "in formats",
+        ),
         (encoded(Image.new("L", (9, 9)), "PPM"), "is in another format", "in formats"),
         (encoded(Image.new("F", (9, 9)), "TIFF"), UNUSUAL, "in formats"),
         (encoded(Image.new("LAB", (9, 9)), "TIFF"), UNUSUAL, "in formats"),
@@ -269,11 +344,18 @@ LEVELS_32 = Image.fromarray(np.array([[0, 70_000]], np.int32))
         (png(20_000, 20_000, 1, 0, b""), "has more than 178,956,970 pixels", "too large"),
         (png(2, 1, 8, 0, bytes(3), LONG_TEXT), "is damaged .*MAX_TEXT_CHUNK", "damaged"),
         (png(2, 1, 8, 0, bytes(3), chunk(b"eXIf", b"broken")), "damaged EXIF metadata", "damaged"),
-        (png(2, 41, 8, 0, bytes(3 * 41)), "2 × 41 pixels; expected an aspect ratio of at most 20", "too narrow"),
+        (
+            png(2, 41, 8, 0, bytes(3 * 41)),
+            "2 × 41 pixels; expected an aspect ratio of at most 20",
+            "too narrow",
+        ),
     ],
 )
 def test_each_kind_of_unusable_file_has_its_own_sentence(content, message, kind):
-    readers = (lambda: decode_upright(content, "RGB", LONGEST), lambda: inspect_image(content, LONGEST))
+    readers = (
+        lambda: decode_upright(content, "RGB", LONGEST),
+        lambda: inspect_image(content, LONGEST),
+    )
     for read in readers:
         with pytest.raises(UnreadableImageError) as raised:
             read()
@@ -309,7 +391,9 @@ def test_the_first_picture_of_a_phones_file_is_read():
 @pytest.mark.parametrize("stored", ["L", "RGB"])
 @pytest.mark.parametrize("mode", ["L", "RGB"])
 def test_jpeg_pixels_are_those_of_measured_studies(stored, mode):
-    """Radiographs of Open-I are colour JPEG files read as greyscale: the luma in the file, not that of rounded colours."""
+    """Radiographs of Open-I are colour JPEG files read as greyscale: the luma in the file, not that
+    of rounded colours.
+    """
     content = encoded(picture(3, mode=stored), "JPEG")
     image = Image.open(io.BytesIO(content))
     if mode == "RGB":
@@ -326,11 +410,19 @@ SKIPPED = "4 of 44 images are skipped: 2 damaged, 2 in formats that cannot be re
 
 def write_own(folder, source, counts=(20, 20), damaged=DAMAGED, bad_label=1):
     """Write pictures of two classes, followed by damaged ones of one class."""
-    pictures = [(encoded(picture(10 * label + number)), label) for label in (0, 1) for number in range(counts[label])]
+    pictures = [
+        (encoded(picture(10 * label + number)), label)
+        for label in (0, 1)
+        for number in range(counts[label])
+    ]
     contents = [*pictures, *((content, bad_label) for content in damaged)]
     folder.mkdir()
     if source == "parquet":
-        write_parquet(folder / "train.parquet", [content for content, _ in contents], [label for _, label in contents])
+        write_parquet(
+            folder / "train.parquet",
+            [content for content, _ in contents],
+            [label for _, label in contents],
+        )
     else:
         for number, (content, label) in enumerate(contents):
             (folder / "ab"[label]).mkdir(exist_ok=True)
@@ -346,8 +438,11 @@ def test_unusable_images_are_all_named_or_skipped_and_counted(tmp_path, caplog, 
     folder = write_own(tmp_path / "own", source)
     with pytest.raises(UserError) as error:
         load_source(source, path=folder)
-    assert [line.split(" (")[0].split(";")[0].split(" ", 1)[0] for line in str(error.value).split("\n")] == [
-        f"{folder}/b/{number:03d}.png" if source == "image_folder" else f"{folder}/train.parquet," for number in range(40, 44)
+    assert [
+        line.split(" (")[0].split(";")[0].split(" ", 1)[0] for line in str(error.value).split("\n")
+    ] == [
+        f"{folder}/b/{number:03d}.png" if source == "image_folder" else f"{folder}/train.parquet,"
+        for number in range(40, 44)
     ]
     expected = load_source(source, path=write_own(tmp_path / "whole", source, damaged=()))
     caplog.clear()
@@ -356,7 +451,9 @@ def test_unusable_images_are_all_named_or_skipped_and_counted(tmp_path, caplog, 
     assert SKIPPED in caplog.text
     assert "040" not in caplog.text.replace(str(folder), "")
     assert load_source(source, path=folder, skip_incomplete=True).checksum == expected.checksum
-    with pytest.raises(UserError, match=re.escape(SKIPPED) + r" Expected at most 3 \(skip_incomplete: 3\)"):
+    with pytest.raises(
+        UserError, match=re.escape(SKIPPED) + r" Expected at most 3 \(skip_incomplete: 3\)"
+    ):
         load_source(source, path=folder, skip_incomplete=3)
 
 
@@ -382,7 +479,10 @@ def test_an_unreadable_first_image_does_not_determine_greyscale(tmp_path):
 def test_chosen_rows_are_read_across_gaps_and_batches(tmp_path):
     contents = [encoded(picture(number)) for number in range(200)]
     write_parquet(tmp_path / "train.parquet", contents, [0] * 200, row_group_size=30)
-    rows = ParquetImages({tmp_path / "train.parquet": "img"}, tuple((tmp_path / "train.parquet", row) for row in range(200)))
+    rows = ParquetImages(
+        {tmp_path / "train.parquet": "img"},
+        tuple((tmp_path / "train.parquet", row) for row in range(200)),
+    )
     chosen = [3, 4, 29, 65, 66, 130, 199]
     assert list(rows.part(chosen).read()) == [contents[row] for row in chosen]
 
@@ -393,7 +493,9 @@ def test_the_check_names_rows_or_counts_them(tmp_path, decode):
     rows = ParquetImages({file: "img"}, tuple((file, row) for row in range(44)))
     assert check_images(rows, "own", 4, decode=decode) == (list(range(40)), SKIPPED)
     assert check_images(rows.part(slice(40)), "own", False, decode=decode) == (list(range(40)), "")
-    with pytest.raises(UserError, match=r"\Aown: 4 of 44 images are skipped: .* Expected at most 3"):
+    with pytest.raises(
+        UserError, match=r"\Aown: 4 of 44 images are skipped: .* Expected at most 3"
+    ):
         check_images(rows, "own", 3, decode=decode)
     with pytest.raises(UserError) as error:
         check_images(rows, "own", False, decode=decode)
@@ -416,23 +518,55 @@ def test_identical_images_and_those_of_one_colour_are_counted(tmp_path, caplog):
 
 
 def table_with(folder, damaged, **changes):
-    """Write a table of 44 images, four of which may be damaged, and its sentences; return the settings."""
+    """Write a table of 44 images, four of which may be damaged, and its sentences; return the
+    settings.
+    """
     (folder / "images").mkdir(exist_ok=True)
     rows = []
     for number in range(44):
         name = f"{number:02d}.jpg"
-        content = damaged[number // 11] if number % 11 == 5 and damaged else encoded(picture(number), "JPEG")
+        content = (
+            damaged[number // 11]
+            if number % 11 == 5 and damaged
+            else encoded(picture(number), "JPEG")
+        )
         if not (folder / "images" / name).is_file():
             (folder / "images" / name).write_bytes(content)
-        rows.append({"image": name, "text": f"A picture of {number}.", "patient": f"p{number // 2}", "odd": number % 2})
+        rows.append(
+            {
+                "image": name,
+                "text": f"A picture of {number}.",
+                "patient": f"p{number // 2}",
+                "odd": number % 2,
+            }
+        )
     pd.DataFrame(rows).to_csv(folder / "table.csv", index=False)
-    settings = {"source": "image_table", "path": str(folder / "images"), "table": str(folder / "table.csv"), "images": None}
-    settings |= {"image_column": "image", "text_column": "text", "patient_column": "patient", "label_columns": ["odd"]}
-    return settings | {"colour": False, "resolution": 16, "restricted": False, "split_sentences": False} | changes
+    settings = {
+        "source": "image_table",
+        "path": str(folder / "images"),
+        "table": str(folder / "table.csv"),
+        "images": None,
+    }
+    settings |= {
+        "image_column": "image",
+        "text_column": "text",
+        "patient_column": "patient",
+        "label_columns": ["odd"],
+    }
+    return (
+        settings
+        | {"colour": False, "resolution": 16, "restricted": False, "split_sentences": False}
+        | changes
+    )
 
 
 def prepare(folder, settings):
-    write_captions(settings, sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "split")
+    write_captions(
+        settings,
+        sentences=folder / "sentences.parquet",
+        unique=folder / "unique.parquet",
+        cache=folder / "split",
+    )
     text = {"sentences": folder / "sentences.parquet"}
     prepare_pairs(settings, text, folder / "pairs.npz", cache=folder / "cache", threads=1)
     return read_pairs(folder / "pairs.npz")
@@ -442,7 +576,12 @@ def test_unusable_images_of_pairs_are_skipped_with_their_sentences(tmp_path):
     settings = table_with(tmp_path, DAMAGED)
     with pytest.raises(UserError) as error:
         prepare(tmp_path, settings)
-    assert [Path(line.split(" ", 1)[0]).name for line in str(error.value).split("\n")] == ["05.jpg", "16.jpg", "27.jpg", "38.jpg"]
+    assert [Path(line.split(" ", 1)[0]).name for line in str(error.value).split("\n")] == [
+        "05.jpg",
+        "16.jpg",
+        "27.jpg",
+        "38.jpg",
+    ]
     with pytest.raises(UserError, match=r"4 of 44 images are skipped: .* Expected at most 3"):
         prepare(tmp_path, settings | {"skip_incomplete": 3})
     source = prepare(tmp_path, settings | {"skip_incomplete": True})
@@ -453,7 +592,9 @@ def test_unusable_images_of_pairs_are_skipped_with_their_sentences(tmp_path):
     assert source.labels[:, 0].tolist() == [number % 2 for number in used]
     assert source.sentences["sentence"].tolist() == [f"A picture of {number}." for number in used]
     for number, pixels in zip(used, source.images, strict=True):
-        np.testing.assert_array_equal(pixels, decode_square(encoded(picture(number), "JPEG"), "L", 16))
+        np.testing.assert_array_equal(
+            pixels, decode_square(encoded(picture(number), "JPEG"), "L", 16)
+        )
 
     with pytest.raises(UserError, match=r"05\.jpg is empty"):
         prepare(tmp_path, settings)

@@ -77,7 +77,11 @@ def test_a_source_is_read_as_it_was_written(tmp_path_factory, count, channels):
     path = tmp_path_factory.mktemp("source") / "deeper" / "source.npz"
     write_source(source, path)
     back = read_source(path)
-    assert (back.name, back.class_names, back.checksum) == (source.name, source.class_names, source.checksum)
+    assert (back.name, back.class_names, back.checksum) == (
+        source.name,
+        source.class_names,
+        source.checksum,
+    )
     for name in ("images", "labels", "is_test"):
         assert np.array_equal(getattr(back, name), getattr(source, name))
         assert getattr(back, name).dtype == getattr(source, name).dtype

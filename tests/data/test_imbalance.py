@@ -36,7 +36,9 @@ def test_rare_classes_keep_their_share_and_other_classes_all_images(labels, frac
 @quick
 @given(labels_in_classes(), fractions, fractions, seeds)
 def test_subsets_of_one_seed_are_nested_across_fractions(labels, first, second, seed):
-    smaller, larger = (imbalanced_indices(labels, fraction, [0, 1], seed) for fraction in sorted((first, second)))
+    smaller, larger = (
+        imbalanced_indices(labels, fraction, [0, 1], seed) for fraction in sorted((first, second))
+    )
     assert set(smaller) <= set(larger)
 
 
@@ -44,7 +46,8 @@ def test_subsets_of_one_seed_are_nested_across_fractions(labels, first, second, 
 @given(labels_in_classes(), fractions, seeds)
 def test_the_images_that_a_class_keeps_do_not_depend_on_other_classes(labels, fraction, seed):
     of_class_0 = [
-        [index for index in imbalanced_indices(labels, fraction, rare, seed) if labels[index] == 0] for rare in ([0], [0, 1])
+        [index for index in imbalanced_indices(labels, fraction, rare, seed) if labels[index] == 0]
+        for rare in ([0], [0, 1])
     ]
     assert of_class_0[0] == of_class_0[1]
 
@@ -54,7 +57,8 @@ def test_all_images_are_equally_likely_to_be_kept():
     kept = np.concatenate([imbalanced_indices(labels, 0.3, [1], seed) for seed in range(600)])
     counts = np.bincount(kept, minlength=20)
     assert (counts[:10] == 600).all()
-    # Each of ten images is kept with probability 0.3: 180 of 600 times, with a standard deviation of 11.
+    # Each of ten images is kept with probability 0.3: 180 of 600 times, with a standard deviation
+    # of 11.
     assert (abs(counts[10:] - 180) < 5 * 11.3).all()
 
 
@@ -74,7 +78,9 @@ def test_a_rare_class_without_images_is_refused():
 @quick
 @given(fractions)
 def test_class_probabilities_equal_those_of_the_paper(fraction):
-    assert class_probabilities(fraction) == pytest.approx((0.2 * fraction / (1 + fraction), 0.2 / (1 + fraction)), rel=1e-12)
+    assert class_probabilities(fraction) == pytest.approx(
+        (0.2 * fraction / (1 + fraction), 0.2 / (1 + fraction)), rel=1e-12
+    )
 
 
 @quick

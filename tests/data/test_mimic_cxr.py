@@ -1,4 +1,6 @@
-"""MIMIC-CXR-JPG and MS-CXR: the official tables become a source, no patient leaks, and errors name missing or damaged files."""
+"""MIMIC-CXR-JPG and MS-CXR: the official tables become a source, no patient leaks, and errors name
+missing or damaged files.
+"""
 
 import gzip
 import shutil
@@ -25,7 +27,12 @@ from tests.data.official_layouts import (
 from tests.data.pictures import encoded
 from trueneg.data.draw import draw_subsets
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.mimic_cxr import missing_files, missing_reports, read_labels, read_radiographs
+from trueneg.data.pairs.mimic_cxr import (
+    missing_files,
+    missing_reports,
+    read_labels,
+    read_radiographs,
+)
 from trueneg.data.pairs.ms_cxr import read_boxes, to_square
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
@@ -76,12 +83,19 @@ def prepare(made, out, **changes):
 
 def used(radiographs, *, lateral=False):
     """Return the radiographs of reports with text, sorted by patient, study and id."""
-    chosen = [image for image in radiographs if (image.frontal or lateral) and image.study != radiographs[0].study]
+    chosen = [
+        image
+        for image in radiographs
+        if (image.frontal or lateral) and image.study != radiographs[0].study
+    ]
     return sorted(chosen, key=lambda image: (image.subject, image.study, image.dicom))
 
 
 def official_splits(radiographs):
-    return {f"s{image.study}": {"validate": "validation"}.get(image.split, image.split) for image in radiographs}
+    return {
+        f"s{image.study}": {"validate": "validation"}.get(image.split, image.split)
+        for image in radiographs
+    }
 
 
 def test_frontal_images_are_joined_with_the_sentences_of_their_study(made, tmp_path):
@@ -93,23 +107,37 @@ def test_frontal_images_are_joined_with_the_sentences_of_their_study(made, tmp_p
     assert source.patients.tolist() == [f"p{image.subject}" for image in expected]
     assert len(set(source.reports)) < len(source.reports)  # some studies have two frontal images
     for pixels, image in zip(source.images, expected, strict=True):
-        np.testing.assert_array_equal(pixels, decode_square((made[0] / "jpg" / "files" / image.file).read_bytes(), "L", SIDE))
+        np.testing.assert_array_equal(
+            pixels, decode_square((made[0] / "jpg" / "files" / image.file).read_bytes(), "L", SIDE)
+        )
     said = source.sentences.groupby("report")["sentence"].agg(list)
     assert all(said[f"s{image.study}"] == mimic_sentences(image.study) for image in expected)
 
 
-def test_all_views_include_lateral_images_in_every_split_with_the_labels_of_their_study(made, tmp_path):
+def test_all_views_include_lateral_images_in_every_split_with_the_labels_of_their_study(
+    made, tmp_path
+):
     frontal, _, boxes = prepare(made, tmp_path / "frontal")
     source, _, all_boxes = prepare(made, tmp_path / "all", views="all")
     expected, written = used(made[1], lateral=True), mimic_labels(made[1])
     assert source.reports.tolist() == [f"s{image.study}" for image in expected]
     is_frontal = np.array([image.frontal for image in expected])
     np.testing.assert_array_equal(source.images[is_frontal], frontal.images)
-    for pixels, image in zip(source.images[~is_frontal], (image for image in expected if not image.frontal), strict=True):
-        np.testing.assert_array_equal(pixels, decode_square((made[0] / "jpg" / "files" / image.file).read_bytes(), "L", SIDE))
+    for pixels, image in zip(
+        source.images[~is_frontal], (image for image in expected if not image.frontal), strict=True
+    ):
+        np.testing.assert_array_equal(
+            pixels, decode_square((made[0] / "jpg" / "files" / image.file).read_bytes(), "L", SIDE)
+        )
     labels = [labels_of(written.get(image.study, {})) for image in expected]
     np.testing.assert_array_equal(source.labels, np.array(labels, np.float32))
-    draw_subsets(tmp_path / "all/pairs.npz", {}, [0], tmp_path / "subsets.parquet", tmp_path / "all/pairs-splits.parquet")
+    draw_subsets(
+        tmp_path / "all/pairs.npz",
+        {},
+        [0],
+        tmp_path / "subsets.parquet",
+        tmp_path / "all/pairs-splits.parquet",
+    )
     subset = read_pair_subsets(tmp_path / "subsets.parquet")[0]
     for name in SPLITS:
         assert set(is_frontal[getattr(subset, name)]) == {True, False}
@@ -140,7 +168,13 @@ def test_patients_of_ms_cxr_are_in_no_training_or_validation_split(made, tmp_pat
         moved += has_box and official[report] != "test"
     assert moved
     assert {"train", "validation", "test"} == set(splits["split"])
-    draw_subsets(tmp_path / "pairs.npz", {}, [0], tmp_path / "subsets.parquet", tmp_path / "pairs-splits.parquet")
+    draw_subsets(
+        tmp_path / "pairs.npz",
+        {},
+        [0],
+        tmp_path / "subsets.parquet",
+        tmp_path / "pairs-splits.parquet",
+    )
     subset = read_pair_subsets(tmp_path / "subsets.parquet")[0]
     assert sum(len(getattr(subset, name)) for name in SPLITS) == len(source.images)
     for name in ("train", "validation"):
@@ -150,14 +184,21 @@ def test_patients_of_ms_cxr_are_in_no_training_or_validation_split(made, tmp_pat
 def test_without_ms_cxr_the_splits_are_the_official_ones_and_there_are_no_boxes(made, tmp_path):
     source, splits, boxes = prepare(made, tmp_path, ms_cxr=None)
     official = official_splits(made[1])
-    assert splits.set_index("report")["split"].to_dict() == {report: official[report] for report in source.reports}
+    assert splits.set_index("report")["split"].to_dict() == {
+        report: official[report] for report in source.reports
+    }
     assert boxed_phrases(source, np.arange(len(source.images)), boxes, (24, 24)).empty
 
 
 def expected_corners(box, size, side, fit="crop"):
-    """Return a box's corners after the shorter side, or both sides, became `side` and the centre was kept."""
+    """Return a box's corners after the shorter side, or both sides, became `side` and the centre
+    was kept.
+    """
     shorter = min(size)
-    resized = [side if length == shorter or fit == "stretch" else int(side * length / shorter) for length in size]
+    resized = [
+        side if length == shorter or fit == "stretch" else int(side * length / shorter)
+        for length in size
+    ]
     cut = [round((length - side) / 2) for length in resized]
     x, y, width, height = box
     return [
@@ -178,7 +219,9 @@ def test_phrases_keep_their_text_and_their_boxes_move_with_the_image(made, tmp_p
         assert row["report"] == f"s{box.image.study}"
         assert (row["sentence"], row["finding"], row["class"]) == (box.phrase, box.category, -1)
         expected = expected_corners(box[3:], (box.image.width, box.image.height), SIDE)
-        np.testing.assert_allclose(row[["x0", "y0", "x1", "y1"]].to_numpy(float), expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            row[["x0", "y0", "x1", "y1"]].to_numpy(float), expected, rtol=1e-12
+        )
     phrases = boxed_phrases(source, np.arange(len(source.images)), boxes, source.size)
     both = phrases.groupby("phrase")["sentence"].agg(["first", "count"])
     assert (both["count"] == np.where(both["first"].str.endswith("on both sides"), 2, 1)).all()
@@ -197,7 +240,12 @@ def test_a_box_moves_with_its_pixels(data, fit):
     pixels[y : y + height, x : x + width] = 255
     square = decode_square(encoded(Image.fromarray(pixels)), "L", side, fit)[0] / 255
     x0, y0, x1, y1 = to_square([x, y, x + width, y + height], size, side, fit)
-    np.testing.assert_allclose([x0, y0, x1, y1], expected_corners((x, y, width, height), size, side, fit), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        [x0, y0, x1, y1],
+        expected_corners((x, y, width, height), size, side, fit),
+        rtol=0,
+        atol=1e-9,
+    )
     inside = [max(0.0, min(stop, side) - max(start, 0.0)) for start, stop in ((x0, x1), (y0, y1))]
     assert square.sum() == pytest.approx(inside[0] * inside[1], abs=0.6 * sum(inside) + 1)
     if min(inside) > 4:
@@ -219,10 +267,17 @@ def test_stretched_images_evaluated_whole_keep_every_box(made, tmp_path):
         (tmp_path / "jpg/files" / image.file).parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(tmp_path / "jpg/files" / image.file, quality=100)
     write_ms_cxr(tmp_path / "ms-cxr", drawn)
-    shutil.copytree(made[0] / "jpg", tmp_path / "jpg", copy_function=_copy_missing, dirs_exist_ok=True)
+    shutil.copytree(
+        made[0] / "jpg", tmp_path / "jpg", copy_function=_copy_missing, dirs_exist_ok=True
+    )
     phrases = {}
     for fit, evaluated in (("crop", "crop"), ("stretch", "whole")):
-        places = {"path": tmp_path / "jpg", "ms_cxr": tmp_path / "ms-cxr", "resolution": side, "fit": fit}
+        places = {
+            "path": tmp_path / "jpg",
+            "ms_cxr": tmp_path / "ms-cxr",
+            "resolution": side,
+            "fit": fit,
+        }
         source, _, boxes = prepare(made, tmp_path / fit, **places)
         size = RadiographAugmentation([0], [1], evaluated=evaluated).evaluated_size(source.size)
         phrases[fit] = boxed_phrases(source, np.arange(len(source.images)), boxes, size)
@@ -252,7 +307,9 @@ def test_both_versions_of_ms_cxr_are_read_and_the_newer_one_is_preferred(made, t
 
 
 @pytest.mark.parametrize(
-    ("images", "path"), [(".", "jpg"), ("files", "jpg/files"), (".", "jpg/files")], ids=["flat", "files", "flat, called files"]
+    ("images", "path"),
+    [(".", "jpg"), ("files", "jpg/files"), (".", "jpg/files")],
+    ids=["flat", "files", "flat, called files"],
 )
 def test_path_may_name_the_folder_of_tables_or_images(made, tmp_path, images, path):
     folder = tmp_path / (path if images == "." else "jpg")
@@ -278,20 +335,30 @@ def test_the_number_of_reports_can_be_limited(made, tmp_path):
     source, splits, boxes = prepare(made, tmp_path, images=4)
     assert list(dict.fromkeys(source.reports.tolist())) == expected[:4] == splits["report"].tolist()
     assert set(boxes["report"]) <= set(expected[:4])
-    with pytest.raises(UserError, match=rf"images is 99; expected at most {len(expected)}, the number of reports"):
+    with pytest.raises(
+        UserError, match=rf"images is 99; expected at most {len(expected)}, the number of reports"
+    ):
         prepare(made, tmp_path, images=99)
 
 
 def test_missing_reports_are_reported(made, tmp_path):
     table = privacy.read_table(made[0] / "sentences.parquet")[0]
-    privacy.write_table(table[table["report"] < "s50000014"], tmp_path / "sentences.parquet", restricted=True)
+    privacy.write_table(
+        table[table["report"] < "s50000014"], tmp_path / "sentences.parquet", restricted=True
+    )
     for name in ("jpg", "ms-cxr"):
         (tmp_path / name).symlink_to(made[0] / name)
     absent = (tmp_path, made[1])
-    with pytest.raises(UserError, match=r"of 30 studies have no sentence, .* mimic-cxr-reports\.zip"):
+    with pytest.raises(
+        UserError, match=r"of 30 studies have no sentence, .* mimic-cxr-reports\.zip"
+    ):
         prepare(absent, tmp_path)
     prepare(absent, tmp_path, images=1)  # the first report exists
-    privacy.write_table(table[table["report"] == table["report"].max()], tmp_path / "sentences.parquet", restricted=True)
+    privacy.write_table(
+        table[table["report"] == table["report"].max()],
+        tmp_path / "sentences.parquet",
+        restricted=True,
+    )
     with pytest.raises(UserError, match=r"studies have no sentence, so reports are missing"):
         prepare(absent, tmp_path, images=1)
 
@@ -311,10 +378,19 @@ TABLES = {"metadata": read_radiographs, "split": read_radiographs, "chexpert": r
     ("damage", "message"),
     [
         (lambda path, content: path.unlink(), r" is missing; expected .* \(found "),
-        (lambda path, content: path.write_bytes(content[: len(content) // 2]), r"read as a table \(EOFError"),
-        (lambda path, content: path.write_bytes(content[:40] + bytes(64) + content[104:]), r"read as a table \("),
+        (
+            lambda path, content: path.write_bytes(content[: len(content) // 2]),
+            r"read as a table \(EOFError",
+        ),
+        (
+            lambda path, content: path.write_bytes(content[:40] + bytes(64) + content[104:]),
+            r"read as a table \(",
+        ),
         (lambda path, content: path.write_bytes(b"<html>"), r"one column .* \(found <html>\)"),
-        (lambda path, content: rewrite(path, lambda text: text.replace("study_id", "x")), r"one column .*: study_id \(found "),
+        (
+            lambda path, content: rewrite(path, lambda text: text.replace("study_id", "x")),
+            r"one column .*: study_id \(found ",
+        ),
     ],
     ids=["missing", "truncated", "overwritten", "not gzip", "column"],
 )
@@ -324,16 +400,39 @@ def test_missing_and_damaged_tables_are_named_with_their_origin(data, name, dama
     with pytest.raises(UserError, match=message) as error:
         TABLES[name](data[0])
     assert str(path) in str(error.value)
-    assert "MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet (https://" in str(error.value)
+    assert (
+        "MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet (https://"
+        in str(error.value)
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("metadata", ",10000000,", ",p10000000,", r"metadata\.csv\.gz: line 2: subject_id is 'p10000000'; expected a number"),
-        ("metadata", "CHEST,PA,36,", "CHEST,PA,,", r"line 2: Rows is ''; expected a positive number of pixels"),
-        ("split", ",train\n", ",training\n", r"split\.csv\.gz: line \d+: split is 'training'; expected train, validate, test"),
-        ("chexpert", "1.0", "2", r"chexpert\.csv\.gz: line 2: Edema is '-2'; expected 1, 0, -1 or an empty value"),
+        (
+            "metadata",
+            ",10000000,",
+            ",p10000000,",
+            r"metadata\.csv\.gz: line 2: subject_id is 'p10000000'; expected a number",
+        ),
+        (
+            "metadata",
+            "CHEST,PA,36,",
+            "CHEST,PA,,",
+            r"line 2: Rows is ''; expected a positive number of pixels",
+        ),
+        (
+            "split",
+            ",train\n",
+            ",training\n",
+            r"split\.csv\.gz: line \d+: split is 'training'; expected train, validate, test",
+        ),
+        (
+            "chexpert",
+            "1.0",
+            "2",
+            r"chexpert\.csv\.gz: line 2: Edema is '-2'; expected 1, 0, -1 or an empty value",
+        ),
     ],
 )
 def test_invalid_values_are_named(data, name, old, new, message):
@@ -344,8 +443,13 @@ def test_invalid_values_are_named(data, name, old, new, message):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_duplicate_line_is_named(data, name):
-    rewrite(data[0] / f"mimic-cxr-2.0.0-{name}.csv.gz", lambda text: text + text.splitlines(keepends=True)[1])
-    with pytest.raises(UserError, match=rf"{name}\.csv\.gz: line \d+: \w+ repeats the value of an earlier row\."):
+    rewrite(
+        data[0] / f"mimic-cxr-2.0.0-{name}.csv.gz",
+        lambda text: text + text.splitlines(keepends=True)[1],
+    )
+    with pytest.raises(
+        UserError, match=rf"{name}\.csv\.gz: line \d+: \w+ repeats the value of an earlier row\."
+    ):
         TABLES[name](data[0])
 
 
@@ -369,25 +473,49 @@ def test_missing_images_are_named(made, tmp_path):
     (tmp_path / "jpg" / "files" / lateral.file).unlink()
     prepare(made, tmp_path, path=tmp_path / "jpg")
     (tmp_path / "jpg" / "files" / frontal.file).unlink()
-    with pytest.raises(UserError, match=rf"{frontal.file} is missing; expected an image\. It is part of MIMIC-CXR-JPG"):
+    with pytest.raises(
+        UserError,
+        match=rf"{frontal.file} is missing; expected an image\. It is part of MIMIC-CXR-JPG",
+    ):
         prepare(made, tmp_path, path=tmp_path / "jpg")
     (tmp_path / "jpg" / "files").rename(tmp_path / "jpg" / "pictures")
-    with pytest.raises(UserError, match=r"files/p1\? is missing; .*radiographs, .* \(found mimic-.*\)\. It is part of"):
+    with pytest.raises(
+        UserError,
+        match=r"files/p1\? is missing; .*radiographs, .* \(found mimic-.*\)\. It is part of",
+    ):
         prepare(made, tmp_path, path=tmp_path / "jpg")
-    with pytest.raises(UserError, match=r"dataset\.path is missing; source mimic_cxr .*mimic-cxr-2\.0\.0-metadata"):
+    with pytest.raises(
+        UserError, match=r"dataset\.path is missing; source mimic_cxr .*mimic-cxr-2\.0\.0-metadata"
+    ):
         read_radiographs(None)
 
 
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("dicom_id", "00-11", "line 3: dicom_id is '00-11'; expected an image of MIMIC-CXR-JPG's metadata"),
+        (
+            "dicom_id",
+            "00-11",
+            "line 3: dicom_id is '00-11'; expected an image of MIMIC-CXR-JPG's metadata",
+        ),
         ("image_width", "999", "line 3: image_width is '999'; expected that of MIMIC-CXR-JPG"),
         ("image_height", "", "line 3: image_height is ''; expected that of MIMIC-CXR-JPG"),
-        ("w", "inf", "line 3: box is '9, 20, inf, 9'; expected x, y, w and h of a box in the image"),
+        (
+            "w",
+            "inf",
+            "line 3: box is '9, 20, inf, 9'; expected x, y, w and h of a box in the image",
+        ),
         ("w", "0", "line 3: box is '9, 20, 0, 9'; expected x, y, w and h of a box in the image"),
-        ("x", "wide", "line 3: box is 'wide, 20, 22, 9'; expected x, y, w and h of a box in the image"),
-        ("y", "36", r"line 3: box is '\d+, 36, \d+, \d+'; expected x, y, w and h of a box in the image"),
+        (
+            "x",
+            "wide",
+            "line 3: box is 'wide, 20, 22, 9'; expected x, y, w and h of a box in the image",
+        ),
+        (
+            "y",
+            "36",
+            r"line 3: box is '\d+, 36, \d+, \d+'; expected x, y, w and h of a box in the image",
+        ),
         ("label_text", " ", "line 3: label_text is ' '; expected a non-empty text"),
         ("category_name", "", "line 3: category_name is ''; expected a non-empty text"),
     ],
@@ -406,7 +534,10 @@ def test_invalid_boxes_are_named(made, tmp_path, column, value, message):
 def test_missing_and_damaged_tables_of_ms_cxr_are_named(made, tmp_path):
     radiographs = read_radiographs(made[0] / "jpg")
     ending = r"It is part of MS-CXR 0\.1 and 1\.1\.0, available to credentialed users on PhysioNet"
-    with pytest.raises(UserError, match=rf"MS_CXR_.*csv is missing; .*boxes of MS-CXR \(found an empty folder\)\. {ending}"):
+    with pytest.raises(
+        UserError,
+        match=rf"MS_CXR_.*csv is missing; .*boxes of MS-CXR \(found an empty folder\)\. {ending}",
+    ):
         read_boxes(tmp_path, radiographs)
     path = write_ms_cxr(tmp_path, ms_cxr(made[1]))
     with pytest.raises(UserError, match="is missing; expected the boxes of MS-CXR"):
@@ -423,7 +554,10 @@ def test_missing_and_damaged_tables_of_ms_cxr_are_named(made, tmp_path):
 def test_missing_files_are_listed_with_their_origin(made, tmp_path):
     settings = {"path": tmp_path / "no", "ms_cxr": tmp_path / "neither"}
     parts, boxes = missing_files(settings)
-    assert all(name in parts for name in (*(f"mimic-cxr-2.0.0-{name}.csv.gz" for name in TABLES), "files/p1?"))
+    assert all(
+        name in parts
+        for name in (*(f"mimic-cxr-2.0.0-{name}.csv.gz" for name in TABLES), "files/p1?")
+    )
     assert "https://physionet.org/content/mimic-cxr-jpg/" in parts
     assert "https://physionet.org/content/ms-cxr/" in boxes
     assert "https://physionet.org/content/mimic-cxr/" in missing_reports(settings)[0]

@@ -8,7 +8,15 @@ import pytest
 from trueneg.data.reports.open_i_classes import NORMAL, WORDS, assign_classes, class_of
 
 VERDICTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "open_i_sentence_classes.csv"
-CODED = frozenset({"Pleural Effusion", "Cardiomegaly", "Pulmonary Atelectasis", "Calcinosis", "Surgical Instruments"})
+CODED = frozenset(
+    {
+        "Pleural Effusion",
+        "Cardiomegaly",
+        "Pulmonary Atelectasis",
+        "Calcinosis",
+        "Surgical Instruments",
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -43,13 +51,26 @@ def test_sentences_get_classes_from_the_codes_of_their_report():
         columns=["report", "code"],
     )
     sentences = pd.DataFrame(
-        [("a", 0, "Clear."), ("a", 1, "No effusion."), ("b", 0, "An effusion."), ("b", 1, "Clear."), ("c", 0, "Effusion.")],
+        [
+            ("a", 0, "Clear."),
+            ("a", 1, "No effusion."),
+            ("b", 0, "An effusion."),
+            ("b", 1, "Clear."),
+            ("c", 0, "Effusion."),
+        ],
         columns=["report", "index", "sentence"],
     )
     assigned, classes = assign_classes(sentences, codes)
-    assert assigned.to_numpy().tolist() == [["a", 0, NORMAL], ["a", 1, NORMAL], ["b", 0, "Pleural Effusion"]]
+    assert assigned.to_numpy().tolist() == [
+        ["a", 0, NORMAL],
+        ["a", 1, NORMAL],
+        ["b", 0, "Pleural Effusion"],
+    ]
     # Shares of the three reports that experts coded; two codes of one heading are one.
-    assert classes.set_index("class")["probability"].round(6).to_dict() == {NORMAL: 0.666667, "Pleural Effusion": 0.333333}
+    assert classes.set_index("class")["probability"].round(6).to_dict() == {
+        NORMAL: 0.666667,
+        "Pleural Effusion": 0.333333,
+    }
 
 
 def test_the_verdicts_contain_only_labels():

@@ -1,4 +1,6 @@
-"""A user's own images, in one folder per class (compared with torchvision's ImageFolder) or in parquet files of dataset hubs."""
+"""A user's own images, in one folder per class (compared with torchvision's ImageFolder) or in
+parquet files of dataset hubs.
+"""
 
 import contextlib
 import dataclasses
@@ -15,7 +17,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.datasets import ImageFolder
 
-from tests.data.image_layouts import CLASSES, IMAGE, pngs, random_images, write_classes, write_parquet
+from tests.data.image_layouts import (
+    CLASSES,
+    IMAGE,
+    pngs,
+    random_images,
+    write_classes,
+    write_parquet,
+)
 from tests.data.pictures import encoded, picture, write_picture
 from trueneg.data import decoding
 from trueneg.data.arrays import content_hash
@@ -79,14 +88,18 @@ def test_both_unicode_forms_of_a_name_are_one_class(tmp_path, source):
 def test_images_of_different_sizes_need_a_resolution(tmp_path, source, split):
     for each in ("train", "test"):
         write_own(source, tmp_path, each, ("cat", "dog"), [40, 41] if each == split else [40, 40])
-    with pytest.raises(UserError, match=rf"{split}.* 41 × 30 pixels; expected 40 × 30 .*dataset.resolution"):
+    with pytest.raises(
+        UserError, match=rf"{split}.* 41 × 30 pixels; expected 40 × 30 .*dataset.resolution"
+    ):
         load_source(source, path=tmp_path)
     assert load_source(source, path=tmp_path, resolution=8).images.shape == (4, 3, 8, 8)
 
 
 @both_sources
 def test_an_unusable_path_is_reported(tmp_path, source):
-    with pytest.raises(UserError, match=f"dataset.path is missing; source {source} expects a folder"):
+    with pytest.raises(
+        UserError, match=f"dataset.path is missing; source {source} expects a folder"
+    ):
         load_source(source, path=None)
     with pytest.raises(UserError, match=r"nowhere.*found no such folder.*expected"):
         load_source(source, path=tmp_path / "nowhere")
@@ -118,7 +131,9 @@ def test_a_number_that_is_both_a_class_name_and_another_index_is_ambiguous():
     refuse_ambiguous([0, 1, "2", "cat"], ("0", "1", "2"))
     refuse_ambiguous([5, 0], ("cat", "dog"))
     for names in (("1", "2", "3"), ("001", "002", "003"), ("2", "1", "0")):
-        with pytest.raises(UserError, match=r"rare_classes contains 2, but the class named 0*2 is number [01]"):
+        with pytest.raises(
+            UserError, match=r"rare_classes contains 2, but the class named 0*2 is number [01]"
+        ):
             refuse_ambiguous([2], names)
 
 
@@ -127,7 +142,9 @@ def test_a_number_that_is_both_a_class_name_and_another_index_is_ambiguous():
 
 def test_folders_are_read_as_by_torchvision(tmp_path):
     write_classes(tmp_path)
-    for number, place in enumerate(["cat/a/1.png", "cat/a-b/1.png", "cat/a/x/1.jpg", "cat/10.png", "dog/Z.png", "dog/a.png"]):
+    for number, place in enumerate(
+        ["cat/a/1.png", "cat/a-b/1.png", "cat/a/x/1.jpg", "cat/10.png", "dog/Z.png", "dog/a.png"]
+    ):
         write_picture(tmp_path / place, 50 + number)
     (tmp_path / "dog/notes.txt").touch()
     source = load_folder(tmp_path)
@@ -191,7 +208,9 @@ def test_links_out_of_the_folder_are_followed(tmp_path):
 def test_the_order_does_not_depend_on_the_file_system(tmp_path, monkeypatch):
     write_classes(tmp_path)
     expected, walk = load_folder(tmp_path).checksum, os.walk
-    monkeypatch.setattr(os, "walk", lambda *arguments, **options: reversed(list(walk(*arguments, **options))))
+    monkeypatch.setattr(
+        os, "walk", lambda *arguments, **options: reversed(list(walk(*arguments, **options)))
+    )
     assert load_folder(tmp_path).checksum == expected
 
 
@@ -202,21 +221,41 @@ def cut(path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda own: (own / "cow").mkdir(), r"own/cow: found an empty folder; expected images \(.*\.png"),
+        (
+            lambda own: (own / "cow").mkdir(),
+            r"own/cow: found an empty folder; expected images \(.*\.png",
+        ),
         (lambda own: write_picture(own / "1.png", 1), r"own/1.png .* class folder"),
         (
             lambda own: (own / "cat/1.heic").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0"),
             r"own/cat/1.heic is in another format .*onvert it",
         ),
-        (lambda own: (own / "dog/2.JPEG").write_bytes(b"GIF89a"), r"own/dog/2.JPEG is empty, damaged.*PNG.*JPEG"),
+        (
+            lambda own: (own / "dog/2.JPEG").write_bytes(b"GIF89a"),
+            r"own/dog/2.JPEG is empty, damaged.*PNG.*JPEG",
+        ),
         (lambda own: (own / "cat/0.png").write_bytes(b""), r"own/cat/0.png .*PNG.*JPEG"),
-        (lambda own: list(map(cut, (own / "dog/0.png", own / "cat/1.jpg"))), r"own/cat/1.jpg .*damaged"),
+        (
+            lambda own: list(map(cut, (own / "dog/0.png", own / "cat/1.jpg"))),
+            r"own/cat/1.jpg .*damaged",
+        ),
         (lambda own: (own / "cat/4.png").symlink_to("x"), r"own/cat/4.png .*no readable content"),
         (lambda own: (own / "cat/up").symlink_to(own), r"own/cat/up/cat .*own/cat\b"),
         (lambda own: write_classes(own, ("d\nog",)), r"own .*'d\\nog'; expected printable"),
         (lambda own: write_classes(own / "val"), r"own .*folders bird, cat, dog, val; expected"),
     ],
-    ids=["empty class", "no class", "format", "no image", "empty file", "cut", "dead link", "circle", "name", "validation"],
+    ids=[
+        "empty class",
+        "no class",
+        "format",
+        "no image",
+        "empty file",
+        "cut",
+        "dead link",
+        "circle",
+        "name",
+        "validation",
+    ],
 )
 def test_an_unusable_folder_or_image_is_named(tmp_path, damage, message):
     write_classes(tmp_path / "own")
@@ -241,7 +280,14 @@ def test_several_mistakes_are_reported_at_once(tmp_path):
 
 @pytest.mark.parametrize(
     "names",
-    [("val", "test"), ("train", "val", "valid"), ("Train", "Test"), ("training", "validation"), ("test",), ("train", "extra")],
+    [
+        ("val", "test"),
+        ("train", "val", "valid"),
+        ("Train", "Test"),
+        ("training", "validation"),
+        ("test",),
+        ("train", "extra"),
+    ],
 )
 def test_folders_of_other_splits_are_never_read_as_classes(tmp_path, names):
     for name in names:
@@ -254,17 +300,27 @@ def test_folders_of_other_splits_are_never_read_as_classes(tmp_path, names):
 def test_a_class_in_one_split_only_is_named(tmp_path, missing, present):
     write_classes(tmp_path / present, images=1)
     write_classes(tmp_path / missing, CLASSES[:2], images=1)
-    with pytest.raises(UserError, match=r"class dog is not in all splits; expected the same classes in train and test \(.*\b1\)"):
+    with pytest.raises(
+        UserError,
+        match=(
+            r"class dog is not in all splits; expected the same classes in train and test \(.*\b1\)"
+        ),
+    ):
         load_folder(tmp_path)
 
 
 @both_sources
 @pytest.mark.parametrize("name", ["val", "valid", "validation"])
 @pytest.mark.parametrize("official", [True, False])
-def test_a_validation_split_of_the_users_own_is_used_for_every_seed(tmp_path, source, name, official):
-    """Two training, one validation and one test image per class; the digits of a picture's number are its split and class."""
+def test_a_validation_split_of_the_users_own_is_used_for_every_seed(
+    tmp_path, source, name, official
+):
+    """Two training, one validation and one test image per class; the digits of a picture's number
+    are its split and class.
+    """
     folder = tmp_path / "own"
-    for number, split in enumerate(["train", "train", name, *(["test"] if official else ())]):  # the numbers of its pictures
+    # the numbers of its pictures
+    for number, split in enumerate(["train", "train", name, *(["test"] if official else ())]):
         if source == "parquet":
             file = "train-00000-of-00001" if split == "train" else f"{split}-00000-of-00001"
             write_parquet_once(folder / f"{file}.parquet", number, CLASSES)
@@ -275,7 +331,9 @@ def test_a_validation_split_of_the_users_own_is_used_for_every_seed(tmp_path, so
         listed = {file.name.split("-")[0] for file in parquet.user_files({"path": folder}).files}
         assert listed == {"train", name, *(["test"] if official else ())}
     images = load_source(source, path=folder)
-    expected = {10 * number + label: number for number in range(4 if official else 3) for label in range(3)}
+    expected = {
+        10 * number + label: number for number in range(4 if official else 3) for label in range(3)
+    }
     by_pixels = {np.array(picture(key)).tobytes(): number for key, number in expected.items()}
     numbers = np.array([by_pixels[np.moveaxis(pixels, 0, 2).tobytes()] for pixels in images.images])
     assert images.is_validation.tolist() == (numbers == 2).tolist()
@@ -293,7 +351,11 @@ def test_a_validation_split_of_the_users_own_is_used_for_every_seed(tmp_path, so
         assert set(numbers[subset.train]) == {0, 1} or not official
         assert set(numbers[subset.test]) == {3} if official else set(numbers[subset.test]) <= {0, 1}
     with pytest.raises(
-        UserError, match=r"dataset.validation is 0, but source own has a validation split; remove dataset.validation"
+        UserError,
+        match=(
+            r"dataset.validation is 0, but source own has a validation split; remove"
+            r" dataset.validation"
+        ),
     ):
         make_subset(images, seed=0, validation=0, test=None if official else 0.5)
 
@@ -310,11 +372,15 @@ def write_parquet_once(path, number, class_names):
 
 def test_fewer_than_two_classes_are_reported(tmp_path):
     write_classes(tmp_path / "images")
-    with pytest.raises(UserError, match=r"found images; expected at least two subfolders.*dataset.path"):
+    with pytest.raises(
+        UserError, match=r"found images; expected at least two subfolders.*dataset.path"
+    ):
         load_folder(tmp_path)
     for split in ("train", "test"):
         write_picture(tmp_path / f"flat/{split}/1.png", 1)
-    with pytest.raises(UserError, match=r"flat/train: found 1.png; expected at least two subfolders"):
+    with pytest.raises(
+        UserError, match=r"flat/train: found 1.png; expected at least two subfolders"
+    ):
         load_folder(tmp_path / "flat")
 
 
@@ -344,7 +410,9 @@ def test_lossless_images_are_read_unchanged_from_either_column(tmp_path):
     assert source.class_names == ("0", "1", "2")
 
 
-def test_images_keep_their_order_across_threads_batches_row_groups_and_shards(tmp_path, monkeypatch):
+def test_images_keep_their_order_across_threads_batches_row_groups_and_shards(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(decoding, "IMAGES_AT_ONCE", 30)
     images, labels = random_images(1500, (2, 2, 3)), np.arange(1500) % 10
     for shard in range(3):
@@ -376,18 +444,26 @@ def test_parquet_files_are_greyscale_only_if_all_their_images_are(tmp_path, orde
 
 def test_class_names_and_their_order_come_from_the_metadata_of_the_hub(tmp_path):
     features = {"label": {"names": ["dog", "cat"], "_type": "ClassLabel"}}
-    metadata, contents = {"huggingface": json.dumps({"info": {"features": features}})}, pngs(random_images(2))
+    metadata, contents = (
+        {"huggingface": json.dumps({"info": {"features": features}})},
+        pngs(random_images(2)),
+    )
     for labels in ([1, 0], ["cat", "dog"]):
         write_parquet(tmp_path / "train.parquet", contents, labels, metadata=metadata)
         source = load_parquet(tmp_path)
         assert (source.class_names, source.labels.tolist()) == (("dog", "cat"), [1, 0])
-    for labels, message in (([0, 2], "is 2; expected .*0 to 1"), (["cat", "cow"], "is 'cow'; expected .*: dog, cat")):
+    for labels, message in (
+        ([0, 2], "is 2; expected .*0 to 1"),
+        (["cat", "cow"], "is 'cow'; expected .*: dog, cat"),
+    ):
         write_parquet(tmp_path / "train.parquet", contents, labels, metadata=metadata)
         with pytest.raises(UserError, match=rf"label in row 1 .* {message}"):
             load_parquet(tmp_path)
 
 
-@pytest.mark.parametrize("metadata", [{"huggingface": "no JSON"}, {"huggingface": "[1]"}, {"other": "x"}])
+@pytest.mark.parametrize(
+    "metadata", [{"huggingface": "no JSON"}, {"huggingface": "[1]"}, {"other": "x"}]
+)
 def test_metadata_without_class_names_is_ignored(tmp_path, metadata):
     write_parquet(tmp_path / "train.parquet", pngs(random_images(2)), [0, 1], metadata=metadata)
     assert load_parquet(tmp_path).class_names == ("0", "1")
@@ -416,9 +492,15 @@ def test_invalid_labels_are_reported(tmp_path, labels, message):
         load_parquet(tmp_path)
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+)
 def test_labels_may_be_class_names_of_any_string_type(tmp_path, kind):
-    write_parquet(tmp_path / "train.parquet", pngs(random_images(3)), pa.array(["dog", "cat", "dog"]).cast(kind))
+    write_parquet(
+        tmp_path / "train.parquet",
+        pngs(random_images(3)),
+        pa.array(["dog", "cat", "dog"]).cast(kind),
+    )
     source = load_parquet(tmp_path)
     assert source.class_names == ("cat", "dog")
     assert source.labels.tolist() == [1, 0, 1]
@@ -442,7 +524,11 @@ def test_labels_may_be_class_numbers_of_any_integer_type(tmp_path):
 def test_labels_of_one_class_may_be_spelled_differently(tmp_path, labels, names, numbers):
     write_parquet(tmp_path / "train.parquet", pngs(random_images(3)), pa.array(labels))
     source = load_parquet(tmp_path)
-    assert (source.class_names, source.labels.tolist(), source.labels.dtype) == (names, numbers, np.int64)
+    assert (source.class_names, source.labels.tolist(), source.labels.dtype) == (
+        names,
+        numbers,
+        np.int64,
+    )
 
 
 def test_files_with_numbers_and_files_with_names_do_not_mix(tmp_path):
@@ -458,12 +544,18 @@ def test_files_with_numbers_and_files_with_names_do_not_mix(tmp_path):
         ({"photo": pa.array([b""]), "label": [0]}, "photo: binary, label: int64"),
         ({"img": pa.array([None], IMAGE)}, "img: struct<bytes: binary, path: string>"),
         ({"img": pa.array([b"x"]), "label": [0]}, "img: binary, label: int64"),
-        ({"image": pa.array([{"path": "x.png"}]), "label": [0]}, "image: struct<path: string>, label: int64"),
+        (
+            {"image": pa.array([{"path": "x.png"}]), "label": [0]},
+            "image: struct<path: string>, label: int64",
+        ),
     ],
 )
 def test_other_columns_are_reported(tmp_path, table, present):
     pq.write_table(pa.table(table), tmp_path / "train.parquet")
-    with pytest.raises(UserError, match=rf"columns {present}; expected img or image: struct<bytes.* and label: int64"):
+    with pytest.raises(
+        UserError,
+        match=rf"columns {present}; expected img or image: struct<bytes.* and label: int64",
+    ):
         load_parquet(tmp_path)
 
 
@@ -483,7 +575,12 @@ def test_all_unusable_images_are_reported_with_their_rows(tmp_path, content, mes
     contents = pngs(random_images(1)) * 1000
     contents[row] = contents[900] = content
     write_parquet(tmp_path / "train.parquet", contents, [0] * 1000)
-    with pytest.raises(UserError, match=rf"train.parquet, row {row} \(the first is 0\).* {message}.*\n.*, row 900 .*{message}"):
+    with pytest.raises(
+        UserError,
+        match=(
+            rf"train.parquet, row {row} \(the first is 0\).* {message}.*\n.*, row 900 .*{message}"
+        ),
+    ):
         load_parquet(tmp_path)
 
 
@@ -499,11 +596,15 @@ def test_missing_shards_and_empty_tables_are_reported(tmp_path):
 def test_a_damaged_page_is_reported_with_the_first_unreadable_row(tmp_path, monkeypatch):
     monkeypatch.setattr("trueneg.data.image_files.ROWS_AT_ONCE", 50)
     path, contents = tmp_path / "train.parquet", pngs(random_images(400))
-    write_parquet(path, contents, [0] * 400, row_group_size=100, compression="none", write_page_checksum=True)
+    write_parquet(
+        path, contents, [0] * 400, row_group_size=100, compression="none", write_page_checksum=True
+    )
     content = bytearray(path.read_bytes())
     content[content.index(contents[250]) + 20] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"train.parquet: the images from row 200 on .* cannot be read"):
+    with pytest.raises(
+        UserError, match=r"train.parquet: the images from row 200 on .* cannot be read"
+    ):
         load_parquet(tmp_path)
 
 

@@ -1,4 +1,6 @@
-"""Images with sentences: validation, files, splits by patient, and the images that a sentence is true of."""
+"""Images with sentences: validation, files, splits by patient, and the images that a sentence is
+true of.
+"""
 
 import dataclasses
 import stat
@@ -34,7 +36,17 @@ def source():
 def test_a_source_is_read_as_it_was_written(source, tmp_path):
     write_pairs(source, tmp_path / "pairs.npz")
     read = read_pairs(tmp_path / "pairs.npz")
-    for name in ("name", "label_names", "checksum", "restricted", "images", "reports", "patients", "labels", "shown"):
+    for name in (
+        "name",
+        "label_names",
+        "checksum",
+        "restricted",
+        "images",
+        "reports",
+        "patients",
+        "labels",
+        "shown",
+    ):
         np.testing.assert_array_equal(getattr(read, name), getattr(source, name))
     pd.testing.assert_frame_equal(read.sentences, source.sentences, check_dtype=False)
     assert {path.name for path in tmp_path.iterdir()} == {"pairs.npz", "pairs.parquet"}
@@ -67,7 +79,9 @@ def test_damaged_missing_and_mixed_up_files_are_rejected(source, tmp_path):
 
 
 def test_images_are_read_only_and_take_no_memory(source, tmp_path):
-    images = np.random.default_rng(0).integers(0, 256, (len(source.images), 3, 256, 250), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(
+        0, 256, (len(source.images), 3, 256, 250), dtype=np.uint8
+    )
     write_pairs(dataclasses.replace(source, images=images), tmp_path / "pairs.npz")
     tracemalloc.start()
     try:
@@ -93,7 +107,9 @@ def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
     with np.load(path) as archive:
         content = dict(archive)
     np.savez_compressed(path, **content)
-    with pytest.raises(UserError, match=r"pairs\.npz: cannot be read as a source .*Remove it and .*pairs\.parquet"):
+    with pytest.raises(
+        UserError, match=r"pairs\.npz: cannot be read as a source .*Remove it and .*pairs\.parquet"
+    ):
         read_pairs(path)
     wrong = {"images are float32 .*expected uint8": source.images.astype(np.float32)}
     wrong["is damaged"] = np.asfortranarray(source.images)
@@ -108,10 +124,14 @@ def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
     data = written.index(b"images.npy") + len("images.npy")
     shape = f"({count}, 1, 32, 32)".encode()
     damages = {
-        "a header with more channels": written.replace(shape, shape.replace(b"1, 32, 32", b"3, 32, 32")),
+        "a header with more channels": written.replace(
+            shape, shape.replace(b"1, 32, 32", b"3, 32, 32")
+        ),
         "a header with another name": written.replace(b"images.npy", b"imagex.npy", 1),
         "a header with another length": written[: data - 12] + b"\x0b\x00" + written[data - 10 :],
-        "another pixel": written[: data + 1000] + bytes([written[data + 1000] ^ 1]) + written[data + 1001 :],
+        "another pixel": written[: data + 1000]
+        + bytes([written[data + 1000] ^ 1])
+        + written[data + 1001 :],
     }
     for what, damaged in damages.items():
         assert len(damaged) == len(written), what
@@ -135,14 +155,38 @@ def changed_sentence(source, column, value):
         (lambda s: {"reports": s.reports[1:]}, "reports are .*; expected str with 1 axes"),
         (lambda s: {"labels": s.labels * 2}, "labels have values other than 0, 1 and NaN"),
         (lambda s: {"label_names": ("a", "a", "b", "c")}, "expected 4 distinct names"),
-        (lambda s: {"shown": s.shown[:, :5]}, "sentences are invalid, first in row .*; expected a class from -1 to 4"),
-        (lambda s: {"sentences": changed_sentence(s, "sentence", " ")}, r"1 .*, first in row 3 .*; expected .* with text"),
-        (lambda s: {"sentences": pd.concat([s.sentences, s.sentences.iloc[:2]])}, "2 .*, first in row .*; expected .* unique"),
-        (lambda s: {"sentences": changed_sentence(s, "eta", 1.0)}, r"invalid, first in row 3 .*; expected eta in \[0, 1\)"),
-        (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "invalid, first in row 3 .*; expected eta true in"),
-        (lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]}, "reports without sentences; .* is image"),
-        (lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)}, "first in row .*; expected .* has an image"),
-        (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "a report belongs to several patients; expected one"),
+        (
+            lambda s: {"shown": s.shown[:, :5]},
+            "sentences are invalid, first in row .*; expected a class from -1 to 4",
+        ),
+        (
+            lambda s: {"sentences": changed_sentence(s, "sentence", " ")},
+            r"1 .*, first in row 3 .*; expected .* with text",
+        ),
+        (
+            lambda s: {"sentences": pd.concat([s.sentences, s.sentences.iloc[:2]])},
+            "2 .*, first in row .*; expected .* unique",
+        ),
+        (
+            lambda s: {"sentences": changed_sentence(s, "eta", 1.0)},
+            r"invalid, first in row 3 .*; expected eta in \[0, 1\)",
+        ),
+        (
+            lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)},
+            "invalid, first in row 3 .*; expected eta true in",
+        ),
+        (
+            lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]},
+            "reports without sentences; .* is image",
+        ),
+        (
+            lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)},
+            "first in row .*; expected .* has an image",
+        ),
+        (
+            lambda s: {"patients": np.arange(len(s.patients)).astype(str)},
+            "a report belongs to several patients; expected one",
+        ),
     ],
 )
 def test_invalid_sources_are_rejected(source, change, message):
@@ -155,10 +199,18 @@ def test_class_probabilities_have_their_own_checksum(source):
     assert same.checksum == source.checksum
     rescored = dataclasses.replace(source, sentences=other_eta)
     assert rescored.checksum == source.checksum
-    assert rescored.probability_checksum("language model") != source.probability_checksum("language model")
+    assert rescored.probability_checksum("language model") != source.probability_checksum(
+        "language model"
+    )
     assert rescored.probability_checksum("permuted") == source.probability_checksum("permuted")
-    for column, value in (("sentence", "Else."), ("class", 0 if source.sentences.loc[3, "class"] else 1)):
-        assert dataclasses.replace(source, sentences=changed_sentence(source, column, value)).checksum != source.checksum
+    for column, value in (
+        ("sentence", "Else."),
+        ("class", 0 if source.sentences.loc[3, "class"] else 1),
+    ):
+        assert (
+            dataclasses.replace(source, sentences=changed_sentence(source, column, value)).checksum
+            != source.checksum
+        )
     for name in ("images", "labels", "shown"):
         array = getattr(source, name).copy()
         array.flat[0] = array.flat[0] == 0
@@ -167,25 +219,36 @@ def test_class_probabilities_have_their_own_checksum(source):
 
 def test_joining_rejects_tables_of_other_sentences(source):
     table = source.sentences[["report", "index", "sentence"]]
-    lacking = join_sentences(table, assigned=source.sentences[["report", "index", "class"]].iloc[2:])
-    with pytest.raises(ValueError, match=r"2 sentences are invalid, first in row 0 .*; expected a class from"):
+    lacking = join_sentences(
+        table, assigned=source.sentences[["report", "index", "class"]].iloc[2:]
+    )
+    with pytest.raises(
+        ValueError, match=r"2 sentences are invalid, first in row 0 .*; expected a class from"
+    ):
         dataclasses.replace(source, sentences=lacking)
     with pytest.raises(ValueError, match="not a one-to-one merge"):
-        join_sentences(table, assigned=pd.concat([source.sentences[["report", "index", "class"]]] * 2))
-    joined = join_sentences(table, eta=source.sentences[["report", "index", "eta"]].sample(frac=1, random_state=0))
+        join_sentences(
+            table, assigned=pd.concat([source.sentences[["report", "index", "class"]]] * 2)
+        )
+    joined = join_sentences(
+        table, eta=source.sentences[["report", "index", "eta"]].sample(frac=1, random_state=0)
+    )
     np.testing.assert_array_equal(joined["eta"], source.sentences["eta"])
     assert (joined["class"] == -1).all()
 
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**31 - 1), validation=st.floats(0.05, 0.4), test=st.floats(0.05, 0.4))
-def test_a_split_has_every_image_once_and_each_patient_and_report_in_one_part(seed, validation, test):
+def test_a_split_has_every_image_once_and_each_patient_and_report_in_one_part(
+    seed, validation, test
+):
     source = texture_source(patients=40)
     subset = split_pairs(source, seed, validation, test)
     parts = [getattr(subset, name) for name in SPLITS]
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(source.images)))
     for owners in (source.patients, source.reports):
-        assert sum(len(set(owners[part])) for part in parts) == len(set(owners))  # so no owner is in two parts
+        # so no owner is in two parts
+        assert sum(len(set(owners[part])) for part in parts) == len(set(owners))
     refuse_leakage(source, subset)
     patients = len(set(source.patients))
     assert len(set(source.patients[subset.test])) == max(1, round(test * patients))
@@ -196,23 +259,32 @@ def test_a_split_depends_on_the_seed_and_not_on_the_order_of_images(source):
     first, second = split_pairs(source, 0), split_pairs(source, 1)
     assert set(source.patients[first.test]) != set(source.patients[second.test])
     order = np.random.default_rng(0).permutation(len(source.images))
-    reordered = {name: getattr(source, name)[order] for name in ("images", "reports", "patients", "labels", "shown")}
+    reordered = {
+        name: getattr(source, name)[order]
+        for name in ("images", "reports", "patients", "labels", "shown")
+    }
     again = split_pairs(dataclasses.replace(source, **reordered), 0)
     for name in SPLITS:
-        assert set(source.patients[order][getattr(again, name)]) == set(source.patients[getattr(first, name)])
+        assert set(source.patients[order][getattr(again, name)]) == set(
+            source.patients[getattr(first, name)]
+        )
 
 
 def test_too_few_patients_for_a_split_are_reported(source):
     with pytest.raises(UserError, match=r"has (\d+) patients; expected more than the \1 needed"):
         split_pairs(source, 0, 0.5, 0.5)
-    with pytest.raises(UserError, match="has 2 patients; expected more than the 2 needed for validation and test"):
+    with pytest.raises(
+        UserError, match="has 2 patients; expected more than the 2 needed for validation and test"
+    ):
         split_pairs(texture_source(patients=4), 0)
 
 
 def test_a_patient_in_two_splits_or_another_source_is_rejected(source):
     subset = split_pairs(source, 0)
     leaking = dataclasses.replace(subset, validation=np.append(subset.validation, subset.train[0]))
-    with pytest.raises(UserError, match=r"has 1 patients, such as P.*, in both train and validation; expected none"):
+    with pytest.raises(
+        UserError, match=r"has 1 patients, such as P.*, in both train and validation; expected none"
+    ):
         refuse_leakage(source, leaking)
     with pytest.raises(UserError, match="was drawn from a different version of source"):
         refuse_leakage(source, dataclasses.replace(subset, source_checksum="0"))
@@ -228,7 +300,9 @@ def test_subsets_are_read_as_they_were_written(source, tmp_path):
     assert list(read) == [0, 3]
     for subset in written:
         for field in dataclasses.fields(PairSubset):
-            np.testing.assert_array_equal(getattr(read[subset.seed], field.name), getattr(subset, field.name))
+            np.testing.assert_array_equal(
+                getattr(read[subset.seed], field.name), getattr(subset, field.name)
+            )
 
 
 def test_statements_are_true_of_the_same_images_as_in_a_loop():
@@ -241,7 +315,11 @@ def test_statements_are_true_of_the_same_images_as_in_a_loop():
         present = {number for number in said[report] if number < count}
         headings = {classes["finding"][number] for number in present}
         for number, row in classes.iterrows():
-            expected = {"positive": number in present, "negated": row["finding"] not in headings, "filler": False}
+            expected = {
+                "positive": number in present,
+                "negated": row["finding"] not in headings,
+                "filler": False,
+            }
             assert shown[image, number] == expected[row["kind"]]
     true = shown[[*map(reports.tolist().index, made.sentences["report"])], made.sentences["class"]]
     filler = classes["kind"].to_numpy()[made.sentences["class"]] == "filler"

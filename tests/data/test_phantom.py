@@ -1,4 +1,6 @@
-"""The phantom's radiographs depend only on their reports, with correct boxes, sides, labels and difficulty."""
+"""The phantom's radiographs depend only on their reports, with correct boxes, sides, labels and
+difficulty.
+"""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,13 @@ from sklearn.preprocessing import StandardScaler
 
 from trueneg.data.phantom.anatomy import Chest, film
 from trueneg.data.phantom.classes import CLASSES, FINDINGS
-from trueneg.data.phantom.radiographs import BOX_COLUMNS, CHEX5, chexpert_labels, phantom_images, positive_classes
+from trueneg.data.phantom.radiographs import (
+    BOX_COLUMNS,
+    CHEX5,
+    chexpert_labels,
+    phantom_images,
+    positive_classes,
+)
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.data.phantom.shapes import smooth_noise
 
@@ -21,7 +29,9 @@ SEVERITIES = ("small", "mild", "moderate", "severe", "large")  # in increasing o
 quick = settings(deadline=None, max_examples=25)
 numbers = st.integers(0, len(CLASSES) - 1)
 # Classes of different findings, as in reports.
-several = st.lists(numbers, min_size=1, max_size=2, unique_by=lambda number: CLASSES[number].finding)
+several = st.lists(
+    numbers, min_size=1, max_size=2, unique_by=lambda number: CLASSES[number].finding
+)
 
 
 def image(report, present, resolution=64, seed=0, contrast=1.0):
@@ -30,7 +40,9 @@ def image(report, present, resolution=64, seed=0, contrast=1.0):
 
 @quick
 @given(
-    st.dictionaries(st.text("abc0", min_size=1, max_size=4), several | st.just([]), min_size=2, max_size=5),
+    st.dictionaries(
+        st.text("abc0", min_size=1, max_size=4), several | st.just([]), min_size=2, max_size=5
+    ),
     st.integers(0, 3),
     st.randoms(),
 )
@@ -107,15 +119,24 @@ def test_the_heart_leans_to_the_patients_left():
         assert (lower * chest.across[32:]).sum() / lower.sum() > 0.005
 
 
-@pytest.mark.parametrize("finding", [name for name in FINDINGS if name not in ("nodule", "granuloma")])
+@pytest.mark.parametrize(
+    "finding", [name for name in FINDINGS if name not in ("nodule", "granuloma")]
+)
 def test_more_severe_findings_change_more_pixels(finding):
     reports = [f"{patient}" for patient in range(16)]
     healthy = phantom_images(dict.fromkeys(reports, ()), 48, 0).images.astype(int)
-    classes = sorted((each for each in CLASSES if each.finding == finding), key=lambda each: SEVERITIES.index(each.severity))
+    classes = sorted(
+        (each for each in CLASSES if each.finding == finding),
+        key=lambda each: SEVERITIES.index(each.severity),
+    )
     for side in {each.side for each in classes}:
-        same_place = [each.number for each in classes if (each.side, each.zone) == (side, classes[-1].zone)]
+        same_place = [
+            each.number for each in classes if (each.side, each.zone) == (side, classes[-1].zone)
+        ]
         assert len(same_place) > 1
-        drawn = [phantom_images(dict.fromkeys(reports, (number,)), 48, 0).images for number in same_place]
+        drawn = [
+            phantom_images(dict.fromkeys(reports, (number,)), 48, 0).images for number in same_place
+        ]
         changes = [abs(images - healthy).mean() for images in drawn]
         assert changes == sorted(changes)
         assert changes[-1] > 1.15 * changes[0]
@@ -125,14 +146,20 @@ def test_more_severe_findings_change_more_pixels(finding):
 @given(numbers, st.integers(0, 100))
 def test_higher_contrast_changes_pixels_more(number, patient):
     healthy = image(f"{patient}", [])
-    faint, strong = (abs(image(f"{patient}", [number], contrast=contrast) - healthy).sum() for contrast in (0.3, 1.5))
+    faint, strong = (
+        abs(image(f"{patient}", [number], contrast=contrast) - healthy).sum()
+        for contrast in (0.3, 1.5)
+    )
     assert faint < strong
 
 
 @pytest.mark.parametrize("patient", range(4))
 def test_patients_are_the_same_at_any_resolution(patient):
     chests = (Chest(np.random.default_rng(patient), resolution) for resolution in (112, 448))
-    greys = [film(chest.patient, chest.tissue + chest.bones + chest.texture - chest.air) for chest in chests]
+    greys = [
+        film(chest.patient, chest.tissue + chest.bones + chest.texture - chest.air)
+        for chest in chests
+    ]
     averaged = greys[1].reshape(112, 4, 112, 4).mean((1, 3))
     assert abs(averaged - greys[0]).mean() < 1
     assert abs(averaged - greys[0]).max() < 30
@@ -143,7 +170,9 @@ LARGE = [each for each in CLASSES if each.finding not in ("granuloma", "nodule")
 
 @pytest.mark.parametrize("shown", LARGE[::3], ids=lambda shown: shown.name)
 def test_boxes_scale_with_the_resolution(shown):
-    boxes = [phantom_images({"a": [shown.number]}, resolution, 0).boxes for resolution in (112, 224)]
+    boxes = [
+        phantom_images({"a": [shown.number]}, resolution, 0).boxes for resolution in (112, 224)
+    ]
     coarse, fine = (table[["x0", "y0", "x1", "y1"]].to_numpy() for table in boxes)
     # Sharper lines can exceed the threshold a little farther out.
     assert abs(fine / 2 - coarse).max() <= 6
@@ -163,7 +192,9 @@ def test_labels_match_the_sentences(seed):
     labels = chexpert_labels(findings)
     truth = made.sentences.merge(made.classes, on="class")
     for report, row in zip(made.reports["report"], labels, strict=True):
-        said = truth[(truth["report"] == report) & (truth["kind"] == "positive")]["finding"].tolist()
+        said = truth[(truth["report"] == report) & (truth["kind"] == "positive")][
+            "finding"
+        ].tolist()
         assert row.tolist() == [float(name in said) for name in CHEX5]
     assert set(CHEX5) == {"cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax"}
 
@@ -179,12 +210,19 @@ def test_images_do_not_depend_on_the_number_of_processes():
 @pytest.mark.long
 def test_a_linear_classifier_of_pixels_finds_some_findings_but_not_all():
     generator = np.random.default_rng(0)
-    choices = [[each.number for each in CLASSES if each.finding == name] for name in CHEX5] + [[]] * 2
+    choices = [[each.number for each in CLASSES if each.finding == name] for name in CHEX5] + [
+        []
+    ] * 2
     findings = {}
     for patient in range(2000):
         members = choices[generator.integers(len(choices))]
         findings[f"{patient}"] = [int(generator.choice(members))] if members else []
-    pixels = phantom_images(findings, 64, 0).images.reshape(2000, 32, 2, 32, 2).mean((2, 4)).reshape(2000, -1)
+    pixels = (
+        phantom_images(findings, 64, 0)
+        .images.reshape(2000, 32, 2, 32, 2)
+        .mean((2, 4))
+        .reshape(2000, -1)
+    )
     for label in chexpert_labels(findings).T:
         model = make_pipeline(StandardScaler(), LogisticRegression(C=1e-3, max_iter=300))
         scores = cross_val_predict(model, pixels, label, cv=5, method="predict_proba")[:, 1]

@@ -25,7 +25,9 @@ def test_classes_follow_zipfs_law(exponent):
     assert np.bincount(OWNERS, probability).max() <= 0.5
     probability = np.sort(probability)[::-1]
     assert probability.sum() == pytest.approx(1)
-    np.testing.assert_allclose(probability / probability[0], np.arange(1, len(CLASSES) + 1) ** -exponent)
+    np.testing.assert_allclose(
+        probability / probability[0], np.arange(1, len(CLASSES) + 1) ** -exponent
+    )
 
 
 def test_classes_are_distinct_and_numbered_in_order():
@@ -46,17 +48,27 @@ def test_reports_depend_only_on_the_seed():
 
 
 def test_class_probabilities_match_the_frequencies_of_sentences():
-    observed = made().sentences["class"].value_counts().reindex(made().classes["class"], fill_value=0)
+    observed = (
+        made().sentences["class"].value_counts().reindex(made().classes["class"], fill_value=0)
+    )
     expected = made().classes["probability"].to_numpy() * len(made().sentences)
     # Sentences of a report are dependent, so their counts vary less than Poisson counts.
     assert (np.abs(observed - expected) < 5 * np.sqrt(expected) + 1).all()
 
 
 def test_image_probabilities_match_the_frequencies_of_reports():
-    per_report = made().sentences.groupby("class")["report"].nunique().reindex(made().classes["class"], fill_value=0) / 3000
+    per_report = (
+        made()
+        .sentences.groupby("class")["report"]
+        .nunique()
+        .reindex(made().classes["class"], fill_value=0)
+        / 3000
+    )
     positive = made().classes["kind"].to_numpy() == "positive"
     expected = made().classes["image_probability"].to_numpy()
-    assert (np.abs(per_report - expected)[positive] < 5 * np.sqrt(expected[positive] / 3000) + 1e-3).all()
+    assert (
+        np.abs(per_report - expected)[positive] < 5 * np.sqrt(expected[positive] / 3000) + 1e-3
+    ).all()
 
 
 def test_reports_do_not_contradict_themselves():
@@ -81,7 +93,9 @@ def test_systematic_draws_have_the_given_inclusion_probabilities(weights, seed):
         drawn = _systematic(inclusion, generator)
         assert len(drawn) == len(set(drawn)) == 2
         times[drawn] += 1
-    assert (np.abs(times / 1500 - inclusion) < 5 * np.sqrt(inclusion * (1 - inclusion) / 1500) + 1e-3).all()
+    assert (
+        np.abs(times / 1500 - inclusion) < 5 * np.sqrt(inclusion * (1 - inclusion) / 1500) + 1e-3
+    ).all()
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -89,12 +103,16 @@ def test_entropy_and_length_have_the_given_correlation_with_class_probability(se
     for correlation in (0.0, 0.9, -1.0):
         classes = phantom_reports(5, seed, correlation=correlation).classes
         for style in ("entropy", "words"):
-            assert abs(stats.spearmanr(classes["probability"], classes[style]).statistic - correlation) < 0.25
+            assert (
+                abs(stats.spearmanr(classes["probability"], classes[style]).statistic - correlation)
+                < 0.25
+            )
 
 
 def test_wordings_identify_their_class_and_vary_in_number_and_entropy():
     assert made().sentences.groupby("sentence")["class"].nunique().max() == 1
-    assert made().sentences["sentence"].value_counts().iloc[0] > 500  # many reports share some sentences
+    # many reports share some sentences
+    assert made().sentences["sentence"].value_counts().iloc[0] > 500
     assert made().classes["entropy"].min() < 0.5 < 3 < made().classes["entropy"].max()
     several = made().sentences.groupby("class")["sentence"].nunique()
     assert (several > 1).mean() > 0.7

@@ -13,8 +13,10 @@ from trueneg.text.sentences import split_sentences
 
 XML = """<?xml version="1.0" encoding="utf-8"?>
 <eCitation><uId id="CXR{number}"/><MedlineCitation><Article><Abstract>
-<AbstractText Label="COMPARISON">None.</AbstractText><AbstractText Label="INDICATION">Cough.</AbstractText>
-<AbstractText Label="FINDINGS">{findings}</AbstractText><AbstractText Label="IMPRESSION">{impression}</AbstractText>
+<AbstractText Label="COMPARISON">None.</AbstractText>
+<AbstractText Label="INDICATION">Cough.</AbstractText>
+<AbstractText Label="FINDINGS">{findings}</AbstractText>
+<AbstractText Label="IMPRESSION">{impression}</AbstractText>
 </Abstract></Article></MedlineCitation><MeSH>{codes}</MeSH></eCitation>"""
 
 
@@ -37,9 +39,17 @@ def read(settings, path):
 @pytest.fixture
 def open_i_archive(tmp_path):
     path = tmp_path / open_i.ARCHIVE
-    codes = "<major>Cardiomegaly/mild</major><major>Pulmonary Edema </major><automatic>edema</automatic>"
+    codes = (
+        "<major>Cardiomegaly/mild</major><major>Pulmonary Edema"
+        " </major><automatic>edema</automatic>"
+    )
     reports = {
-        10: XML.format(number=10, findings="Clear lungs.", impression="1. Normal.", codes="<major>normal</major>"),
+        10: XML.format(
+            number=10,
+            findings="Clear lungs.",
+            impression="1. Normal.",
+            codes="<major>normal</major>",
+        ),
         2: XML.format(number=2, findings="", impression="Cardiomegaly &amp; edema.", codes=codes),
         3: XML.format(number=3, findings="", impression="", codes="<major>No Indexing</major>"),
         4: "<eCitation><broken",
@@ -49,7 +59,9 @@ def open_i_archive(tmp_path):
 
 
 def test_open_i(open_i_archive, tmp_path):
-    table, restricted = read({"source": "open_i", "path": str(tmp_path)}, tmp_path / "reports.parquet")
+    table, restricted = read(
+        {"source": "open_i", "path": str(tmp_path)}, tmp_path / "reports.parquet"
+    )
     assert not restricted
     assert table.index.tolist() == ["CXR2", "CXR3", "CXR4", "CXR10"]
     assert table["state"].tolist() == ["used", "empty", "unreadable", "used"]
@@ -82,20 +94,28 @@ def test_damaged_and_missing_archives_are_reported(tmp_path, monkeypatch):
 def test_mimic_cxr_in_its_official_layout(tmp_path):
     folder = tmp_path / "files" / "p10" / "p10000032"
     folder.mkdir(parents=True)
-    (folder / "s50414267.txt").write_text(" FINDINGS:\n Clear lungs.\n\n IMPRESSION:\n Normal ___.\n")
+    (folder / "s50414267.txt").write_text(
+        " FINDINGS:\n Clear lungs.\n\n IMPRESSION:\n Normal ___.\n"
+    )
     (folder / "s50414268.txt").write_text(" INDICATION: ___\n")
     (folder / "s50414269.txt").write_bytes(b" FINDINGS: \xff\xfe\x00")
-    table, restricted = read({"source": "mimic_cxr", "path": str(tmp_path)}, tmp_path / "reports.parquet")
+    table, restricted = read(
+        {"source": "mimic_cxr", "path": str(tmp_path)}, tmp_path / "reports.parquet"
+    )
     assert restricted
     assert table["patient"].unique().tolist() == ["p10000032"]
     assert table["state"].tolist() == ["used", "empty", "unreadable"]
     assert table.loc["s50414267", "text"] == "Clear lungs.\n\nNormal XXXX."
     with pytest.raises(UserError, match="files/p10/p10000032"):
-        prepare_reports({"source": "mimic_cxr", "path": str(tmp_path / "files" / "p10")}, tmp_path / "r.parquet")
+        prepare_reports(
+            {"source": "mimic_cxr", "path": str(tmp_path / "files" / "p10")}, tmp_path / "r.parquet"
+        )
 
 
 def test_sections_without_a_final_full_stop_stay_separate(tmp_path):
-    content = XML.format(number=1, findings="Heart size normal", impression="No acute disease.", codes="")
+    content = XML.format(
+        number=1, findings="Heart size normal", impression="No acute disease.", codes=""
+    )
     archive(tmp_path / open_i.ARCHIVE, {1: content})
     table, _ = read({"source": "open_i", "path": str(tmp_path)}, tmp_path / "reports.parquet")
     assert split_sentences(table["text"].iloc[0]) == ["Heart size normal", "No acute disease."]

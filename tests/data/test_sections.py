@@ -42,19 +42,45 @@ def test_a_report_in_the_usual_layout():
 
 
 FINDINGS_HEADERS = (
-    *("FINDINGS:", "FINDING:", "Findings:", "FINDNGS:", "FIDINGS:", "CHEST FINDINGS:", "REPORT:", "FINDINGS AND IMPRESSION:"),
-    *("FINDINGS/IMPRESSION:", "PA AND LATERAL VIEWS OF THE CHEST:", "PORTABLE AP CHEST RADIOGRAPH:", "FINDINGS"),
+    *(
+        "FINDINGS:",
+        "FINDING:",
+        "Findings:",
+        "FINDNGS:",
+        "FIDINGS:",
+        "CHEST FINDINGS:",
+        "REPORT:",
+        "FINDINGS AND IMPRESSION:",
+    ),
+    *(
+        "FINDINGS/IMPRESSION:",
+        "PA AND LATERAL VIEWS OF THE CHEST:",
+        "PORTABLE AP CHEST RADIOGRAPH:",
+        "FINDINGS",
+    ),
 )
 IMPRESSION_HEADERS = (
-    *("IMPRESSION:", "IMPRESSIONS:", "Impression:", "IMPRESION:", "IMPRSSION:", "FINAL IMPRESSION:", "CONCLUSION:"),
+    *(
+        "IMPRESSION:",
+        "IMPRESSIONS:",
+        "Impression:",
+        "IMPRESION:",
+        "IMPRSSION:",
+        "FINAL IMPRESSION:",
+        "CONCLUSION:",
+    ),
     *("OPINION :", "IMPRESSION"),
 )
-SECTION_OF = dict.fromkeys(FINDINGS_HEADERS, "findings") | dict.fromkeys(IMPRESSION_HEADERS, "impression")
+SECTION_OF = dict.fromkeys(FINDINGS_HEADERS, "findings") | dict.fromkeys(
+    IMPRESSION_HEADERS, "impression"
+)
 
 
 @pytest.mark.parametrize("header", SECTION_OF)
 def test_spellings_of_headers(header):
-    sections = parse_sections(f"INDICATION: Cough.\n\n {header}\n Clear lungs.\n\nTECHNIQUE: Two views.")
+    sections = parse_sections(
+        f"INDICATION: Cough.\n\n {header}\n Clear lungs.\n\nTECHNIQUE: Two views."
+    )
     assert sections == {SECTION_OF[header]: "Clear lungs."}
 
 
@@ -64,10 +90,19 @@ def test_spellings_of_headers(header):
         ("", {}),
         ("  \n ", {}),
         ("Clear lungs. No effusion.", {"findings": "Clear lungs. No effusion."}),
-        ("INDICATION: Cough.\n\nCOMPARISON: None.\n\nThe lungs are clear.", {"last paragraph": "The lungs are clear."}),
+        (
+            "INDICATION: Cough.\n\nCOMPARISON: None.\n\nThe lungs are clear.",
+            {"last paragraph": "The lungs are clear."},
+        ),
         ("FINDINGS:\n\nIMPRESSION: Normal.", {"impression": "Normal."}),
-        ("IMPRESSION: Old.\n\nADDENDUM: Seen again.\n\nIMPRESSION: New.", {"impression": "Old.\n\nNew."}),
-        ("FINDINGS: Clear.\nHEART: Normal.\nHISTORY: Cough.", {"findings": "Clear.\nHEART: Normal."}),
+        (
+            "IMPRESSION: Old.\n\nADDENDUM: Seen again.\n\nIMPRESSION: New.",
+            {"impression": "Old.\n\nNew."},
+        ),
+        (
+            "FINDINGS: Clear.\nHEART: Normal.\nHISTORY: Cough.",
+            {"findings": "Clear.\nHEART: Normal."},
+        ),
         ("CHEST, TWO VIEWS: Clear.\n\nFINDINGS: Effusion.", {"findings": "Effusion."}),
         ("INDICATION:\n\nFINDINGS:\n", {}),
         ("INDICATION: Cough and fever.", {}),

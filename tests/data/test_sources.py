@@ -1,4 +1,6 @@
-"""Named image sources: their layouts, their official sizes, and the errors for missing or damaged files."""
+"""Named image sources: their layouts, their official sizes, and the errors for missing or damaged
+files.
+"""
 
 import dataclasses
 import hashlib
@@ -28,7 +30,10 @@ def write_parquet(path, count, labels=None, column="img"):
     """Write `count` rows with the same blue image."""
     stream = io.BytesIO()
     Image.new("RGB", (32, 32), (0, 0, 255)).save(stream, "PNG")
-    image = pa.scalar({"bytes": stream.getvalue(), "path": None}, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+    image = pa.scalar(
+        {"bytes": stream.getvalue(), "path": None},
+        pa.struct({"bytes": pa.binary(), "path": pa.string()}),
+    )
     labels = np.arange(count) % 10 if labels is None else labels
     pq.write_table(pa.table({column: pa.repeat(image, count), "label": labels}), path)
 
@@ -78,7 +83,12 @@ def test_the_binary_version_is_read_as_documented(cifar_folder, cifar_records):
     source = load_source("cifar10", path=cifar_folder)
     assert source.images.shape == (60_000, 3, 32, 32)
     # Byte 1 + 1024·channel + 32·row + column of a record.
-    for index, channel, row, column in [(0, 0, 0, 0), (49_999, 1, 2, 31), (50_000, 2, 31, 0), (59_999, 2, 30, 29)]:
+    for index, channel, row, column in [
+        (0, 0, 0, 0),
+        (49_999, 1, 2, 31),
+        (50_000, 2, 31, 0),
+        (59_999, 2, 30, 29),
+    ]:
         expected = cifar_records[index, 1 + 1024 * channel + 32 * row + column]
         assert source.images[index, channel, row, column] == expected
     assert np.array_equal(source.labels, cifar_records[:, 0])
@@ -94,7 +104,10 @@ def test_the_binary_files_may_be_in_the_folder_itself(cifar_links, cifar_records
 def test_a_binary_file_of_the_wrong_size_is_reported(cifar_links):
     (cifar_links / "data_batch_3.bin").unlink()
     (cifar_links / "data_batch_3.bin").write_bytes(bytes(RECORD * 1204 + 7))
-    with pytest.raises(UserError, match=r"data_batch_3.bin is 3,699,899 .*\(1,204 of 10,000 images\); expected 30,730,000"):
+    with pytest.raises(
+        UserError,
+        match=r"data_batch_3.bin is 3,699,899 .*\(1,204 of 10,000 images\); expected 30,730,000",
+    ):
         load_source("cifar10", path=cifar_links)
     (cifar_links / "data_batch_3.bin").unlink()
     with pytest.raises(UserError, match=r"data_batch_3.bin is missing"):
@@ -106,7 +119,9 @@ def test_a_binary_label_out_of_range_is_reported(cifar_links, cifar_records):
     records[77, 0] = 10
     (cifar_links / "test_batch.bin").unlink()
     records.tofile(cifar_links / "test_batch.bin")
-    with pytest.raises(UserError, match=r"test_batch.bin: the label in row 77 .* is 10; expected 0 to 9"):
+    with pytest.raises(
+        UserError, match=r"test_batch.bin: the label in row 77 .* is 10; expected 0 to 9"
+    ):
         load_source("cifar10", path=cifar_links)
 
 
@@ -121,14 +136,20 @@ def test_parquet_and_layouts_of_cifar10(tmp_path):
     assert source.is_test.sum() == 10_000
     assert source.class_names == cifar10.ARCHIVE.class_names
     write_parquet(tmp_path / "train.parquet", 31_204)
-    with pytest.raises(UserError, match=r"train.parquet has 31,204 of 50,000 images in the train split"):
+    with pytest.raises(
+        UserError, match=r"train.parquet has 31,204 of 50,000 images in the train split"
+    ):
         load_source("cifar10", path=tmp_path)
     write_parquet(tmp_path / "train.parquet", 50_000, labels=np.arange(50_000) % 11)
-    with pytest.raises(UserError, match=r"train.parquet: the label in row 10 .* is 10; expected 0 to 9"):
+    with pytest.raises(
+        UserError, match=r"train.parquet: the label in row 10 .* is 10; expected 0 to 9"
+    ):
         load_source("cifar10", path=tmp_path)
 
 
-@pytest.mark.parametrize("name", ["cifar-10-batches-py/data_batch_1", "data_batch_1", "cifar-10-python.tar.gz"])
+@pytest.mark.parametrize(
+    "name", ["cifar-10-batches-py/data_batch_1", "data_batch_1", "cifar-10-python.tar.gz"]
+)
 def test_pickles_are_rejected_without_reading_them(tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
@@ -138,9 +159,13 @@ def test_pickles_are_rejected_without_reading_them(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["cifar10", "stl10"])
 def test_missing_and_unknown_layouts_are_reported(tmp_path, name):
-    with pytest.raises(UserError, match=f"dataset.path is missing; source {name} expects a folder with train"):
+    with pytest.raises(
+        UserError, match=f"dataset.path is missing; source {name} expects a folder with train"
+    ):
         load_source(name)
-    with pytest.raises(UserError, match=r"nowhere: found no such folder; expected .*dataset.download: true"):
+    with pytest.raises(
+        UserError, match=r"nowhere: found no such folder; expected .*dataset.download: true"
+    ):
         load_source(name, path=tmp_path / "nowhere")
     (tmp_path / "holiday.jpg").touch()
     with pytest.raises(UserError, match=r"found holiday.jpg; expected .*dataset.download: true"):
@@ -182,13 +207,17 @@ def test_the_first_unlabelled_images_of_stl10_are_added_after_the_test_images(tm
     assert folder / "unlabeled_X.bin" in stl10.user_files(settings | {"unlabelled": 3}).files
     with (folder / "unlabeled_X.bin").open("r+b") as stream:
         stream.truncate(27_648 * 99_999)
-    with pytest.raises(UserError, match=r"unlabeled_X.bin is 2,764,772,352 bytes long \(99,999 of 100,000 images\)"):
+    with pytest.raises(
+        UserError, match=r"unlabeled_X.bin is 2,764,772,352 bytes long \(99,999 of 100,000 images\)"
+    ):
         load_source("stl10", path=tmp_path, unlabelled=3)
 
 
 def test_parquet_files_of_stl10_have_no_unlabelled_images(tmp_path):
     write_parquet(tmp_path / "train.parquet", 10, column="image")
-    with pytest.raises(UserError, match=r"found train.parquet; expected stl10_binary\. .*dataset.download: true"):
+    with pytest.raises(
+        UserError, match=r"found train.parquet; expected stl10_binary\. .*dataset.download: true"
+    ):
         load_source("stl10", path=tmp_path, unlabelled=3)
 
 
@@ -200,7 +229,9 @@ def test_damaged_binary_files_of_stl10_are_reported(tmp_path):
     with pytest.raises(UserError, match=r"train_X.bin is 1,000 bytes long .*expected 138,240,000"):
         load_source("stl10", path=folder)
     np.full(8_000, 11, np.uint8).tofile(folder / "test_y.bin")
-    with pytest.raises(UserError, match=r"test_y.bin: the label in row 0 .* is 11; expected 1 to 10"):
+    with pytest.raises(
+        UserError, match=r"test_y.bin: the label in row 0 .* is 11; expected 1 to 10"
+    ):
         load_source("stl10", path=folder)
     (folder / "train_y.bin").unlink()
     with pytest.raises(UserError, match=r"train_y.bin is missing"):
@@ -223,7 +254,9 @@ def write_archive(folder, path, name="cifar-10-batches-bin"):
 def accept_archive(monkeypatch, path):
     """Make an archive the official one; nothing listens at its URL, so it must be in the folder."""
     url, md5 = f"http://127.0.0.1:9/{path.name}", hashlib.md5(path.read_bytes()).hexdigest()
-    monkeypatch.setattr(cifar10, "load", dataclasses.replace(cifar10.ARCHIVE, url=url, md5=md5).load)
+    monkeypatch.setattr(
+        cifar10, "load", dataclasses.replace(cifar10.ARCHIVE, url=url, md5=md5).load
+    )
 
 
 def test_an_archive_in_the_folder_is_unpacked_and_not_downloaded(tmp_path, monkeypatch):
@@ -236,7 +269,10 @@ def test_an_archive_in_the_folder_is_unpacked_and_not_downloaded(tmp_path, monke
     # It is unpacked and read: the first of the five other files is missing.
     with pytest.raises(UserError, match=r"cifar-10-batches-bin/data_batch_1.bin is missing"):
         load_source("cifar10", path=folder, download=True)
-    assert {entry.name for entry in folder.iterdir()} == {"cifar-10-batches-bin", "cifar-10-binary.tar.gz"}
+    assert {entry.name for entry in folder.iterdir()} == {
+        "cifar-10-batches-bin",
+        "cifar-10-binary.tar.gz",
+    }
 
 
 def test_a_failed_download_and_a_wrong_checksum_are_reported(tmp_path, monkeypatch):
@@ -258,7 +294,11 @@ def test_an_archive_that_cannot_be_unpacked_leaves_nothing(tmp_path, monkeypatch
     folder.mkdir()
     archive = folder / "cifar-10-binary.tar.gz"
     (tmp_path / "file").write_bytes(os.urandom(5000))
-    name = {"truncated": "cifar-10-batches-bin", "another folder": "other", "escapes": "../../escaped"}[kind]
+    name = {
+        "truncated": "cifar-10-batches-bin",
+        "another folder": "other",
+        "escapes": "../../escaped",
+    }[kind]
     write_archive(tmp_path / "file", archive, name)
     if kind == "truncated":
         archive.write_bytes(archive.read_bytes()[:3000])
@@ -273,7 +313,9 @@ def test_the_images_are_described_in_one_line(caplog):
     with caplog.at_level(logging.INFO, logger="trueneg"):
         load_source("digits")
     (line,) = caplog.messages
-    assert line.startswith("digits: 1,797 images of 1 × 8 × 8 pixels, 10 classes, 0 official test images")
+    assert line.startswith(
+        "digits: 1,797 images of 1 × 8 × 8 pixels, 10 classes, 0 official test images"
+    )
 
 
 SOURCES = [f"trueneg.data.images.sources.{name}" for name in IMAGE_SOURCES]
@@ -291,7 +333,9 @@ def test_slow_modules_are_not_imported(imported, forbidden):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.skipif("TRUENEG_CIFAR10" not in os.environ, reason="TRUENEG_CIFAR10 names no folder of real CIFAR-10")
+@pytest.mark.skipif(
+    "TRUENEG_CIFAR10" not in os.environ, reason="TRUENEG_CIFAR10 names no folder of real CIFAR-10"
+)
 def test_real_cifar10():
     source = load_source("cifar10", path=os.environ["TRUENEG_CIFAR10"])
     assert source.images.shape == (60_000, 3, 32, 32)

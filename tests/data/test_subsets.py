@@ -21,7 +21,9 @@ NAMES = ("ant", "bee", "cow", "dog")
 
 
 def source_of(per_class: int, official: int = 0) -> ImageSource:
-    """Make `per_class` images of each of four classes; the first `official` of each are official test images."""
+    """Make `per_class` images of each of four classes; the first `official` of each are official
+    test images.
+    """
     labels = np.tile(np.arange(4), per_class)
     is_test = np.arange(len(labels)) < 4 * official
     images = np.random.default_rng(0).integers(0, 256, (len(labels), 1, 2, 2), np.uint8)
@@ -81,11 +83,18 @@ def test_training_images_of_a_class_are_capped_then_subsampled(drawn):
     available = len(subset.pool) // 4
     if arguments["images_per_class"] is not None:
         assert available <= arguments["images_per_class"]
-    rare = {name if isinstance(name, int) else NAMES.index(name) for name in arguments["rare_classes"]}
+    rare = {
+        name if isinstance(name, int) else NAMES.index(name) for name in arguments["rare_classes"]
+    }
     assert subset.rare_classes == tuple(sorted(rare))
-    expected = [max(round(arguments["fraction"] * available), 1) if c in rare else available for c in range(4)]
+    expected = [
+        max(round(arguments["fraction"] * available), 1) if c in rare else available
+        for c in range(4)
+    ]
     assert np.bincount(source.labels[subset.train]).tolist() == expected
-    assert (subset.eta_low, subset.eta_high) == class_probabilities(arguments["fraction"], 4, len(rare))
+    assert (subset.eta_low, subset.eta_high) == class_probabilities(
+        arguments["fraction"], 4, len(rare)
+    )
 
 
 @quick
@@ -112,7 +121,10 @@ def test_a_seed_gives_the_same_subset_again(drawn):
 def test_unlabelled_images_are_trained_on_and_change_nothing_else(drawn, count):
     source, arguments, subset = drawn
     images = np.concatenate([source.images, np.zeros((count, 1, 2, 2), np.uint8)])
-    labels, is_test = np.append(source.labels, np.full(count, -1)), np.append(source.is_test, np.zeros(count, bool))
+    labels, is_test = (
+        np.append(source.labels, np.full(count, -1)),
+        np.append(source.is_test, np.zeros(count, bool)),
+    )
     more = make_subset(ImageSource("animals", images, labels, is_test, NAMES), **arguments)
     for split in ("pool", "validation", "test"):
         assert np.array_equal(getattr(more, split), getattr(subset, split))
@@ -121,7 +133,9 @@ def test_unlabelled_images_are_trained_on_and_change_nothing_else(drawn, count):
 
 
 def test_seeds_give_different_splits():
-    first, second = (make_subset(source_of(40), seed=seed, fraction=0.5, rare_classes=[0]) for seed in (0, 1))
+    first, second = (
+        make_subset(source_of(40), seed=seed, fraction=0.5, rare_classes=[0]) for seed in (0, 1)
+    )
     for split in SPLITS:
         assert not np.array_equal(getattr(first, split), getattr(second, split))
 
@@ -129,7 +143,10 @@ def test_seeds_give_different_splits():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"rare_classes": ["wolf", 1, 9]}, "rare_classes contains 'wolf', 9; expected classes of animals: ant, bee, cow, dog"),
+        (
+            {"rare_classes": ["wolf", 1, 9]},
+            "rare_classes contains 'wolf', 9; expected classes of animals: ant, bee, cow, dog",
+        ),
         ({"rare_classes": [0, 1, 2, 3]}, "rare_classes contains all classes of animals"),
         ({"test": 0.2}, "dataset.test is 0.2, but source animals has an official test split"),
     ],
@@ -141,17 +158,29 @@ def test_settings_that_do_not_fit_the_source_are_reported(arguments, message):
 
 def test_a_primary_measurement_of_an_unknown_class_is_refused_before_training(tmp_path):
     write_source(source_of(10), tmp_path / "source.npz")
-    settings = {"source": "animals", "fraction": 0.5, "rare_classes": ["ant"], "images_per_class": None, "unlabelled": 0}
+    settings = {
+        "source": "animals",
+        "fraction": 0.5,
+        "rare_classes": ["ant"],
+        "images_per_class": None,
+        "unlabelled": 0,
+    }
     settings |= {"validation": 0.2, "test": 0.2}
     with pytest.raises(UserError, match=r"primary\.group is 'eel'; expected .* ant, bee, cow, dog"):
-        draw_subsets(tmp_path / "source.npz", settings, [0], tmp_path / "subsets.parquet", group="eel")
+        draw_subsets(
+            tmp_path / "source.npz", settings, [0], tmp_path / "subsets.parquet", group="eel"
+        )
     for group in (None, "rare", "cow"):
-        draw_subsets(tmp_path / "source.npz", settings, [0], tmp_path / "subsets.parquet", group=group)
+        draw_subsets(
+            tmp_path / "source.npz", settings, [0], tmp_path / "subsets.parquet", group=group
+        )
         assert read_subsets(tmp_path / "subsets.parquet")
 
 
 def test_a_class_too_small_to_split_is_reported():
-    with pytest.raises(UserError, match="class ant has 2 images outside the official splits; expected at least 3"):
+    with pytest.raises(
+        UserError, match="class ant has 2 images outside the official splits; expected at least 3"
+    ):
         make_subset(source_of(2), seed=0)
 
 
@@ -181,7 +210,11 @@ def test_the_file_is_a_tidy_table_with_a_description(tmp_path):
     assert rows[rows.split == "train"]["index"].tolist() == subset.train.tolist()
     (described,) = json.loads(table.schema.metadata[b"subsets"])
     assert described["source_checksum"] == source.checksum
-    assert (described["seed"], described["eta_low"], described["eta_high"]) == (3, subset.eta_low, subset.eta_high)
+    assert (described["seed"], described["eta_low"], described["eta_high"]) == (
+        3,
+        subset.eta_low,
+        subset.eta_high,
+    )
 
 
 def test_an_empty_split_is_not_written(tmp_path):
@@ -196,7 +229,11 @@ def test_without_validation_all_images_outside_the_test_split_are_trained_on(tmp
     assert subset.train.tolist() == subset.pool.tolist() == np.flatnonzero(~source.is_test).tolist()
     write_subsets([subset, make_subset(source_of(10), seed=1)], tmp_path / "subsets.parquet")
     read = read_subsets(tmp_path / "subsets.parquet")
-    assert (read[0].validation.tolist(), read[0].validation.dtype, len(read[1].validation)) == ([], np.int64, 4)
+    assert (read[0].validation.tolist(), read[0].validation.dtype, len(read[1].validation)) == (
+        [],
+        np.int64,
+        4,
+    )
     assert all(np.array_equal(getattr(read[0], name), getattr(subset, name)) for name in SPLITS)
     with pytest.raises(UserError, match=r"1 images.*at least 2"):
         make_subset(source, seed=0, validation=0.1)
@@ -222,7 +259,9 @@ def test_a_flipped_bit_never_changes_indices(tmp_path_factory, data):
     write_subsets([subset], path)
     content = bytearray(path.read_bytes())
     footer = 8 + int.from_bytes(content[-8:-4], "little")
-    content[data.draw(st.integers(0, len(content) - footer - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    content[data.draw(st.integers(0, len(content) - footer - 1))] ^= 1 << data.draw(
+        st.integers(0, 7)
+    )
     path.write_bytes(content)
     with contextlib.suppress(UserError):
         back = read_subsets(path)[0]

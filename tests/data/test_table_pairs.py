@@ -57,7 +57,12 @@ def settings_of(folder, **changes):
 
 def prepare(folder, **changes):
     settings = settings_of(folder, **changes)
-    write_captions(settings, sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "split")
+    write_captions(
+        settings,
+        sentences=folder / "sentences.parquet",
+        unique=folder / "unique.parquet",
+        cache=folder / "split",
+    )
     text = {"sentences": folder / "sentences.parquet"}
     prepare_pairs(settings, text, folder / "pairs.npz", cache=folder / "cache", threads=1)
     return read_pairs(folder / "pairs.npz")
@@ -73,14 +78,18 @@ def test_a_table_becomes_a_source(data):
     assert source.reports.tolist() == ["a/1.png", "a/2.jpg", "3.png"]
     assert source.patients.tolist() == ["7", "7", "8"]
     assert source.label_names == ("edema", "mass")
-    np.testing.assert_array_equal(source.labels, np.array([[0, np.nan], [1, 0], [np.nan, 1]], np.float32))
+    np.testing.assert_array_equal(
+        source.labels, np.array([[0, np.nan], [1, 0], [np.nan, 1]], np.float32)
+    )
     assert said(source) == {
         "a/1.png": ["Heart size is normal.", "No edema.", "No change"],
         "a/2.jpg": ['Said "edema", is edema.'],
         "3.png": ["A mass."],
     }
     for name, pixels in zip(source.reports, source.images, strict=True):
-        np.testing.assert_array_equal(pixels, decode_square((data / "images" / name).read_bytes(), "L", 16))
+        np.testing.assert_array_equal(
+            pixels, decode_square((data / "images" / name).read_bytes(), "L", 16)
+        )
     assert source.shown.shape == (3, 0)
     assert not source.class_probabilities
 
@@ -118,7 +127,13 @@ def test_parquet_and_compressed_csv_give_the_same_source(data):
 
 def test_incomplete_rows_are_skipped_and_counted_on_request(data, caplog, capsys):
     expected = prepare(data).checksum
-    wrong = [["", "A mass."], ["3.png", " "], ["3.png", "..."], ["none.png", "A mass."], ["3.png", "A mass."]]
+    wrong = [
+        ["", "A mass."],
+        ["3.png", " "],
+        ["3.png", "..."],
+        ["none.png", "A mass."],
+        ["3.png", "A mass."],
+    ]
     rows = [*([*row, "8", "", "1", ""] for row in wrong), ["3.png", "A mass.", "", "", "1", ""]]
     write_csv(data / "table.csv", [*ROWS, *rows])
     facts = [
@@ -154,22 +169,39 @@ def test_complete_or_missing_tables_are_not_mentioned(data, caplog):
     settings = settings_of(data, skip_incomplete=True)
     read_texts(settings)
     assert not caplog.messages
-    assert check_table(settings | {"label_columns": []}) == check_table(settings | {"table": data / "none.csv"}) == ""
+    assert (
+        check_table(settings | {"label_columns": []})
+        == check_table(settings | {"table": data / "none.csv"})
+        == ""
+    )
 
 
 def test_columns_may_have_other_names(data):
     expected = prepare(data).checksum
     write_csv(data / "table.csv", ROWS, ["file", "caption", "group", "edema", "mass", "remark"])
-    assert prepare(data, image_column="file", text_column="caption", patient_column="group").checksum == expected
+    assert (
+        prepare(data, image_column="file", text_column="caption", patient_column="group").checksum
+        == expected
+    )
 
 
 def test_only_the_owner_can_read_restricted_data(data):
     assert prepare(data, restricted=True).restricted
-    written = ["pairs.npz", "pairs.parquet", "sentences.parquet", "unique.parquet", "cache/values.npy", "cache/progress.json"]
+    written = [
+        "pairs.npz",
+        "pairs.parquet",
+        "sentences.parquet",
+        "unique.parquet",
+        "cache/values.npy",
+        "cache/progress.json",
+    ]
     for name in written:
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600, name
     text = {"sentences": data / "sentences.parquet"}
-    with pytest.raises(UserError, match=r"sentences\.parquet: restricted is True for these texts, but False for the images"):
+    with pytest.raises(
+        UserError,
+        match=r"sentences\.parquet: restricted is True for these texts, but False for the images",
+    ):
         prepare_pairs(settings_of(data), text, data / "pairs.npz", cache=data / "cache", threads=1)
 
 
@@ -177,13 +209,26 @@ def test_only_the_owner_can_read_restricted_data(data):
     ("row", "column", "value", "message"),
     [
         (2, 0, "", r"table\.csv: line 5: image is ''; expected an image's file name"),
-        (2, 0, "4.png", r"line 5: image is '4\.png'; expected an image in .*images; copy it there, or correct reports\.path"),
+        (
+            2,
+            0,
+            "4.png",
+            (
+                r"line 5: image is '4\.png'; expected an image in .*images; copy it there, or"
+                r" correct reports\.path"
+            ),
+        ),
         (2, 1, " ", r"line 5: text is ''; expected a text with a word"),
         (2, 1, "12", r"line 5: text is '12'; expected a text with a word"),
         (2, 2, "", r"line 5: patient is ''; expected a patient or group"),
         (2, 3, "2", r"line 5: edema is '2'; expected 1, 0, or empty if unknown"),
         (2, 3, "-1", r"line 5: edema is '-1'; expected 1, 0, or empty"),
-        (3, 1, ROWS[0][1], r"line 6: image is 'a/1\.png'; expected each image–text pair once.* earlier row"),
+        (
+            3,
+            1,
+            ROWS[0][1],
+            r"line 6: image is 'a/1\.png'; expected each image–text pair once.* earlier row",
+        ),
         (3, 2, "8", r"line 6: patient differs from .* the first row of the image"),
         (3, 3, "", r"line 6: edema differs from .* the first row of the image"),
     ],
@@ -221,13 +266,28 @@ def test_many_errors_of_one_kind_do_not_hide_others(data):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("image,text\n3.png,A mass.\n", r"table\.csv: .* one column .*: patient, edema, mass \(found image, text\)"),
-        ("image;text;patient\n", r": image, text, patient, edema, mass \(found image;text;patient\)"),
+        (
+            "image,text\n3.png,A mass.\n",
+            r"table\.csv: .* one column .*: patient, edema, mass \(found image, text\)",
+        ),
+        (
+            "image;text;patient\n",
+            r": image, text, patient, edema, mass \(found image;text;patient\)",
+        ),
         ("image,text,patient,edema,mass\n", "has no rows.*expected at least one"),
         ("", r": image, .* \(found none\)"),
-        ("image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n", r"line 2 has 6 fields; expected 5.*Enclose text"),
-        ("image,text,patient,edema,mass\n3.png,A mass.,8\n", r"line 2 has 3 fields; expected .*5\b.*header"),
-        ("image,text,image,patient,edema,mass\n", r"exactly one column .*: image \(found image, text, image, "),
+        (
+            "image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n",
+            r"line 2 has 6 fields; expected 5.*Enclose text",
+        ),
+        (
+            "image,text,patient,edema,mass\n3.png,A mass.,8\n",
+            r"line 2 has 3 fields; expected .*5\b.*header",
+        ),
+        (
+            "image,text,image,patient,edema,mass\n",
+            r"exactly one column .*: image \(found image, text, image, ",
+        ),
         ("image,text,patient,edema,mass\n3.png,\xff,8,0,1\n", r"line 2 is not UTF-8"),
     ],
 )
@@ -249,17 +309,27 @@ def test_an_unreadable_table_is_named(data):
             read_image_table(settings_of(data, table=data / name))
     pd.DataFrame({"image": ["3.png"], "text": [["A mass."]]}).to_parquet(data / "table.parquet")
     with pytest.raises(UserError, match=r"row 0 \(the first is 0\): text is not text"):
-        read_image_table(settings_of(data, table=data / "table.parquet", patient_column=None, label_columns=[]))
+        read_image_table(
+            settings_of(data, table=data / "table.parquet", patient_column=None, label_columns=[])
+        )
 
 
-PATIENTS = [[f"{number}.png", "A mass.", str(number), str(number % 2), ["", "0", "1"][number % 3]] for number in range(6)]
+PATIENTS = [
+    [f"{number}.png", "A mass.", str(number), str(number % 2), ["", "0", "1"][number % 3]]
+    for number in range(6)
+]
 
 
 @pytest.mark.parametrize(
     ("row", "column", "value", "message"),
     [
         (0, 3, "2", r"table\.csv: line 2: edema is '2'; expected 1, 0, or empty"),
-        (slice(None), 4, "0", r"table\.csv: mass is 1 for no patient; expected at least two.*label_columns"),
+        (
+            slice(None),
+            4,
+            "0",
+            r"table\.csv: mass is 1 for no patient; expected at least two.*label_columns",
+        ),
         (slice(0, 3), 3, "1", r"table\.csv: edema is 0 for one patient; expected at least two"),
         (0, 0, "1.png", r"table\.csv: line 3: edema differs from .* the first row of the image"),
     ],
@@ -288,23 +358,32 @@ def test_values_of_a_restricted_table_are_not_shown(tmp_path):
 def test_a_missing_label_column_is_named_if_the_table_exists(tmp_path):
     check_table(settings_of(tmp_path))
     write_csv(tmp_path / "table.csv", PATIENTS, HEADER[:5])
-    with pytest.raises(UserError, match=r"table\.csv: .*: fracture \(found image, text, patient, edema, mass\)"):
+    with pytest.raises(
+        UserError, match=r"table\.csv: .*: fracture \(found image, text, patient, edema, mass\)"
+    ):
         check_table(settings_of(tmp_path, label_columns=["edema", "fracture"]))
 
 
-@pytest.mark.parametrize("changes", [{"label_columns": ["edema", "text "]}, {"patient_column": "image"}])
+@pytest.mark.parametrize(
+    "changes", [{"label_columns": ["edema", "text "]}, {"patient_column": "image"}]
+)
 def test_one_column_cannot_serve_two_purposes(tmp_path, changes):
     for check in (check_table, read_image_table):
         with pytest.raises(UserError, match="different column for each purpose"):
             check(settings_of(tmp_path, **changes))
 
 
-@pytest.mark.skipif("TRUENEG_OPEN_I_IMAGES" not in os.environ, reason="TRUENEG_OPEN_I_IMAGES names no folder of its images")
+@pytest.mark.skipif(
+    "TRUENEG_OPEN_I_IMAGES" not in os.environ,
+    reason="TRUENEG_OPEN_I_IMAGES names no folder of its images",
+)
 def test_real_radiographs_listed_in_a_users_table(tmp_path):
     folder = Path(os.environ["TRUENEG_OPEN_I_IMAGES"])
     images = pd.read_csv(folder / "images.csv").head(100)
     images["text"] = "Radiograph of " + images["report"] + "."
     images.to_csv(tmp_path / "table.csv", index=False)
-    source = prepare(tmp_path, path=folder / "images", patient_column="report", label_columns=[], resolution=64)
+    source = prepare(
+        tmp_path, path=folder / "images", patient_column="report", label_columns=[], resolution=64
+    )
     assert source.images.shape == (100, 1, 64, 64)
     assert len(set(source.patients)) == images["report"].nunique()

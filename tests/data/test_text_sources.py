@@ -63,7 +63,9 @@ def settings_of(path, **changes):
 
 
 def write_pairs(path, rows=NEGATIVES):
-    return settings_of(write_csv(path, rows, ("text", "answer", "wrong", "worse", "category")), **PAIRED)
+    return settings_of(
+        write_csv(path, rows, ("text", "answer", "wrong", "worse", "category")), **PAIRED
+    )
 
 
 def test_texts_in_any_script_and_format_give_the_same_source(tmp_path):
@@ -78,17 +80,23 @@ def test_texts_in_any_script_and_format_give_the_same_source(tmp_path):
     expected = text_table.read_source(settings_of(plain))
     assert expected.sentences["sentence"].tolist() == SENTENCES
     assert expected.label_names == ("card", "emoji", "top up")
-    assert [expected.label_names[label] for label in expected.labels] == [label for _, label in ROWS]
+    assert [expected.label_names[label] for label in expected.labels] == [
+        label for _, label in ROWS
+    ]
     assert set(expected.sentences["split"]) == {""}
     for name in ("a.parquet", "a.jsonl", "a.tsv", "bom.csv", "wide.csv", "a.csv.gz"):
-        assert text_table.read_source(settings_of(tmp_path / name)).checksum == expected.checksum, name
+        assert text_table.read_source(settings_of(tmp_path / name)).checksum == expected.checksum, (
+            name
+        )
 
 
 def test_numeric_labels_are_the_same_in_every_format(tmp_path):
     frame = pd.DataFrame({"text": list("abcd"), "category": [7, 7, 8, 8]})
     frame.to_parquet(tmp_path / "a.parquet")
     frame.astype({"category": float}).to_csv(tmp_path / "a.csv", index=False)
-    first, second = (text_table.read_source(settings_of(tmp_path / name)) for name in ("a.parquet", "a.csv"))
+    first, second = (
+        text_table.read_source(settings_of(tmp_path / name)) for name in ("a.parquet", "a.csv")
+    )
     assert first.label_names == ("7", "8")
     assert first.checksum == second.checksum
 
@@ -98,7 +106,8 @@ def test_given_pairs_refer_to_one_row_per_text_and_label(tmp_path):
     rows = source.sentences
     for pair, (*texts, label) in zip(source.pairs, NEGATIVES, strict=True):
         assert rows["sentence"].iloc[pair].tolist() == texts
-        assert rows["class"].iloc[pair].tolist() == [source.label_names.index(label)] * 2 + [-1] * 2  # negatives: unknown
+        # negatives: unknown
+        assert rows["class"].iloc[pair].tolist() == [source.label_names.index(label)] * 2 + [-1] * 2
     assert not rows.duplicated().any()
     assert source.anchors.tolist() == source.pairs[:, 0].tolist()
     assert [source.label_names[label] for label in source.labels] == [row[-1] for row in NEGATIVES]
@@ -111,7 +120,9 @@ def test_given_pairs_refer_to_one_row_per_text_and_label(tmp_path):
 
 
 def test_test_texts_have_rows_of_their_own(tmp_path):
-    test = write_csv(tmp_path / "test.csv", NEGATIVES[:2], ("text", "answer", "wrong", "worse", "category"))
+    test = write_csv(
+        tmp_path / "test.csv", NEGATIVES[:2], ("text", "answer", "wrong", "worse", "category")
+    )
     source = text_table.read_source(write_pairs(tmp_path / "pairs.csv") | {"test_path": str(test)})
     splits = source.sentences["split"].to_numpy(object)[source.pairs]
     assert splits.tolist() == [[""] * 4] * 5 + [["test"] * 4] * 2
@@ -120,7 +131,12 @@ def test_test_texts_have_rows_of_their_own(tmp_path):
 def test_equal_texts_are_kept_and_recognised(tmp_path):
     rows = [["Lost card", "a"], ["lost  card!", "a"], ["top up", "b"], ["Lost card", "b"]]
     source = text_table.read_source(settings_of(write_csv(tmp_path / "a.csv", rows)))
-    assert source.sentences["sentence"].tolist() == ["Lost card", "lost card!", "top up", "Lost card"]
+    assert source.sentences["sentence"].tolist() == [
+        "Lost card",
+        "lost card!",
+        "top up",
+        "Lost card",
+    ]
     assert source.text_numbers.ravel().tolist() == [0, 0, 1, 0]
 
 
@@ -130,7 +146,11 @@ def test_a_stored_source_is_the_same_and_its_checksum_covers_what_training_sees(
     again = read_texts(tmp_path / "a.npz")
     pd.testing.assert_frame_equal(again.sentences, source.sentences, check_dtype=False)
     assert (again.pairs == source.pairs).all()
-    assert (again.name, again.label_names, again.checksum) == (source.name, source.label_names, source.checksum)
+    assert (again.name, again.label_names, again.checksum) == (
+        source.name,
+        source.label_names,
+        source.checksum,
+    )
     sentences, pairs, names = source.sentences, source.pairs, source.label_names
     rated = pd.DataFrame({"first": [0], "second": [1], "score": [0.5]})
     others = [
@@ -144,7 +164,10 @@ def test_a_stored_source_is_the_same_and_its_checksum_covers_what_training_sees(
     ]
     checksums = {TextSource("text_table", *changed).checksum for changed in others}
     assert len(checksums - {source.checksum}) == len(others)
-    assert TextSource("text_table", sentences.assign(eta=0.1), pairs, names).checksum == source.checksum
+    assert (
+        TextSource("text_table", sentences.assign(eta=0.1), pairs, names).checksum
+        == source.checksum
+    )
     damaged = sentences.assign(sentence=sentences["sentence"].str.upper())
     privacy.write_table(damaged, tmp_path / "a.parquet", False)
     with pytest.raises(UserError, match=r"a\.npz.*checksum.*Remove it and .*a\.parquet"):
@@ -162,7 +185,10 @@ def test_a_stored_source_is_the_same_and_its_checksum_covers_what_training_sees(
 )
 def test_an_invalid_row_is_named(tmp_path, rows, message):
     """A text spans two lines, so the row after six others begins in line 8."""
-    path = write_csv(tmp_path / "table.csv", [["a b", "a"], ["c\nd", "a"], ["e", "b"], ["f", "b"], ["g", "b"], *rows])
+    path = write_csv(
+        tmp_path / "table.csv",
+        [["a b", "a"], ["c\nd", "a"], ["e", "b"], ["f", "b"], ["g", "b"], *rows],
+    )
     with pytest.raises(UserError, match=message):
         text_table.check_table(settings_of(path))
 
@@ -191,8 +217,15 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(tmp_path, caplog):
         ["q", "a", "b", "c", ""],
         ["q", "Q.", "b", "c", "x"],
     ]
-    settings = write_pairs(tmp_path / "table.csv", [*NEGATIVES, *wrong]) | {"skip_incomplete": 5, "labels": None}
-    test = write_csv(tmp_path / "test.csv", [NEGATIVES[0], wrong[0]], ("text", "answer", "wrong", "worse", "category"))
+    settings = write_pairs(tmp_path / "table.csv", [*NEGATIVES, *wrong]) | {
+        "skip_incomplete": 5,
+        "labels": None,
+    }
+    test = write_csv(
+        tmp_path / "test.csv",
+        [NEGATIVES[0], wrong[0]],
+        ("text", "answer", "wrong", "worse", "category"),
+    )
     facts = [
         "5 of 10 rows",
         "1 without a text",
@@ -202,10 +235,15 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(tmp_path, caplog):
         "1 whose positive is its text",
     ]
     assert all(fact in text_table.check_table(settings) for fact in facts)
-    assert "Of the test texts, 1 of 2 rows" in text_table.check_table(settings | {"test_path": str(test)})
+    assert "Of the test texts, 1 of 2 rows" in text_table.check_table(
+        settings | {"test_path": str(test)}
+    )
     expected = text_table.read_source(write_pairs(tmp_path / "complete.csv"))
     assert text_table.read_source(settings).checksum == expected.checksum
-    assert (expected.skipped, text_table.check_table(settings | {"path": str(tmp_path / "none.csv")})) == ("", "")
+    assert (
+        expected.skipped,
+        text_table.check_table(settings | {"path": str(tmp_path / "none.csv")}),
+    ) == ("", "")
     text_table.read_texts(settings)
     assert all(fact in caplog.messages[-1] for fact in ["table.csv", *facts])
     with pytest.raises(UserError, match=r"5 of 10 rows.*at most 1\b"):
@@ -215,9 +253,18 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([["a", "x"], ["b", "x"]], "category has 1 different labels in 2 rows; expected at least two"),
-        ([["a", "x"], ["b", "y"], ["c", "z"]], "category has 3 different labels in 3 rows; .*several rows of each"),
-        ([["a", "x"], ["A!", "x"], ["a", "y"]], "all texts in text are the same; expected at least two"),
+        (
+            [["a", "x"], ["b", "x"]],
+            "category has 1 different labels in 2 rows; expected at least two",
+        ),
+        (
+            [["a", "x"], ["b", "y"], ["c", "z"]],
+            "category has 3 different labels in 3 rows; .*several rows of each",
+        ),
+        (
+            [["a", "x"], ["A!", "x"], ["a", "y"]],
+            "all texts in text are the same; expected at least two",
+        ),
         ([], r"table\.csv has no rows"),
     ],
 )
@@ -229,7 +276,10 @@ def test_unusable_tables_are_refused(tmp_path, rows, message):
 def test_unknown_labels_of_test_texts_are_refused_by_line(tmp_path):
     train = write_csv(tmp_path / "train.csv", [["a", "x"], ["b", "x"], ["c", "y"], ["d", "y"]])
     test = write_csv(tmp_path / "test.csv", [["e", "y"], ["f", "secret"], ["g", "z"], ["h", "z"]])
-    with pytest.raises(UserError, match=r"test\.csv: line 3: category is 'secret'; expected a label of .*train\.csv") as error:
+    with pytest.raises(
+        UserError,
+        match=r"test\.csv: line 3: category is 'secret'; expected a label of .*train\.csv",
+    ) as error:
         text_table.read_source(settings_of(train, test_path=str(test)))
     assert "1 more" in str(error.value)
     with pytest.raises(UserError) as error:
@@ -239,14 +289,26 @@ def test_unknown_labels_of_test_texts_are_refused_by_line(tmp_path):
 
 def test_a_column_with_two_purposes_is_refused(tmp_path):
     with pytest.raises(UserError, match="the columns are text, text; expected a different column"):
-        text_table.read_source(settings_of(write_csv(tmp_path / "a.csv", ROWS), label_column="text"))
+        text_table.read_source(
+            settings_of(write_csv(tmp_path / "a.csv", ROWS), label_column="text")
+        )
 
 
 def test_columns_may_have_any_names(tmp_path):
     expected = text_table.read_source(write_pairs(tmp_path / "a.csv"))
     names = ["split", "label", "class", "sentence", "text 0"]
-    columns = dict(zip(("text_column", "positive_column", "label_column"), ("split", "label", "text 0"), strict=True))
-    settings = settings_of(write_csv(tmp_path / "b.csv", NEGATIVES, names), negative_columns=["class", "sentence"], **columns)
+    columns = dict(
+        zip(
+            ("text_column", "positive_column", "label_column"),
+            ("split", "label", "text 0"),
+            strict=True,
+        )
+    )
+    settings = settings_of(
+        write_csv(tmp_path / "b.csv", NEGATIVES, names),
+        negative_columns=["class", "sentence"],
+        **columns,
+    )
     assert text_table.read_source(settings).checksum == expected.checksum
 
 
@@ -254,8 +316,13 @@ RATED = {"first_column": "a", "second_column": "b", "score_column": "s"}
 
 
 def test_rated_pairs_become_rows_of_their_own(tmp_path):
-    table, rated = write_csv(tmp_path / "a.csv", ROWS), [["lost card", " my  card", "3.5"], ["x", "lost card", "-1"]]
-    settings = settings_of(table, rated=RATED | {"path": str(write_csv(tmp_path / "rated.csv", rated, "abs"))})
+    table, rated = (
+        write_csv(tmp_path / "a.csv", ROWS),
+        [["lost card", " my  card", "3.5"], ["x", "lost card", "-1"]],
+    )
+    settings = settings_of(
+        table, rated=RATED | {"path": str(write_csv(tmp_path / "rated.csv", rated, "abs"))}
+    )
     source = text_table.read_source(settings)
     without = text_table.read_source(settings_of(table))
     write_texts(source, tmp_path / "a.npz")
@@ -263,7 +330,9 @@ def test_rated_pairs_become_rows_of_their_own(tmp_path):
         texts = each.sentences["sentence"]
         read = [[texts[row.first], texts[row.second], row.score] for row in each.rated.itertuples()]
         assert read == [["lost card", "my card", 3.5], ["x", "lost card", -1.0]]
-        assert set(each.sentences.iloc[each.rated[["first", "second"]].to_numpy().ravel()]["split"]) == {"rated"}
+        assert set(
+            each.sentences.iloc[each.rated[["first", "second"]].to_numpy().ravel()]["split"]
+        ) == {"rated"}
         assert each.anchors.tolist() == without.anchors.tolist()
         assert each.labels.tolist() == without.labels.tolist()
 
@@ -282,7 +351,10 @@ def test_an_invalid_rating_is_named(tmp_path, row, message):
     with pytest.raises(UserError, match=message):
         text_table.check_table(settings)
     with pytest.raises(UserError) as error:
-        text_table.check_table(settings | {"restricted": True, "rated": rated | {"score_column": "a", "first_column": "s"}})
+        text_table.check_table(
+            settings
+            | {"restricted": True, "rated": rated | {"score_column": "a", "first_column": "s"}}
+        )
     assert "'x'" not in str(error.value)
 
 
@@ -305,10 +377,15 @@ def test_clinc150_keeps_its_splits_and_counts_what_is_out_of_scope(tmp_path):
     source = clinc150.read_source(clinc(tmp_path / "data.json", CLINC))
     rows = source.sentences
     read = {
-        (row.split, row.sentence, source.label_names[label]) for row, label in zip(rows.itertuples(), rows["class"], strict=True)
+        (row.split, row.sentence, source.label_names[label])
+        for row, label in zip(rows.itertuples(), rows["class"], strict=True)
     }
     splits = {"train": "train", "val": "validation", "test": "test"}
-    assert read == {(splits[part], " ".join(text.split()), label) for part in splits for text, label in CLINC[part]}
+    assert read == {
+        (splits[part], " ".join(text.split()), label)
+        for part in splits
+        for text, label in CLINC[part]
+    }
     assert source.skipped == clinc150.check_table(clinc(tmp_path / "data.json", CLINC))
     assert "3 out-of-scope texts" in source.skipped
     assert not source.restricted
@@ -327,31 +404,56 @@ def test_clinc150_keeps_its_splits_and_counts_what_is_out_of_scope(tmp_path):
         json.dumps(CLINC | {"val": [["\ud800", "card"]]}),
         json.dumps({part: texts for part, texts in CLINC.items() if part != "val"}),
     ],
-    ids=["cut", "list", "no label", "number", "number in training", "empty", "unknown label", "half a character", "no part"],
+    ids=[
+        "cut",
+        "list",
+        "no label",
+        "number",
+        "number in training",
+        "empty",
+        "unknown label",
+        "half a character",
+        "no part",
+    ],
 )
 def test_other_json_is_refused_in_one_sentence(tmp_path, content):
-    with pytest.raises(UserError, match=r"data\.json: cannot be read as CLINC150.*Download") as error:
+    with pytest.raises(
+        UserError, match=r"data\.json: cannot be read as CLINC150.*Download"
+    ) as error:
         clinc150.read_source(clinc(tmp_path / "data.json", content))
     assert "\n" not in str(error.value)
 
 
-LABELS = {"train": 2, "validation_unseen": 1, "test_unseen": 1, "seed": 3, "per_run": None, "fraction": 1.0}
+LABELS = {
+    "train": 2,
+    "validation_unseen": 1,
+    "test_unseen": 1,
+    "seed": 3,
+    "per_run": None,
+    "fraction": 1.0,
+}
 
 
 def labelled_table(path, labels="abcd"):
     rows = [[f"{label} text {number}", label] for label in labels for number in range(10)]
-    return write_csv(path, [*rows, ["Shared", "a"], ["shared!", "b"], ["shared", "c"], ["SHARED.", "d"]])
+    return write_csv(
+        path, [*rows, ["Shared", "a"], ["shared!", "b"], ["shared", "c"], ["SHARED.", "d"]]
+    )
 
 
 def test_only_texts_of_training_labels_are_scored(tmp_path):
     test = write_csv(tmp_path / "test.csv", [[f"{label} test", label] for label in "abcd"])
     settings = settings_of(labelled_table(tmp_path / "a.csv"), test_path=str(test), labels=LABELS)
     source, listed = text_table.read_source(settings), text_table.read_texts(settings)
-    subset = text_subset(source, settings | {"positives": "dropout", "validation": 0.2, "test": 0.2}, 0)
+    subset = text_subset(
+        source, settings | {"positives": "dropout", "validation": 0.2, "test": 0.2}, 0
+    )
     assert len(subset.labels) == 2
     allowed = [
         text
-        for text, label, split in zip(source.sentences["sentence"], source.labels, source.sentences["split"], strict=True)
+        for text, label, split in zip(
+            source.sentences["sentence"], source.labels, source.sentences["split"], strict=True
+        )
         if label in subset.labels and split == ""
     ]
     assert Counter(listed["text"]) == Counter(allowed)
@@ -361,14 +463,21 @@ def test_only_texts_of_training_labels_are_scored(tmp_path):
     assert Counter(text_table.read_texts(settings | {"labels": None})["text"]) == Counter(
         source.sentences["sentence"][source.sentences["split"] == ""]
     )
-    with pytest.raises(UserError, match=r"dataset\.labels: .* add up to 5 labels; expected at most the 4"):
+    with pytest.raises(
+        UserError, match=r"dataset\.labels: .* add up to 5 labels; expected at most the 4"
+    ):
         text_table.read_texts(settings | {"labels": LABELS | {"train": 3}})
 
 
 def test_texts_of_all_columns_of_pairs_are_scored(tmp_path):
-    settings = write_pairs(tmp_path / "pairs.csv") | {"labels": LABELS | {"train": 1, "validation_unseen": 0}}
+    settings = write_pairs(tmp_path / "pairs.csv") | {
+        "labels": LABELS | {"train": 1, "validation_unseen": 0}
+    }
     source = text_table.read_source(settings)
-    texts = {label: sorted(text for *row, of in NEGATIVES for text in row if of == label) for label in "xy"}
+    texts = {
+        label: sorted(text for *row, of in NEGATIVES for text in row if of == label)
+        for label in "xy"
+    }
     assert sorted(text_table.read_texts(settings)["text"]) in texts.values()
     assert len(source.label_names) == 2
 
@@ -380,18 +489,33 @@ def test_official_held_out_texts_of_clinc150_are_not_scored(tmp_path):
 
 def scored(settings, folder):
     """Write the tables of a likelihood study of the texts; η is made up from the text."""
-    write_captions(settings, sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "cache")
+    write_captions(
+        settings,
+        sentences=folder / "sentences.parquet",
+        unique=folder / "unique.parquet",
+        cache=folder / "cache",
+    )
     listed, restricted = privacy.read_table(folder / "sentences.parquet")
-    eta = listed[["report", "index"]].assign(eta=listed["sentence"].map(len) / 1000, **{"eta permuted": 0.5})
+    eta = listed[["report", "index"]].assign(
+        eta=listed["sentence"].map(len) / 1000, **{"eta permuted": 0.5}
+    )
     privacy.write_table(eta, folder / "eta.parquet", restricted)
     released = {"fold": 1, "folder": "released", "revision": "1", "checksum": None}
     (folder / "models.json").write_text(json.dumps({"folds": 1, "models": [released]}))
-    return {"sentences": folder / "sentences.parquet", "eta": folder / "eta.parquet", "language_models": folder / "models.json"}
+    return {
+        "sentences": folder / "sentences.parquet",
+        "eta": folder / "eta.parquet",
+        "language_models": folder / "models.json",
+    }
 
 
 def test_class_probabilities_are_joined_by_text(tmp_path):
     settings = settings_of(
-        labelled_table(tmp_path / "a.csv"), labels=LABELS, text="likelihoods", positives="same_label", rated=None
+        labelled_table(tmp_path / "a.csv"),
+        labels=LABELS,
+        text="likelihoods",
+        positives="same_label",
+        rated=None,
     )
     text = scored(settings, tmp_path)
     prepare_texts(settings, text, tmp_path / "texts" / "a.npz")
@@ -400,19 +524,27 @@ def test_class_probabilities_are_joined_by_text(tmp_path):
     assert source.class_probabilities == ("language model", "permuted")
     assert source.language_model["folder"] == "released"
     listed = set(text_table.read_texts(settings)["text"])
-    for sentence, eta in zip(source.sentences["sentence"], source.class_probability("language model"), strict=True):
+    for sentence, eta in zip(
+        source.sentences["sentence"], source.class_probability("language model"), strict=True
+    ):
         assert eta == len(sentence) / 1000 if sentence in listed else np.isnan(eta)
     drawing = settings | {"validation": 0.2, "test": 0.2}
     subset = text_subset(source, drawing, 0)
-    assert not np.isnan(source.class_probability("language model")[source.anchors[subset.train]]).any()
-    with pytest.raises(UserError, match=r"training texts have no class probability in study likelihoods"):
+    assert not np.isnan(
+        source.class_probability("language model")[source.anchors[subset.train]]
+    ).any()
+    with pytest.raises(
+        UserError, match=r"training texts have no class probability in study likelihoods"
+    ):
         text_subset(source, drawing | {"labels": None}, 0)
     prepare_texts(settings, {}, tmp_path / "b.npz")
     assert read_texts(tmp_path / "b.npz").class_probabilities == ()
 
 
 def test_only_the_owner_can_read_restricted_texts(tmp_path):
-    settings = settings_of(labelled_table(tmp_path / "a.csv"), labels=None, restricted=True, rated=None)
+    settings = settings_of(
+        labelled_table(tmp_path / "a.csv"), labels=None, restricted=True, rated=None
+    )
     text = scored(settings, tmp_path)
     prepare_texts(settings, text, tmp_path / "t.npz")
     assert read_texts(tmp_path / "t.npz").restricted
@@ -423,8 +555,12 @@ def test_only_the_owner_can_read_restricted_texts(tmp_path):
 def test_files_are_listed_and_missing_ones_named(tmp_path):
     table = write_csv(tmp_path / "a.csv", ROWS)
     rated = RATED | {"path": str(tmp_path / "rated.csv")}
-    settings = settings_of(table, test_path=str(tmp_path / "test.csv"), rated=rated, positives="dropout")
-    assert list(text_table.user_files(settings).files) == [tmp_path / name for name in ("a.csv", "test.csv", "rated.csv")]
+    settings = settings_of(
+        table, test_path=str(tmp_path / "test.csv"), rated=rated, positives="dropout"
+    )
+    assert list(text_table.user_files(settings).files) == [
+        tmp_path / name for name in ("a.csv", "test.csv", "rated.csv")
+    ]
     missing = text_table.missing_files(settings)
     assert [line.split(",")[0] for line in missing] == ["dataset.test_path", "dataset.rated.path"]
     assert text_table.missing_files(settings_of(tmp_path / "b.csv"))[0].startswith("reports.path")

@@ -20,19 +20,30 @@ from trueneg.data.texts.text_splits import (
 )
 from trueneg.errors import UserError
 
-LABELS = {"train": 6, "validation_unseen": 2, "test_unseen": 3, "seed": 5, "per_run": None, "fraction": 1.0}
+LABELS = {
+    "train": 6,
+    "validation_unseen": 2,
+    "test_unseen": 3,
+    "seed": 5,
+    "per_run": None,
+    "fraction": 1.0,
+}
 DRAWN = {"positives": "same_label", "labels": None, "validation": 0.1, "test": 0.2, "text": None}
 NOTHING = np.empty((0, 2), np.int64)
 ARRAYS = ("train", *SEEN, *UNSEEN)
 
 
 def texts_source(seed=0, labels=12, size=400, texts=300, **changes):
-    """Make labelled texts, of which some are equal after normalisation, also under different labels."""
+    """Make labelled texts, of which some are equal after normalisation, also under different
+    labels.
+    """
     generator = np.random.default_rng(seed)
     numbers = generator.integers(0, texts, size)
     sentences = pd.DataFrame(
         {
-            "sentence": [f"{'Text' if generator.random() < 0.5 else 'text'} {number}" for number in numbers],
+            "sentence": [
+                f"{'Text' if generator.random() < 0.5 else 'text'} {number}" for number in numbers
+            ],
             "class": generator.integers(0, labels, size),
             "split": "",
         }
@@ -63,8 +74,15 @@ def test_a_share_of_each_label_is_held_out(seed):
     subset = text_subset(source, DRAWN, seed)
     for label in range(9):
         total = np.count_nonzero(source.labels == label)
-        counts = [np.count_nonzero(source.labels[getattr(subset, name)] == label) for name in ("train", "validation", "test")]
-        assert counts == [total - round(0.1 * total) - round(0.2 * total), round(0.1 * total), round(0.2 * total)]
+        counts = [
+            np.count_nonzero(source.labels[getattr(subset, name)] == label)
+            for name in ("train", "validation", "test")
+        ]
+        assert counts == [
+            total - round(0.1 * total) - round(0.2 * total),
+            round(0.1 * total),
+            round(0.2 * total),
+        ]
     together = np.concatenate([subset.train, subset.validation, subset.test])
     assert sorted(together) == list(range(400))
     assert subset.labels == tuple(range(9))
@@ -84,10 +102,22 @@ def test_seeds_draw_different_texts_and_labels():
 
 def test_two_texts_of_each_label_remain_for_training():
     labels = np.repeat(np.arange(6), [2, 3, 4, 5, 30, 30])
-    sentences = pd.DataFrame({"sentence": [f"text {number}" for number in range(len(labels))], "class": labels, "split": ""})
+    sentences = pd.DataFrame(
+        {
+            "sentence": [f"text {number}" for number in range(len(labels))],
+            "class": labels,
+            "split": "",
+        }
+    )
     subset = text_subset(TextSource("few", sentences, NOTHING, tuple("abcdef")), DRAWN, 0)
-    counts = {name: np.bincount(labels[getattr(subset, name)], minlength=6).tolist() for name in SEEN}
-    assert counts == {"bank": [2, 2, 2, 3, 21, 21], "validation": [0, 0, 1, 1, 3, 3], "test": [0, 1, 1, 1, 6, 6]}
+    counts = {
+        name: np.bincount(labels[getattr(subset, name)], minlength=6).tolist() for name in SEEN
+    }
+    assert counts == {
+        "bank": [2, 2, 2, 3, 21, 21],
+        "validation": [0, 0, 1, 1, 3, 3],
+        "test": [0, 1, 1, 1, 6, 6],
+    }
 
 
 def test_official_splits_are_kept():
@@ -105,7 +135,10 @@ def test_official_splits_are_kept():
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("make", [texts_source, pairs_source], ids=["texts", "pairs"])
 def test_no_text_is_in_two_splits(make, seed):
-    source, settings = make(seed), DRAWN | {"positives": "given" if make is pairs_source else "same_label"}
+    source, settings = (
+        make(seed),
+        DRAWN | {"positives": "given" if make is pairs_source else "same_label"},
+    )
     subset = text_subset(source, settings, seed)
     train, validation, test = (texts_of(source, getattr(subset, name)) for name in SEEN)
     assert not train & validation
@@ -134,16 +167,25 @@ def test_unseen_texts_are_left_out_if_training_or_selection_has_them(seed):
 @pytest.mark.parametrize("positives", ["same_label", "given"])
 def test_labels_for_testing_alone_change_nothing_else(positives):
     """Replace their texts, and permute their labels."""
-    source = texts_source(size=900) if positives == "same_label" else pairs_source(size=900, texts=3000, labels=12)
+    source = (
+        texts_source(size=900)
+        if positives == "same_label"
+        else pairs_source(size=900, texts=3000, labels=12)
+    )
     settings = DRAWN | {"labels": LABELS, "positives": positives}
     hidden = label_sets(source.label_names, LABELS)[2]
     is_hidden = source.sentences["class"].isin(hidden)
     seen = source.sentences["sentence"][~is_hidden].to_numpy()
     replaced, permuted = source.sentences.copy(), source.sentences.copy()
     replaced.loc[is_hidden, "sentence"] = np.random.default_rng(0).choice(seen, is_hidden.sum())
-    permuted.loc[is_hidden, "class"] = np.random.default_rng(0).permutation(permuted.loc[is_hidden, "class"])
+    permuted.loc[is_hidden, "class"] = np.random.default_rng(0).permutation(
+        permuted.loc[is_hidden, "class"]
+    )
     before = text_subset(source, settings, 0)
-    changed = [text_subset(dataclasses.replace(source, sentences=sentences), settings, 0) for sentences in (replaced, permuted)]
+    changed = [
+        text_subset(dataclasses.replace(source, sentences=sentences), settings, 0)
+        for sentences in (replaced, permuted)
+    ]
     for after in changed:
         for name in ARRAYS:
             if not name.startswith("test_unseen"):
@@ -156,19 +198,25 @@ def test_sets_of_labels_depend_on_their_seed_alone():
     sets = label_sets([str(number) for number in range(20)], LABELS)
     assert [len(labels) for labels in sets] == [6, 2, 3]
     assert len(set(np.concatenate(sets).tolist())) == 11
-    again = label_sets([chr(97 + number) for number in range(20)], LABELS | {"per_run": 2, "fraction": 0.1})
+    again = label_sets(
+        [chr(97 + number) for number in range(20)], LABELS | {"per_run": 2, "fraction": 0.1}
+    )
     assert [labels.tolist() for labels in again] == [labels.tolist() for labels in sets]
     other = label_sets([str(number) for number in range(20)], LABELS | {"seed": 6})
     assert [labels.tolist() for labels in other] != [labels.tolist() for labels in sets]
     assert [labels.tolist() for labels in label_sets("ab", None)] == [[0, 1], [], []]
-    with pytest.raises(UserError, match=r"dataset\.labels: .* add up to 11 labels; expected at most the 10 labels"):
+    with pytest.raises(
+        UserError, match=r"dataset\.labels: .* add up to 11 labels; expected at most the 10 labels"
+    ):
         label_sets("abcdefghij", LABELS)
 
 
 def test_every_second_label_keeps_a_fraction():
     source = texts_source(texts=10**9, size=900)
     subsets = {
-        fraction: text_subset(source, DRAWN | {"labels": LABELS | {"per_run": 5, "fraction": fraction}}, 2)
+        fraction: text_subset(
+            source, DRAWN | {"labels": LABELS | {"per_run": 5, "fraction": fraction}}, 2
+        )
         for fraction in (0.01, 0.3, 0.6, 1.0)
     }
     whole = subsets[1.0]
@@ -183,14 +231,21 @@ def test_every_second_label_keeps_a_fraction():
         assert kept[cut].tolist() == [max(2, round(fraction * count)) for count in of_bank[cut]]
         rare |= set(cut.tolist())
     assert len(rare) == 2  # of five
-    assert set(subsets[0.01].train) < set(subsets[0.3].train) < set(subsets[0.6].train) < set(whole.train)
+    assert (
+        set(subsets[0.01].train)
+        < set(subsets[0.3].train)
+        < set(subsets[0.6].train)
+        < set(whole.train)
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_groups_of_pairs_that_share_texts_stay_together(seed):
     source = pairs_source(seed, size=200, texts=1500)
     subset = text_subset(source, DRAWN | {"positives": "given"}, seed)
-    graph = networkx.Graph((("pair", index), row) for index, pair in enumerate(source.pairs) for row in pair[:2])
+    graph = networkx.Graph(
+        (("pair", index), row) for index, pair in enumerate(source.pairs) for row in pair[:2]
+    )
     split_of = {index: name for name in SEEN for index in getattr(subset, name).tolist()}
     assert sorted(split_of) == list(range(200))
     for group in networkx.connected_components(graph):
@@ -201,10 +256,20 @@ def test_groups_of_pairs_that_share_texts_stay_together(seed):
 
 def test_a_group_larger_than_a_split_is_trained_on():
     """Half of all pairs share their positive."""
-    pairs = np.column_stack([np.arange(200), np.where(np.arange(200) < 100, 400, 401 + np.arange(200)), 200 + np.arange(200)])
-    sentences = pd.DataFrame({"sentence": [f"text {number}" for number in range(601)], "class": -1, "split": ""})
+    pairs = np.column_stack(
+        [
+            np.arange(200),
+            np.where(np.arange(200) < 100, 400, 401 + np.arange(200)),
+            200 + np.arange(200),
+        ]
+    )
+    sentences = pd.DataFrame(
+        {"sentence": [f"text {number}" for number in range(601)], "class": -1, "split": ""}
+    )
     for seed in range(5):
-        subset = text_subset(TextSource("hub", sentences, pairs, ()), DRAWN | {"positives": "given"}, seed)
+        subset = text_subset(
+            TextSource("hub", sentences, pairs, ()), DRAWN | {"positives": "given"}, seed
+        )
         assert set(range(100)) < set(subset.train)
         assert (len(subset.validation), len(subset.test)) == (20, 40)
     most = np.where((pairs >= 400) & (np.arange(200)[:, None] < 170), 400, pairs)
@@ -212,31 +277,52 @@ def test_a_group_larger_than_a_split_is_trained_on():
     assert (len(subset.validation), len(subset.test)) == (10, 20)  # as there are no others
     everything = TextSource("hub", sentences, np.where(pairs >= 400, 400, pairs), ())
     with pytest.raises(
-        UserError, match=r"source hub, seed 0: no text is in validation, test; expected at least one.*share an anchor"
+        UserError,
+        match=(
+            r"source hub, seed 0: no text is in validation, test; expected at least one.*share an"
+            r" anchor"
+        ),
     ):
         text_subset(everything, DRAWN | {"positives": "given"}, 0)
 
 
 def test_hard_negatives_of_held_out_pairs_do_not_count():
     """An official test pair may have a training text as its negative, but not as its positive."""
-    sentences = pd.DataFrame({"sentence": [f"text {number}" for number in range(12)], "class": -1, "split": "train"})
+    sentences = pd.DataFrame(
+        {"sentence": [f"text {number}" for number in range(12)], "class": -1, "split": "train"}
+    )
     sentences.loc[6:8, "split"], sentences.loc[9:, "split"] = "validation", "test"
     pairs = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 0], [9, 10, 0], [11, 1, 10]])
-    subset = text_subset(TextSource("official", sentences, pairs, ()), DRAWN | {"positives": "given"}, 0)
-    assert (subset.train.tolist(), subset.validation.tolist(), subset.test.tolist()) == ([0, 1], [2], [3])
+    subset = text_subset(
+        TextSource("official", sentences, pairs, ()), DRAWN | {"positives": "given"}, 0
+    )
+    assert (subset.train.tolist(), subset.validation.tolist(), subset.test.tolist()) == (
+        [0, 1],
+        [2],
+        [3],
+    )
     assert "1 with the same text in another split" in subset.left_out
 
 
 def test_labels_without_a_second_text_are_left_out():
     rows = [("a", "x"), ("A!", "x"), ("b", "y"), ("c", "y"), ("d", "z"), ("e", "w"), ("f", "w")]
-    held_out = [("g", "x", "validation"), ("h", "y", "validation"), ("i", "y", "test"), ("j", "w", "test")]
+    held_out = [
+        ("g", "x", "validation"),
+        ("h", "y", "validation"),
+        ("i", "y", "test"),
+        ("j", "w", "test"),
+    ]
     listed = [(*row, "train") for row in rows] + held_out
     sentences = pd.DataFrame(listed, columns=["sentence", "class", "split"])
     sentences["class"] = sentences["class"].map("wxyz".index)
     source = TextSource("lonely", sentences, NOTHING, tuple("wxyz"))
     subset = text_subset(source, DRAWN, 0)
     assert source.labels[subset.train].tolist() == [2, 2, 0, 0]
-    assert (subset.labels, subset.bank.tolist(), subset.validation.tolist()) == ((0, 2), [2, 3, 5, 6], [8])
+    assert (subset.labels, subset.bank.tolist(), subset.validation.tolist()) == (
+        (0, 2),
+        [2, 3, 5, 6],
+        [8],
+    )
     assert "4 of labels without a second training text" in subset.left_out
     assert len(text_subset(source, DRAWN | {"positives": "dropout"}, 0).train) == 7
 
@@ -258,7 +344,11 @@ def test_leaks_are_refused():
     same.loc[subset.test[0], "sentence"] = same.loc[subset.train[0], "sentence"].upper() + "!"
     leaking = dataclasses.replace(source, sentences=same)
     wrong = [
-        (leaking, {"source_checksum": leaking.checksum}, "seed 0 has 1 texts in both test and train"),
+        (
+            leaking,
+            {"source_checksum": leaking.checksum},
+            "seed 0 has 1 texts in both test and train",
+        ),
         (source, {"validation": subset.test}, "texts in both validation and test"),
         (source, {"test_unseen_bank": subset.bank}, "6 labels in both bank and test_unseen_bank"),
         (leaking, {}, "a different version of source made up"),
@@ -271,14 +361,23 @@ def test_leaks_are_refused():
 def test_empty_splits_are_refused():
     source, settings = texts_source(texts=10**9), DRAWN | {"labels": LABELS}
     official = source.sentences.assign(split="train")
-    with pytest.raises(UserError, match=r"seed 7: no text is in validation, test, validation_unseen, test_unseen; expected"):
+    with pytest.raises(
+        UserError,
+        match=r"seed 7: no text is in validation, test, validation_unseen, test_unseen; expected",
+    ):
         text_subset(dataclasses.replace(source, sentences=official), settings, 7)
-    assert len(text_subset(source, settings | {"labels": LABELS | {"test_unseen": 0}}, 0).test_unseen) == 0
+    assert (
+        len(text_subset(source, settings | {"labels": LABELS | {"test_unseen": 0}}, 0).test_unseen)
+        == 0
+    )
 
 
 def test_subsets_are_stored(tmp_path):
     source = texts_source()
-    drawn = [text_subset(source, DRAWN | {"labels": labels}, seed) for seed, labels in ((3, LABELS), (4, None))]
+    drawn = [
+        text_subset(source, DRAWN | {"labels": labels}, seed)
+        for seed, labels in ((3, LABELS), (4, None))
+    ]
     write_text_subsets(drawn, tmp_path / "subsets.parquet")
     read = read_text_subsets(tmp_path / "subsets.parquet")
     for subset in drawn:

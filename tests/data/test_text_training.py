@@ -1,4 +1,6 @@
-"""The training texts of a run: how positives are drawn, which columns a batch has, and what is known of them."""
+"""The training texts of a run: how positives are drawn, which columns a batch has, and what is
+known of them.
+"""
 
 from collections import Counter
 
@@ -16,7 +18,18 @@ from trueneg.data.texts.training_split import TextData
 CPU = torch.device("cpu")
 NOTHING = np.empty(0, np.int64)
 # Two labels of different sizes; 0, 1 and 2 are equal after normalisation, and so are 7 and 8.
-TEXTS = ["Lost", "lost!", "LOST", "Gone", "Stolen", "Missing", "Where is it", "Top up", "top up.", "Charge"]
+TEXTS = [
+    "Lost",
+    "lost!",
+    "LOST",
+    "Gone",
+    "Stolen",
+    "Missing",
+    "Where is it",
+    "Top up",
+    "top up.",
+    "Charge",
+]
 CLASSES = [0, 0, 0, 0, 0, 0, 0, 1, 1, 1]
 EQUAL = [{0, 1, 2}, {7, 8}]
 
@@ -26,7 +39,12 @@ def training_data(positives, train=None, pairs=None):
     pairs = np.empty((0, 2), np.int64) if pairs is None else pairs
     source = TextSource("made up", sentences, pairs, ("loss", "money"))
     train = np.arange(len(TEXTS)) if train is None else np.asarray(train)
-    return TextData(source, TextSubset(0, train, train, *[NOTHING] * 6, (0, 1), "", source.checksum), positives, CPU)
+    return TextData(
+        source,
+        TextSubset(0, train, train, *[NOTHING] * 6, (0, 1), "", source.checksum),
+        positives,
+        CPU,
+    )
 
 
 def drawn(data, epochs):
@@ -35,7 +53,11 @@ def drawn(data, epochs):
 
 
 def pairs_of(epochs):
-    return Counter(pair for epoch in epochs for pair in zip(epoch.sentences.tolist(), epoch.images[:, 0].tolist(), strict=True))
+    return Counter(
+        pair
+        for epoch in epochs
+        for pair in zip(epoch.sentences.tolist(), epoch.images[:, 0].tolist(), strict=True)
+    )
 
 
 def equal(first, second):
@@ -47,10 +69,14 @@ def test_a_text_of_the_label_is_drawn_and_each_equally_often():
     p_values = []
     for anchor in range(len(TEXTS)):
         partners = {column: count for (row, column), count in counts.items() if row == anchor}
-        allowed = {j for j in range(len(TEXTS)) if CLASSES[j] == CLASSES[anchor] and not equal(anchor, j)}
+        allowed = {
+            j for j in range(len(TEXTS)) if CLASSES[j] == CLASSES[anchor] and not equal(anchor, j)
+        }
         assert partners.keys() == allowed
         assert sum(partners.values()) == 4000
-        p_values.append(scipy.stats.chisquare(list(partners.values())).pvalue if len(allowed) > 1 else 1.0)
+        p_values.append(
+            scipy.stats.chisquare(list(partners.values())).pvalue if len(allowed) > 1 else 1.0
+        )
     assert min(p_values) > 0.001
 
 
@@ -58,7 +84,9 @@ def test_partners_are_drawn_from_the_texts_that_the_run_is_trained_on():
     train = [0, 3, 5, 7, 9]
     data = training_data("same_label", train=train)
     assert data.sentences == [TEXTS[row] for row in train]
-    assert pairs_of(drawn(data, 200)).keys() == {(a, b) for a in range(3) for b in range(3) if a != b} | {(3, 4), (4, 3)}
+    assert pairs_of(drawn(data, 200)).keys() == {
+        (a, b) for a in range(3) for b in range(3) if a != b
+    } | {(3, 4), (4, 3)}
 
 
 @pytest.mark.parametrize("positives", ["same_label", "dropout"])
@@ -77,7 +105,10 @@ def test_with_dropout_a_text_is_its_own_positive():
 
 
 def test_given_pairs_keep_their_positive_and_the_order_of_hard_negatives():
-    pairs, train = np.array([[0, 4, 8, 9], [1, 5, 9, 7], [2, 6, 7, 8], [0, 5, 9, 8], [3, 4, 7, 9]]), [0, 1, 3, 4]
+    pairs, train = (
+        np.array([[0, 4, 8, 9], [1, 5, 9, 7], [2, 6, 7, 8], [0, 5, 9, 8], [3, 4, 7, 9]]),
+        [0, 1, 3, 4],
+    )
     data = training_data("given", pairs=pairs, train=train)
     rows = np.unique(pairs[train])
     assert data.sentences == [TEXTS[row] for row in rows]
@@ -94,7 +125,9 @@ def test_given_pairs_keep_their_positive_and_the_order_of_hard_negatives():
     [
         training_data("same_label"),
         training_data(
-            "given", train=range(6), pairs=np.array([[0, 4, 8], [1, 5, 9], [3, 6, 7], [8, 5, 2], [4, 3, 1], [7, 9, 4]])
+            "given",
+            train=range(6),
+            pairs=np.array([[0, 4, 8], [1, 5, 9], [3, 6, 7], [8, 5, 2], [4, 3, 1], [7, 9, 4]]),
         ),
     ],
     ids=["drawn", "given"],
@@ -102,10 +135,19 @@ def test_given_pairs_keep_their_positive_and_the_order_of_hard_negatives():
 def test_same_texts_are_those_of_the_pair_and_of_pairs_with_its_anchor(data):
     for epoch in drawn(data, 5):
         pairs = epoch._replace(images=epoch.images.T.flatten())
-        anchors, columns = ([TEXTS.index(data.sentences[number]) for number in each.tolist()] for each in reversed(pairs))
+        anchors, columns = (
+            [TEXTS.index(data.sentences[number]) for number in each.tolist()]
+            for each in reversed(pairs)
+        )
         for i, anchor in enumerate(anchors):
-            of_pairs = [equal(columns[j], anchor) or equal(columns[j], columns[i]) for j in range(len(columns))]
-            expected = [same or (j < len(anchors) and equal(anchors[j], anchor)) for j, same in enumerate(of_pairs)]
+            of_pairs = [
+                equal(columns[j], anchor) or equal(columns[j], columns[i])
+                for j in range(len(columns))
+            ]
+            expected = [
+                same or (j < len(anchors) and equal(anchors[j], anchor))
+                for j, same in enumerate(of_pairs)
+            ]
             assert data.same_text(pairs)[i].tolist() == expected
         assert torch.equal(data.reports_with(pairs), data.same_text(pairs))
 
@@ -117,16 +159,33 @@ def test_what_is_known_of_training_texts_comes_from_their_rows(made):
     rows = data.of_training({"sentences": torch.arange(len(source.sentences))})
     assert torch.equal(rows["images"], rows["sentences"])
     table = source.sentences.iloc[rows["sentences"].numpy()]
-    assert table["sentence"].tolist() == data.sentences == [data.texts[number] for number in data.text_of.tolist()]
+    assert (
+        table["sentence"].tolist()
+        == data.sentences
+        == [data.texts[number] for number in data.text_of.tolist()]
+    )
     assert table["class"].tolist() == data.class_of.tolist()
     assert sorted(set(data.sentences)) == data.texts
     anchors = data.epoch("", torch.Generator()).sentences.unique().numpy()
-    for name, column in (("language model", "eta"), ("permuted", "eta permuted"), ("length", "eta by length")):
-        np.testing.assert_allclose(data.class_probability(name)[anchors], table[column].to_numpy()[anchors], rtol=1e-6)
+    for name, column in (
+        ("language model", "eta"),
+        ("permuted", "eta permuted"),
+        ("length", "eta by length"),
+    ):
+        np.testing.assert_allclose(
+            data.class_probability(name)[anchors], table[column].to_numpy()[anchors], rtol=1e-6
+        )
     labels = source.labels[subset_of(source).train].tolist()
-    for label, eta in zip(data.class_of[anchors].tolist(), data.class_probability("true")[anchors].tolist(), strict=True):
+    for label, eta in zip(
+        data.class_of[anchors].tolist(),
+        data.class_probability("true")[anchors].tolist(),
+        strict=True,
+    ):
         assert eta == pytest.approx(labels.count(label) / len(labels))
     # The control has the same values of η, which hard negatives do not take part in.
     permuted = data.class_probability({"true_share": 0.0})[anchors]
-    assert permuted.sort().values.tolist() == data.class_probability("true")[anchors].sort().values.tolist()
+    assert (
+        permuted.sort().values.tolist()
+        == data.class_probability("true")[anchors].sort().values.tolist()
+    )
     assert not torch.equal(permuted, data.class_probability("true")[anchors])

@@ -1,4 +1,6 @@
-"""Changes in the user's files since they were read: touched, edited, deleted and added files of every source that reads files."""
+"""Changes in the user's files since they were read: touched, edited, deleted and added files of
+every source that reads files.
+"""
 
 import importlib
 import itertools
@@ -28,7 +30,9 @@ PARQUET = ("train-0.parquet", "train-1.parquet", "test.parquet")
 
 
 class Written(NamedTuple):
-    """The files of a source: its settings, and the numbers of images and of other files, such as tables."""
+    """The files of a source: its settings, and the numbers of images and of other files, such as
+    tables.
+    """
 
     kind: str
     settings: dict
@@ -55,7 +59,12 @@ def write_image_table(folder: Path) -> dict:
     write_image_folder(folder / "images")
     rows = [(f"{number % 2}/{number}.png", f"Sentence {number}.") for number in range(4)]
     layouts.write_csv(folder / "table.csv", ["image", "text"], rows)
-    return {"source": "image_table", "path": str(folder / "images"), "table": str(folder / "table.csv"), "image_column": "image"}
+    return {
+        "source": "image_table",
+        "path": str(folder / "images"),
+        "table": str(folder / "table.csv"),
+        "image_column": "image",
+    }
 
 
 def write_source(name: str, folder: Path) -> Written:
@@ -65,7 +74,9 @@ def write_source(name: str, folder: Path) -> Written:
     if name in ("parquet", "cifar10 parquet", "stl10 parquet"):
         return Written("images", settings | {"resolution": None}, write_files(folder, PARQUET))
     if name == "cifar10":
-        return Written("images", settings, write_files(folder / "cifar-10-batches-bin", CIFAR10.binary_files))
+        return Written(
+            "images", settings, write_files(folder / "cifar-10-batches-bin", CIFAR10.binary_files)
+        )
     if name == "stl10":
         return Written("images", settings, write_files(folder / "stl10_binary", STL10))
     if name == "image_folder":
@@ -73,33 +84,70 @@ def write_source(name: str, folder: Path) -> Written:
         return Written("images", settings | {"resolution": None}, 0, 4)
     if source == "image_table":
         settings = write_image_table(folder)
-        return Written("reports", settings, 1) if "reports" in name else Written("pairs", settings, 1, 4)
+        return (
+            Written("reports", settings, 1)
+            if "reports" in name
+            else Written("pairs", settings, 1, 4)
+        )
     if name == "flickr8k":
         layouts.write_flickr8k(folder, photographs=40)
         return Written("pairs", settings, 5, 40)
     if source == "flickr30k":
         layouts.write_flickr30k(folder, photographs=12)
-        return Written("reports", settings, 2) if "reports" in name else Written("pairs", settings, 2, 12)
+        return (
+            Written("reports", settings, 2)
+            if "reports" in name
+            else Written("pairs", settings, 2, 12)
+        )
     if name == "mimic_cxr":
-        layouts.write_ms_cxr(folder / "boxes", layouts.ms_cxr(layouts.write_mimic_cxr(folder / "jpg")))
-        return Written("pairs", {"source": name, "path": str(folder / "jpg"), "ms_cxr": str(folder / "boxes")}, 4)
+        layouts.write_ms_cxr(
+            folder / "boxes", layouts.ms_cxr(layouts.write_mimic_cxr(folder / "jpg"))
+        )
+        return Written(
+            "pairs",
+            {"source": name, "path": str(folder / "jpg"), "ms_cxr": str(folder / "boxes")},
+            4,
+        )
     if name == "chexpert_8x200":
         lists = layouts.chexpert_8x200()
         layouts.write_convirt_lists(folder / "convirt", lists)
         layouts.write_chexpert_pictures(folder / "chexpert", [*lists.candidates, *lists.images])
-        settings = {"source": name, "path": str(folder / "chexpert"), "lists": str(folder / "convirt")}
+        settings = {
+            "source": name,
+            "path": str(folder / "chexpert"),
+            "lists": str(folder / "convirt"),
+        }
         return Written("benchmark", settings, 3, 1680)
     folder.mkdir()
     layouts.write_open_i_reports(folder, REPORTS)
     if name == "open_i reports":
         return Written("reports", settings, 1)
     layouts.write_open_i_images(folder, FILES)
-    return Written("pairs", settings | {"archive": path}, 2, len(list((folder / "images").iterdir())))
+    return Written(
+        "pairs", settings | {"archive": path}, 2, len(list((folder / "images").iterdir()))
+    )
 
 
 NAMES = (
-    *("parquet", "image_folder", "cifar10", "cifar10 parquet", "stl10", "stl10 parquet", "image_table", "image_table reports"),
-    *("flickr8k", "flickr30k", "flickr30k reports", "mimic_cxr", "open_i", "open_i reports", "chexpert_8x200"),
+    *(
+        "parquet",
+        "image_folder",
+        "cifar10",
+        "cifar10 parquet",
+        "stl10",
+        "stl10 parquet",
+        "image_table",
+        "image_table reports",
+    ),
+    *(
+        "flickr8k",
+        "flickr30k",
+        "flickr30k reports",
+        "mimic_cxr",
+        "open_i",
+        "open_i reports",
+        "chexpert_8x200",
+    ),
 )
 
 
@@ -138,7 +186,9 @@ class Job:
 
 
 def flip(path: Path) -> None:
-    """Change one byte; the size stays the same, and the time differs however coarse the file system's clock is."""
+    """Change one byte; the size stays the same, and the time differs however coarse the file
+    system's clock is.
+    """
     content = bytearray(path.read_bytes())
     content[-2] ^= 1
     path.write_bytes(content)
@@ -161,7 +211,11 @@ def test_touching_or_moving_files_changes_nothing_but_editing_one_does(written, 
         flip(path)
         after = job.compare()
         assert after.stamp != before.stamp
-        facts = [str(path), f"1 of {written.files} files"] if path in files else [f"{written.images:,} images"]
+        facts = (
+            [str(path), f"1 of {written.files} files"]
+            if path in files
+            else [f"{written.images:,} images"]
+        )
         assert any(all(fact in sentence for fact in facts) for sentence in after.sentences)
         flip(path)
         assert job.compare() == before
@@ -181,7 +235,10 @@ def job(tmp_path) -> Job:
 
 def test_images_of_a_folder_are_compared_without_a_table(tmp_path):
     folder = tmp_path / "user"
-    settings = write_source("image_folder", folder).settings | {"download": False, "unlabelled": None}
+    settings = write_source("image_folder", folder).settings | {
+        "download": False,
+        "unlabelled": None,
+    }
     job = Job(of_images(settings), tmp_path)
     run = {"settings": {"dataset": settings, "training": {}}, "source": {"checksum": "0123456789"}}
     job.run(during=lambda: flip(folder / "0/0.png"))
@@ -260,7 +317,9 @@ def test_changed_settings_are_a_reason_to_read_again(job):
 
 def test_a_missing_record_is_reported_only_if_there_are_files(job, tmp_path):
     assert str(job.data_input.record(job.results)) in job.sentences()[0]
-    packaged = DataInput("sources/digits", "images", {"source": "digits", "path": None, "resolution": None})
+    packaged = DataInput(
+        "sources/digits", "images", {"source": "digits", "path": None, "resolution": None}
+    )
     assert compare_files(packaged, tmp_path) == ("", [])
 
 
@@ -273,13 +332,23 @@ def test_images_above_the_size_limit_are_compared_by_time(tmp_path, monkeypatch)
     assert "4 images" in job.sentences()[0]
 
 
-def test_images_with_several_names_are_compared_once_and_only_their_folder_is_named(tmp_path, monkeypatch):
+def test_images_with_several_names_are_compared_once_and_only_their_folder_is_named(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     first = write_picture(tmp_path / "images/p10012345/1.png", 1)
     write_picture(tmp_path / "images/p10012345/2.png", 2)
-    names = [str(first), "p10012345/2.png", "./p10012345/2.png"]  # absolute, relative, and the same image twice
-    layouts.write_csv(tmp_path / "table.csv", ["image", "text"], [(name, "No edema.") for name in names])
-    settings = {"source": "image_table", "path": "images", "table": "table.csv", "image_column": "image"}
+    # absolute, relative, and the same image twice
+    names = [str(first), "p10012345/2.png", "./p10012345/2.png"]
+    layouts.write_csv(
+        tmp_path / "table.csv", ["image", "text"], [(name, "No edema.") for name in names]
+    )
+    settings = {
+        "source": "image_table",
+        "path": "images",
+        "table": "table.csv",
+        "image_column": "image",
+    }
     job = Job(DataInput("sources/user", "pairs", settings), Path("results"))
     job.run()
     assert job.sentences() == []
@@ -290,7 +359,12 @@ def test_images_with_several_names_are_compared_once_and_only_their_folder_is_na
 
 
 def test_paths_are_relative_to_the_parent_of_the_results_folder(tmp_path, monkeypatch):
-    settings = {"source": "image_table", "path": "images", "table": "data.csv", "image_column": "image"}
+    settings = {
+        "source": "image_table",
+        "path": "images",
+        "table": "data.csv",
+        "image_column": "image",
+    }
     data_input = DataInput("sources/user", "reports", settings)
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -309,7 +383,8 @@ def test_unreadable_files_count_as_unchanged_unless_their_size_differs(job, monk
     job.run()
     path = job.listed()[0][0]
     flip(path)
-    monkeypatch.setattr(run_files, "file_checksum", unreadable)  # not by permissions, which do not bind root
+    # not by permissions, which do not bind root
+    monkeypatch.setattr(run_files, "file_checksum", unreadable)
     assert job.sentences() == []
     path.write_bytes(b"another size")
     (sentence,) = job.sentences()
@@ -333,14 +408,19 @@ def test_the_record_has_the_permissions_of_the_output(job):
 
 
 def test_the_data_of_a_run_changed_if_files_changed_or_were_read_again(tmp_path):
-    settings = write_source("parquet", tmp_path / "user").settings | {"download": False, "unlabelled": None}
+    settings = write_source("parquet", tmp_path / "user").settings | {
+        "download": False,
+        "unlabelled": None,
+    }
     Job(of_images(settings), tmp_path).run()
     run = {"settings": {"dataset": settings, "training": {}}, "source": {"checksum": "0123456789"}}
     earlier = run | {"source": {"checksum": "9876543210"}}
     elsewhere = run | {"settings": {"dataset": settings | {"path": "other"}, "training": {}}}
     assert DataChanges(tmp_path).of_run(run) == ""
     assert DataChanges(tmp_path).of_run(elsewhere) == ""
-    assert {"012345", "987654"} <= set(DataChanges(tmp_path).of_run(earlier).replace("…", " ").split())
+    assert {"012345", "987654"} <= set(
+        DataChanges(tmp_path).of_run(earlier).replace("…", " ").split()
+    )
     flip(tmp_path / "user/test.parquet")
     assert "user/test.parquet" in DataChanges(tmp_path).of_run(run)
     assert DataChanges(tmp_path).state(run, "stale") == "stale, data changed"
@@ -351,7 +431,11 @@ def test_the_data_of_a_run_changed_if_features_or_weights_changed(tmp_path, monk
     path.write_bytes(b"features")
     files = {path.name: file_checksum(path), "gone.safetensors": "0"}
     dataset = {"source": "digits", "path": None, "resolution": None}
-    run = {"settings": {"dataset": dataset, "training": {}}, "source": {"checksum": "0"}, "files": files}
+    run = {
+        "settings": {"dataset": dataset, "training": {}},
+        "source": {"checksum": "0"},
+        "files": files,
+    }
     changes = DataChanges(tmp_path / "results")
     assert changes.of_run(run) == ""
     os.utime(path, ns=(1, 1))
@@ -366,8 +450,12 @@ def test_the_data_of_a_run_changed_if_features_or_weights_changed(tmp_path, monk
 
 def test_every_source_that_reads_a_path_lists_its_files():
     """Except the reports of MIMIC-CXR, which are too many to compare."""
-    read = {("reports", name) for name, model in TEXTS.items() if "path" in model.model_fields} - {("reports", "mimic_cxr")}
+    read = {("reports", name) for name, model in TEXTS.items() if "path" in model.model_fields} - {
+        ("reports", "mimic_cxr")
+    }
     read |= {("pairs", name) for name in PAIRS if name != "phantom"}
     read |= {("images", name) for name in IMAGE_SOURCES if name != "digits"}
     for kind, name in read:
-        assert callable(importlib.import_module(user_files.LISTING_MODULES[kind, name]).user_files), (kind, name)
+        assert callable(
+            importlib.import_module(user_files.LISTING_MODULES[kind, name]).user_files
+        ), (kind, name)

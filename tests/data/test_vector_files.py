@@ -1,4 +1,6 @@
-"""Vectors are read from three formats as they were written; files that do not fit the samples are refused."""
+"""Vectors are read from three formats as they were written; files that do not fit the samples are
+refused.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -58,10 +60,14 @@ def test_fortran_order_and_big_endian_are_read(tmp_path):
 def test_bfloat16_is_converted(tmp_path):
     values = torch.tensor(VECTORS).bfloat16()
     save_torch({"a": values}, tmp_path / "a.safetensors")
-    np.testing.assert_array_equal(read_vectors(tmp_path / "a.safetensors", "a", 6, "images"), values.float().numpy())
+    np.testing.assert_array_equal(
+        read_vectors(tmp_path / "a.safetensors", "a", 6, "images"), values.float().numpy()
+    )
 
 
-@pytest.mark.parametrize("kind", [pa.list_(pa.float32(), 4), pa.large_list(pa.float64()), pa.list_(pa.float16())])
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float32(), 4), pa.large_list(pa.float64()), pa.list_(pa.float16())]
+)
 def test_all_kinds_of_lists_are_read_over_several_row_groups(tmp_path, kind):
     rows = pa.array(VECTORS.astype(np.float16).tolist(), pa.list_(pa.float32())).cast(kind)
     pq.write_table(pa.table({"a": rows}), tmp_path / "a.parquet", row_group_size=2)
@@ -75,7 +81,9 @@ def test_a_column_is_chosen_by_name(tmp_path, suffix):
     path = written(tmp_path, suffix, VECTORS, "first", second=other)
     np.testing.assert_array_equal(read_vectors(path, "second", 6, "images"), VECTORS * 2)
     for column in (None, "third"):
-        with pytest.raises(UserError, match=rf"file{suffix} has first, second, but column is {column}"):
+        with pytest.raises(
+            UserError, match=rf"file{suffix} has first, second, but column is {column}"
+        ):
             read_vectors(path, column, 6, "images")
 
 
@@ -87,7 +95,9 @@ def test_other_columns_of_a_parquet_file_are_ignored(tmp_path):
 
 
 def test_a_wrong_number_of_rows_is_refused(tmp_path, suffix):
-    with pytest.raises(UserError, match=rf"file{suffix} has .*\(6, 4\).*expected .* each of 7 images"):
+    with pytest.raises(
+        UserError, match=rf"file{suffix} has .*\(6, 4\).*expected .* each of 7 images"
+    ):
         read_vectors(written(tmp_path, suffix, VECTORS), None, 7, "images")
 
 
@@ -128,7 +138,9 @@ def test_missing_values_are_refused(tmp_path):
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_values_too_large_for_float32_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"in float32|NaN or inf in 6 rows"):
-        read_vectors(written(tmp_path, ".npy", VECTORS.astype(np.float64) * 1e200), None, 6, "images")
+        read_vectors(
+            written(tmp_path, ".npy", VECTORS.astype(np.float64) * 1e200), None, 6, "images"
+        )
 
 
 def test_vectors_of_zeros_are_counted(tmp_path, suffix):
@@ -141,7 +153,10 @@ def test_vectors_of_zeros_are_counted(tmp_path, suffix):
 
 def test_all_rows_of_a_large_file_are_checked(tmp_path):
     values = np.ones((2 * ROWS + 3, 2), np.float32)
-    assert read_vectors(written(tmp_path, ".npy", values), None, len(values), "images").shape == values.shape
+    assert (
+        read_vectors(written(tmp_path, ".npy", values), None, len(values), "images").shape
+        == values.shape
+    )
     values[-1, 0] = np.nan
     with pytest.raises(UserError, match=rf"row {2 * ROWS + 2:,} "):
         read_vectors(written(tmp_path, ".npy", values), None, len(values), "images")
@@ -158,7 +173,9 @@ def test_objects_are_never_unpickled(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("values", [np.array([["a", "b"]]), np.ones((1, 2), complex), np.ones((1, 2), bool)])
+@pytest.mark.parametrize(
+    "values", [np.array([["a", "b"]]), np.ones((1, 2), complex), np.ones((1, 2), bool)]
+)
 def test_values_that_are_not_numbers_are_refused(tmp_path, values):
     np.save(tmp_path / "a.npy", values)
     with pytest.raises(UserError, match=rf"a\.npy has {values.dtype} of shape .*numbers"):
@@ -177,7 +194,9 @@ def test_columns_of_texts_are_refused(tmp_path):
 def test_missing_files_and_other_formats_are_refused(tmp_path, suffix):
     with pytest.raises(UserError, match=rf"gone{suffix}: does not exist; expected vectors.*`path`"):
         read_vectors(tmp_path / f"gone{suffix}", None, 1, "images")
-    with pytest.raises(UserError, match=r"path is .*a\.csv; expected .*\.npy, \.safetensors or \.parquet"):
+    with pytest.raises(
+        UserError, match=r"path is .*a\.csv; expected .*\.npy, \.safetensors or \.parquet"
+    ):
         read_vectors(tmp_path / "a.csv", None, 1, "images")
 
 

@@ -1,4 +1,6 @@
-"""Follow a page as a reader would: write its files, apply its diffs and run its commands, in order."""
+"""Follow a page as a reader would: write its files, apply its diffs and run its commands, in
+order.
+"""
 
 import os
 import subprocess
@@ -28,7 +30,9 @@ def follow(page: str, project: Project, section: str = "", commands: bool = True
 
 
 def run_in(project: Project, command: list[str]) -> str:
-    """Run a command in a project with this Python and the project's own package; return its output."""
+    """Run a command in a project with this Python and the project's own package; return its
+    output.
+    """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {
         **os.environ,

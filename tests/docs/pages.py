@@ -16,7 +16,10 @@ PAGES = sorted(
         ROOT / "results/README.md",
     ]
 )
-FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w-]*)(?P<options>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S)
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>[\w-]*)(?P<options>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
+    re.M | re.S,
+)
 PROGRAMS = ("snakemake", "trueneg", "make", "pip", "python", "mkdocs")
 
 
@@ -84,7 +87,9 @@ def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub and the site make them."""
     found: dict[str, int] = {}
     names = set()
-    for heading in re.findall(r"^#{1,6} +(.+?) *#*$", FENCE.sub("", page.read_text(encoding="utf-8")), re.M):
+    for heading in re.findall(
+        r"^#{1,6} +(.+?) *#*$", FENCE.sub("", page.read_text(encoding="utf-8")), re.M
+    ):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").replace("*", "")
         slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
         count = found.get(slug, 0)
@@ -94,9 +99,13 @@ def anchors(page: Path) -> set[str]:
 
 
 def commands(page: Path) -> Iterator[tuple[str, str]]:
-    """The command lines that a page names, each with the place where it stands: in blocks, indented, and in backticks."""
+    """The command lines that a page names, each with the place where it stands: in blocks,
+    indented, and in backticks.
+    """
     text = page.read_text(encoding="utf-8")
-    shells = [block.text for block in blocks(page) if block.language in ("bash", "sh", "console", "shell")]
+    shells = [
+        block.text for block in blocks(page) if block.language in ("bash", "sh", "console", "shell")
+    ]
     spans = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", FENCE.sub("", text))
     lines = [line for shell in shells for line in re.sub(r"\\\n\s*", " ", shell).splitlines()]
     for line in [*lines, *indented(page), *spans]:

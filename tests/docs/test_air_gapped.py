@@ -1,4 +1,6 @@
-"""docs/air-gapped.md: without a network, the check names what is missing, and a study that needs no download runs."""
+"""docs/air-gapped.md: without a network, the check names what is missing, and a study that needs no
+download runs.
+"""
 
 import re
 
@@ -39,8 +41,14 @@ def project(tmp_path):
 
 
 def test_the_check_names_what_is_missing(project):
-    (check,) = {command for _, command in commands(ROOT / "docs/air-gapped.md") if command.startswith("trueneg check")}
-    assert re.search(r"MISSING data/cifar10: .*expected .*cifar-10-batches-bin", run_in(project, check.split()))
+    (check,) = {
+        command
+        for _, command in commands(ROOT / "docs/air-gapped.md")
+        if command.startswith("trueneg check")
+    }
+    assert re.search(
+        r"MISSING data/cifar10: .*expected .*cifar-10-batches-bin", run_in(project, check.split())
+    )
     assert not (project.path / "asked").exists()
 
 

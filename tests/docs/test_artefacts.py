@@ -1,6 +1,8 @@
-"""The tables of published artefacts and shipped configurations are complete, and agree with the files that they name.
+"""The tables of published artefacts and shipped configurations are complete, and agree with the
+files that they name.
 
-That the configurations and targets of the commands exist is asserted in test_commands.py, as for all pages.
+That the configurations and targets of the commands exist is asserted in test_commands.py, as for
+all pages.
 """
 
 import re
@@ -18,7 +20,9 @@ RAN = re.compile(r"(no|\d{4}-\d{2}-\d{2} \([0-9a-f]{7}\))(?:[,;] .+)?")
 def tables():
     """The rows of the page's tables, by their column names."""
     for table in re.findall(r"(?:^\|.*\n)+", PAGE.read_text(encoding="utf-8"), re.M):
-        names, _, *rows = ([cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines())
+        names, _, *rows = (
+            [cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()
+        )
         yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 

@@ -24,7 +24,9 @@ BLOCKS = [
 
 
 def write_inputs(block, folder):
-    """Write the files that an example reads: a language model, the pairs of a study, and exported encoders."""
+    """Write the files that an example reads: a language model, the pairs of a study, and exported
+    encoders.
+    """
     if NAMED_MODEL in block.text:
         words = tokenizer()
         bert(len(words)).save_pretrained(folder / NAMED_MODEL)
@@ -56,10 +58,15 @@ def test_the_vectors_of_a_frozen_encoder_are_those_that_a_guide_reads(tmp_path, 
     write_inputs(block, tmp_path)
     exec(compile(block.text, str(block), "exec"), {"__name__": "example"})
     sentences = texture_source(patients=20).sentences["sentence"]
-    features = torch.from_numpy(read_vectors("features.safetensors", None, len(sentences), "sentences"))
+    features = torch.from_numpy(
+        read_vectors("features.safetensors", None, len(sentences), "sentences")
+    )
     model, words = bert(len(tokenizer())).bert, tokenizer()
     with torch.inference_mode():
-        alone = model(**words([sentences.iloc[3]], return_tensors="pt")).last_hidden_state[0].mean(0)  # without padding
+        # without padding
+        alone = (
+            model(**words([sentences.iloc[3]], return_tensors="pt")).last_hidden_state[0].mean(0)
+        )
     torch.testing.assert_close(features[3], alone, rtol=1e-4, atol=1e-5)
 
 

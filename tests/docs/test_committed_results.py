@@ -20,7 +20,8 @@ from trueneg.store.winners import Decision
 
 KEYS = ["dataset", "task", "metric", "labels", "fraction", "direction", "k", "group"]
 NONE = {"labels": "none", "fraction": 0.0, "direction": "none", "k": 0, "group": "all"}
-TEXT = dict.fromkeys(["labels", "direction", "group"], object)  # a column without text is read as float
+# a column without text is read as float
+TEXT = dict.fromkeys(["labels", "direction", "group"], object)
 SUFFIX = "_contrasts.csv"
 EXPORTED = {
     **{
@@ -42,14 +43,24 @@ EXPORTED = {
     "tuned_baseline": "tuned_baseline_small",
     "tuned_baseline_probe": "tuned_baseline_probe",
 }
-NAMES = sorted(path.name.removesuffix(SUFFIX) for path in (ROOT / "docs/results").glob(f"*{SUFFIX}"))
+NAMES = sorted(
+    path.name.removesuffix(SUFFIX) for path in (ROOT / "docs/results").glob(f"*{SUFFIX}")
+)
 
 
 def committed(name):
     """The values by seed of each measurement and objective, and the comparisons."""
     rows, contrasts = (pd.read_csv(ROOT / f"docs/results/{name}{end}") for end in (".csv", SUFFIX))
-    rows = rows[rows["split"] == "test"].reindex(columns=[*KEYS, "objective", "seed", "value"]).astype(TEXT).fillna(NONE)
-    values = {key: part.set_index("seed")["value"].sort_index() for key, part in rows.groupby([*KEYS, "objective"])}
+    rows = (
+        rows[rows["split"] == "test"]
+        .reindex(columns=[*KEYS, "objective", "seed", "value"])
+        .astype(TEXT)
+        .fillna(NONE)
+    )
+    values = {
+        key: part.set_index("seed")["value"].sort_index()
+        for key, part in rows.groupby([*KEYS, "objective"])
+    }
     return values, contrasts.astype(TEXT).fillna(NONE)
 
 
@@ -57,12 +68,16 @@ def committed(name):
 def test_committed_numbers_are_those_of_the_exported_rows(name, study):
     rows = pd.read_parquet(ROOT / "evidence" / study / "rows.parquet")
     place = ["dataset", "objective", "seed", "split", *KEYS[1:]]
-    sides = [pd.read_csv(ROOT / f"docs/results/{name}.csv", converters={"value": float}), rows]  # float parses every digit
-    shown, rows = (side.reindex(columns=[*place, "value"]).astype(TEXT).fillna(NONE) for side in sides)
+    # float parses every digit
+    sides = [pd.read_csv(ROOT / f"docs/results/{name}.csv", converters={"value": float}), rows]
+    shown, rows = (
+        side.reindex(columns=[*place, "value"]).astype(TEXT).fillna(NONE) for side in sides
+    )
     is_mean = shown["metric"].isin(["R", "MedR"]) & (
         (shown["direction"] == "none") | ((shown["metric"] == "R") & (shown["k"] == 0))
     )
-    both = shown[~is_mean].merge(rows, on=place, how="left", suffixes=(" shown", ""))  # the means of recalls are not in the rows
+    # the means of recalls are not in the rows
+    both = shown[~is_mean].merge(rows, on=place, how="left", suffixes=(" shown", ""))
     np.testing.assert_array_equal(both["value shown"], both["value"])
     assert len(both) == len(shown[~is_mean]) > 100
 
@@ -73,7 +88,9 @@ def test_the_evidence_is_small():
     assert sum(path.stat().st_size for path in files) <= 14e6
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "evidence").glob("*/study.json")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "evidence").glob("*/study.json")), ids=lambda path: path.parent.name
+)
 def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
     evidence = read_evidence(path.parent)
     assert len(evidence.blocks(path.parent)) > 2 or evidence.artefacts
@@ -85,11 +102,21 @@ def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
 
 
 @pytest.mark.parametrize(
-    "name", ["banking77", "banking77_finetune", "clinc150", "flickr8k_soft_targets", "flickr8k_tuned", "tuned_baseline"]
+    "name",
+    [
+        "banking77",
+        "banking77_finetune",
+        "clinc150",
+        "flickr8k_soft_targets",
+        "flickr8k_tuned",
+        "tuned_baseline",
+    ],
 )
 def test_the_committed_winners_are_those_of_the_evidence(name):
     winners = json.loads((ROOT / f"docs/results/{name}_winners.json").read_text())
-    assert read_evidence(ROOT / "evidence" / EXPORTED[name]).description.tuning == Decision.of(winners)
+    assert read_evidence(ROOT / "evidence" / EXPORTED[name]).description.tuning == Decision.of(
+        winners
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -99,24 +126,34 @@ def test_committed_comparisons_follow_from_the_committed_rows(name, monkeypatch)
     plain = contrasts[~contrasts["contrast"].str.startswith("(")]
     for row in plain.to_dict("records"):
         key = tuple(row[column] for column in KEYS)
-        own, baseline = values[(*key, row["objective"])].align(values[(*key, row["baseline"])], join="inner")
+        own, baseline = values[(*key, row["objective"])].align(
+            values[(*key, row["baseline"])], join="inner"
+        )
         differences, test = own - baseline, stats.ttest_rel(own, baseline)
         low, high = test.confidence_interval(0.95)
         spread = differences.std(ddof=1)
-        if spread == 0:  # equal in all seeds, as two objectives may be in kNN: no interval and no test
+        # equal in all seeds, as two objectives may be in kNN: no interval and no test
+        if spread == 0:
             assert pd.isna([row["difference low"], row["p"]]).all()
             continue
         detectable = tt_solve_power(effect_size=None, nobs=len(own), alpha=0.05, power=0.8) * spread
         expected = [len(own), differences.mean(), low, high, spread, detectable]
-        found = [row[column] for column in ("pairs", "difference", "difference low", "difference high")]
+        found = [
+            row[column] for column in ("pairs", "difference", "difference low", "difference high")
+        ]
         found += [row["standard deviation"], row["minimum detectable"]]
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-9, err_msg=f"{key} {row['contrast']}")
+        np.testing.assert_allclose(
+            found, expected, rtol=1e-4, atol=1e-9, err_msg=f"{key} {row['contrast']}"
+        )
         if not pd.isna(row["p"]):
             np.testing.assert_allclose(row["p"], test.pvalue, rtol=1e-6)
         if not pd.isna(row["p equivalence"]):
-            np.testing.assert_allclose(row["p equivalence"], ttost_paired(own, baseline, -row["margin"], row["margin"])[0])
+            np.testing.assert_allclose(
+                row["p equivalence"], ttost_paired(own, baseline, -row["margin"], row["margin"])[0]
+            )
     tested = contrasts[contrasts["p"].notna()]
-    if name in ("digits", "eta_quality"):  # their family of other differences includes some that the file lacks
+    # their family of other differences includes some that the file lacks
+    if name in ("digits", "eta_quality"):
         tested = tested[tested["family"] != "others"]
     for _, family in tested.groupby([*KEYS, "family"]):
         np.testing.assert_allclose(family["p Holm"], multipletests(family["p"], method="holm")[1])
@@ -133,9 +170,15 @@ def test_committed_differences_of_differences_follow_from_the_committed_rows(nam
         first, second, third, fourth = (values[(*key, one)] for one in names)
         differences = ((first - second) - (third - fourth)).dropna()
         interval = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
-        found = [row[column] for column in ("pairs", "difference", "difference low", "difference high")]
+        found = [
+            row[column] for column in ("pairs", "difference", "difference low", "difference high")
+        ]
         np.testing.assert_allclose(
-            found, [len(differences), differences.mean(), *interval], rtol=1e-4, atol=1e-9, err_msg=str(key)
+            found,
+            [len(differences), differences.mean(), *interval],
+            rtol=1e-4,
+            atol=1e-9,
+            err_msg=str(key),
         )
 
 
@@ -146,7 +189,9 @@ def test_an_outcome_needs_its_test(name):
         outcome = row["outcome"].split(" ")[0]
         ranked = outcome in ("better", "worse")
         assert ranked == (row["p Holm"] < 0.05), row["contrast"]
-        assert not ranked or (outcome == "better") == ((row["difference"] > 0) != (row["metric"] == "MedR")), row["contrast"]
+        assert not ranked or (outcome == "better") == (
+            (row["difference"] > 0) != (row["metric"] == "MedR")
+        ), row["contrast"]
         assert outcome != "equivalent" or row["p equivalence"] < 0.05, row["contrast"]
 
 

@@ -24,7 +24,12 @@ def unsigned(found):
 def test_each_interval_is_on_a_linked_page(page):
     text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
     linked = set(re.findall(r"\(results/(\w+)\.md", text))
-    known = set().union(*(intervals((ROOT / f"docs/results/{name}.md").read_text(encoding="utf-8")) for name in linked))
+    known = set().union(
+        *(
+            intervals((ROOT / f"docs/results/{name}.md").read_text(encoding="utf-8"))
+            for name in linked
+        )
+    )
     stated = intervals(text)
     signed = {parts for parts in stated if parts[0][0] in "+−"}
     assert len(signed) > 10

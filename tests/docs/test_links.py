@@ -16,14 +16,17 @@ def test_every_link_and_anchor_resolves(page):
         if not place.exists() or not place.is_relative_to(ROOT):
             lost.append(f"{target}: there is no {place}")
         elif anchor and anchor not in anchors(place):
-            lost.append(f"{target}: {name_of(place)} has the anchors {', '.join(sorted(anchors(place)))}")
+            lost.append(
+                f"{target}: {name_of(place)} has the anchors {', '.join(sorted(anchors(place)))}"
+            )
     assert not lost, "\n".join(lost)
 
 
 def test_links_and_anchors_are_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
-        "# A *title* of `code`, with ηs\n\n[here](#a-title-of-code-with-ηs) and ![there](image.png)\n\n    [not](this)\n"
+        "# A *title* of `code`, with ηs\n\n[here](#a-title-of-code-with-ηs) and"
+        " ![there](image.png)\n\n    [not](this)\n"
     )
     assert links(page) == ["#a-title-of-code-with-ηs", "image.png"]
     assert anchors(page) == {"a-title-of-code-with-ηs"}

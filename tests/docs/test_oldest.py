@@ -7,9 +7,18 @@ import pytest
 
 from tests.docs.pages import ROOT
 
-PINNED = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "tests/oldest.txt").read_text(encoding="utf-8"), re.M))
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-BOUNDS = {name: dict(re.findall(r"^([\w-]+)(?:\[\w+\])?>=([\d.]+)", "\n".join(listed), re.M)) for name, listed in EXTRAS.items()}
+PINNED = dict(
+    re.findall(
+        r"^([\w-]+)==([\d.]+)$", (ROOT / "tests/oldest.txt").read_text(encoding="utf-8"), re.M
+    )
+)
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
+BOUNDS = {
+    name: dict(re.findall(r"^([\w-]+)(?:\[\w+\])?>=([\d.]+)", "\n".join(listed), re.M))
+    for name, listed in EXTRAS.items()
+}
 
 
 def numbers(version: str) -> list[int]:
@@ -24,5 +33,7 @@ def test_every_requirement_is_pinned(extra):
 
 @pytest.mark.parametrize("name", PINNED)
 def test_a_pinned_version_is_the_lower_bound(name):
-    (bound,) = [BOUNDS[extra][name] for extra in ("report", "pipeline", "dev") if name in BOUNDS[extra]]
+    (bound,) = [
+        BOUNDS[extra][name] for extra in ("report", "pipeline", "dev") if name in BOUNDS[extra]
+    ]
     assert numbers(PINNED[name]) == numbers(bound)

@@ -16,7 +16,9 @@ PAGE, SECTION = "docs/own-data.md", "Images with labels"
 
 @pytest.fixture
 def project(tmp_path):
-    """A copy of the project with small images of two classes where the page has its reader put them."""
+    """A copy of the project with small images of two classes where the page has its reader put
+    them.
+    """
     made = new_project(tmp_path / "project")
     for number, name in enumerate(("cat", "dog") * 20):
         write_picture(made.path / f"data/my_images/train/{name}/{number}.jpg", number)
@@ -27,10 +29,14 @@ def project(tmp_path):
 
 @pytest.fixture
 def with_texts(tmp_path, monkeypatch) -> Project:
-    """A copy of the project with a table as the page's example writes it, of 80 rows, its images, and the edited template."""
+    """A copy of the project with a table as the page's example writes it, of 80 rows, its images,
+    and the edited template.
+    """
     made = new_project(tmp_path / "project")
     monkeypatch.chdir(made.path)
-    (example,) = [block.text for block in blocks(ROOT / PAGE, "1. The table") if block.language == "python"]
+    (example,) = [
+        block.text for block in blocks(ROOT / PAGE, "1. The table") if block.language == "python"
+    ]
     exec(compile(example, PAGE, "exec"), {})
     two = pd.read_csv("table.csv")
     numbers = [number for number in range(40) for _ in two.index]
@@ -43,13 +49,26 @@ def with_texts(tmp_path, monkeypatch) -> Project:
     (copy,) = [line for line in indented(ROOT / PAGE) if line.startswith("cp ")]
     run_in(made, copy.split())
     text = (made.path / "my_study.yaml").read_text()
-    for key, value in {"path": "images", "table": "table.csv", "label_columns": "[effusion]"}.items():
+    for key, value in {
+        "path": "images",
+        "table": "table.csv",
+        "label_columns": "[effusion]",
+    }.items():
         text = re.sub(rf"^( +{key}:) .* # CHANGE", rf"\1 {value} # CHANGE", text, flags=re.M)
     studies = yaml.safe_load(text)
-    (prompts,) = [block.text for block in blocks(ROOT / PAGE, "2. The configuration") if block.language == "yaml"]
+    (prompts,) = [
+        block.text
+        for block in blocks(ROOT / PAGE, "2. The configuration")
+        if block.language == "yaml"
+    ]
     studies["my_study"]["evaluation"] |= yaml.safe_load(prompts)["evaluation"]
     # Small, so that it ends in a minute or two.
-    studies["my_text"]["language_models"]["BERT"] |= {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 300}
+    studies["my_text"]["language_models"]["BERT"] |= {
+        "epochs": 1,
+        "hidden": 16,
+        "layers": 1,
+        "vocabulary": 300,
+    }
     studies["my_study"]["objectives"] = {
         name: studies["my_study"]["objectives"][name] for name in ("CL", "DCL-LM", "DCL-permuted")
     }
@@ -62,7 +81,10 @@ def with_texts(tmp_path, monkeypatch) -> Project:
 
 
 def of_section_3(program: str) -> list[str]:
-    *_, line = [line for line in indented(ROOT / PAGE) if re.match(rf"{program} .*my_study.yaml", line)]  # not that after init
+    # not that after init
+    *_, line = [
+        line for line in indented(ROOT / PAGE) if re.match(rf"{program} .*my_study.yaml", line)
+    ]
     return line.replace("--cores all", "--cores 2").split()
 
 
@@ -88,12 +110,20 @@ def test_a_study_of_images_and_texts_reports_a_missing_image_and_ends_with_its_p
     run_in(with_texts, of_section_3("snakemake"))
     rows = pd.read_parquet("results/my_study/artefacts/rows.parquet")
     assert {"retrieval sentence", "linear probe", "zero-shot"} <= set(rows["task"])
-    assert {path.suffix for path in (with_texts.path / "results/my_study/tables").iterdir()} >= {".csv", ".tex"}
+    assert {path.suffix for path in (with_texts.path / "results/my_study/tables").iterdir()} >= {
+        ".csv",
+        ".tex",
+    }
     assert (with_texts.path / "results/index.html").is_file()
 
 
 def commands() -> list[str]:
-    return [line for block in blocks(ROOT / PAGE, SECTION) if block.language == "bash" for line in block.text.splitlines()]
+    return [
+        line
+        for block in blocks(ROOT / PAGE, SECTION)
+        if block.language == "bash"
+        for line in block.text.splitlines()
+    ]
 
 
 def test_the_check_counts_the_images_and_names_what_is_wrong(project):

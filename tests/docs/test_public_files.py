@@ -13,20 +13,29 @@ import yaml
 from tests.docs.pages import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-UNFORMATTED = {"ruff": ("example.py", "import os\nx = ( 1)\n"), "snakefmt": ("Snakefile", "rule all:\n  input: 'a',\n")}
+UNFORMATTED = {
+    "ruff": ("example.py", "import os\nx = ( 1)\n"),
+    "snakefmt": ("Snakefile", "rule all:\n  input: 'a',\n"),
+}
 
 
 def read(name: str) -> dict:
     return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
 
 
-HOOKS = {hook["id"]: hook for repository in read(".pre-commit-config.yaml")["repos"] for hook in repository["hooks"]}
+HOOKS = {
+    hook["id"]: hook
+    for repository in read(".pre-commit-config.yaml")["repos"]
+    for hook in repository["hooks"]
+}
 
 
 def steps() -> list[str]:
     """The commands of continuous integration on GitHub."""
     jobs = read(".github/workflows/ci.yml")["jobs"].values()
-    return [line for job in jobs for step in job["steps"] for line in step.get("run", "").splitlines()]
+    return [
+        line for job in jobs for step in job["steps"] for line in step.get("run", "").splitlines()
+    ]
 
 
 def test_github_runs_the_projects_own_continuous_integration():
@@ -40,9 +49,12 @@ def test_github_runs_the_projects_own_continuous_integration():
 
 
 def test_github_runs_every_supported_minor_version_that_it_names():
-    oldest = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    oldest = re.search(
+        r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    )
     versions = read(".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]["python"]
-    minors = [int(version.removeprefix("3.")) for version in versions]  # strings: 3.10 as a number would be 3.1
+    # strings: 3.10 as a number would be 3.1
+    minors = [int(version.removeprefix("3.")) for version in versions]
     assert min(minors) == int(oldest[1])
 
 
@@ -53,7 +65,9 @@ def test_a_hook_changes_or_refuses_what_is_not_formatted(name, tmp_path):
     file, text = UNFORMATTED[Path(program).name]
     (tmp_path / file).write_text(text)
     installed = Path(sys.executable).parent / Path(program).name
-    done = subprocess.run([installed, *arguments, file], cwd=tmp_path, capture_output=True, timeout=120)
+    done = subprocess.run(
+        [installed, *arguments, file], cwd=tmp_path, capture_output=True, timeout=120
+    )
     assert done.returncode or (tmp_path / file).read_text() != text
 
 

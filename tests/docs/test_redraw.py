@@ -1,4 +1,6 @@
-"""docs/redraw.md: the files that its commands copy to another machine suffice to draw everything there, without PyTorch."""
+"""docs/redraw.md: the files that its commands copy to another machine suffice to draw everything
+there, without PyTorch.
+"""
 
 import shlex
 import shutil

@@ -1,4 +1,6 @@
-"""The numbers in the pages of results are those of their csv files, which tests/docs/test_committed_results.py recomputes."""
+"""The numbers in the pages of results are those of their csv files, which
+tests/docs/test_committed_results.py recomputes.
+"""
 
 import re
 
@@ -28,7 +30,10 @@ def points(value):
 
 
 def shown(row):
-    return f"{points(row['difference'])} [{points(row['difference low'])}, {points(row['difference high'])}]"
+    return (
+        f"{points(row['difference'])} [{points(row['difference low'])},"
+        f" {points(row['difference high'])}]"
+    )
 
 
 def measured(contrasts, measurement):
@@ -58,20 +63,29 @@ def test_each_comparison_is_that_of_the_csv(page):
             for cell, (text, _, star) in zip(cells[3:], expected[1:], strict=True):
                 assert cell == text.replace(" [", f"{star} [", 1), line
             compared.add(contrast)
-    assert compared == {contrast for contrast, row in columns[0].items() if row["family"] != "others"}
+    assert compared == {
+        contrast for contrast, row in columns[0].items() if row["family"] != "others"
+    }
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_each_interval_in_the_text_is_in_the_csv(page):
     contrasts = pd.read_csv(ROOT / f"docs/results/{page}_contrasts.csv")
-    text = (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8").replace(r"\*", "").replace("*", "")
+    text = (
+        (ROOT / f"docs/results/{page}.md")
+        .read_text(encoding="utf-8")
+        .replace(r"\*", "")
+        .replace("*", "")
+    )
     known = {shown(row) for row in contrasts.to_dict("records")}
     stated = re.findall(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]", " ".join(text.split()))
     assert stated
     assert set(stated) <= known
 
 
-@pytest.mark.parametrize(("study", "reference"), [("banking77", ("untrained", None)), ("flickr8k_frozen", ("CL", 10))])
+@pytest.mark.parametrize(
+    ("study", "reference"), [("banking77", ("untrained", None)), ("flickr8k_frozen", ("CL", 10))]
+)
 def test_the_pilot_shows_means_and_standard_errors(study, reference):
     table = pd.read_csv(ROOT / "docs/results/new_methods_pilot.csv")
     table = table[table["study"] == study].assign(logit_scale=table["logit_scale"].fillna(0))
@@ -83,9 +97,12 @@ def test_the_pilot_shows_means_and_standard_errors(study, reference):
     for (objective, own_scale), own in values.groupby(level=[0, 1]):
         difference = 100 * (own.droplevel([0, 1]) - subtracted)
         if difference.any():
-            shown = f"{difference.mean():+.1f} ± {difference.std(ddof=1) / len(difference) ** 0.5:.1f}".replace("-", "−")
+            error = difference.std(ddof=1) / len(difference) ** 0.5
+            shown = f"{difference.mean():+.1f} ± {error:.1f}".replace("-", "−")
             (line,) = [
-                line for line in page.split("logit scale |")[1 + (study != "banking77")].splitlines() if f"| {objective}" in line
+                line
+                for line in page.split("logit scale |")[1 + (study != "banking77")].splitlines()
+                if f"| {objective}" in line
             ]
             assert line.split("|")[2 + [10, 20, 50, 100].index(own_scale)].strip() == shown
 
@@ -95,10 +112,14 @@ def test_the_page_on_dcls_estimate_shows_the_csv_and_the_csv_the_exported_curves
     names = list(table.columns)
     curves = pd.read_parquet(ROOT / "evidence/dcl_estimate/curves.parquet")
     curves = curves[(curves["epoch"] == 12) & curves["true mean"].notna()]
-    pd.testing.assert_frame_equal(table, curves[names].sort_values(names[:3], ignore_index=True), check_dtype=False)
+    pd.testing.assert_frame_equal(
+        table, curves[names].sort_values(names[:3], ignore_index=True), check_dtype=False
+    )
     page = (ROOT / "docs/results/dcl_estimate.md").read_text(encoding="utf-8")
     rows = {
-        tuple(cells[:2]): cells[2:] for line in page.splitlines() if (cells := [*map(str.strip, line.strip("|").split("|"))])[2:]
+        tuple(cells[:2]): cells[2:]
+        for line in page.splitlines()
+        if (cells := [*map(str.strip, line.strip("|").split("|"))])[2:]
     }
     for (dataset, objective), own in table.groupby(["dataset", "objective"]):
         bias = own["estimated mean"] - own["true mean"]
@@ -122,11 +143,23 @@ def test_the_pilot_on_radiographs_shows_the_csv_and_the_csv_the_exported_rows():
     both = table.merge(rows, on=[*shared, "logit_scale"], suffixes=(" shown", ""))
     assert len(both) == len(table) == 120
     assert (both["value"] == both["value shown"]).all()
-    page = (ROOT / "docs/results/open_i_frozen_pilot.md").read_text(encoding="utf-8").split("logit scale |")[1:]
+    page = (
+        (ROOT / "docs/results/open_i_frozen_pilot.md")
+        .read_text(encoding="utf-8")
+        .split("logit scale |")[1:]
+    )
     for part, task in zip(page, ["zero-shot", "retrieval sentence"], strict=True):
-        values = table[table["task"] == task].groupby(["objective", "logit_scale", "seed"])["value"].mean().unstack()
+        values = (
+            table[table["task"] == task]
+            .groupby(["objective", "logit_scale", "seed"])["value"]
+            .mean()
+            .unstack()
+        )
         gains = 100 * (values - values.loc["CL", values.loc["CL"].mean(axis="columns").idxmax()])
         for objective, own in gains.groupby(level="objective"):
             shown = zip(own.mean(axis="columns"), own.sem(axis="columns"), strict=True)
-            cells = [f"{mean:+.1f} ± {error:.1f}".replace("-", "−") if error else "0" for mean, error in shown]
+            cells = [
+                f"{mean:+.1f} ± {error:.1f}".replace("-", "−") if error else "0"
+                for mean, error in shown
+            ]
             assert f"| {objective} | {' | '.join(cells)} |" in part

@@ -1,4 +1,6 @@
-"""docs/losses.md: the script for several processes runs, here on two of a CPU, and does what the page says."""
+"""docs/losses.md: the script for several processes runs, here on two of a CPU, and does what the
+page says.
+"""
 
 import pytest
 import torch
@@ -20,7 +22,9 @@ def on_one_process() -> tuple[float, float]:
         torch.manual_seed(rank)
         views.append(torch.randn(32, 8))
     first, second = zip(*(each.chunk(2) for each in views), strict=True)
-    loss = ContrastiveLoss(Debiased(0.1), temperature=0.5)(network(torch.cat(first)), network(torch.cat(second)))
+    loss = ContrastiveLoss(Debiased(0.1), temperature=0.5)(
+        network(torch.cat(first)), network(torch.cat(second))
+    )
     loss.backward()
     return loss.item(), network.weight.grad.norm().item()
 
@@ -29,9 +33,15 @@ def test_the_script_gives_the_loss_and_the_gradient_of_the_whole_batch(tmp_path)
     project = Project(tmp_path)
     (tmp_path / "src").symlink_to(ROOT / "src")
     write_files(PAGE, project, SECTION)
-    (command,) = [block.text.split() for block in blocks(ROOT / PAGE, SECTION) if block.language == "bash"]
+    (command,) = [
+        block.text.split() for block in blocks(ROOT / PAGE, SECTION) if block.language == "bash"
+    ]
     said = run_in(project, command)
-    found = [list(map(float, line.split())) for line in said.splitlines() if line.count(".") == 2 and line[0].isdigit()]
+    found = [
+        list(map(float, line.split()))
+        for line in said.splitlines()
+        if line.count(".") == 2 and line[0].isdigit()
+    ]
     assert len(found) == 2, said
     loss, gradient = on_one_process()
     assert sum(value for value, _ in found) / 2 == pytest.approx(loss, abs=2e-6)

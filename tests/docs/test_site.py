@@ -1,4 +1,6 @@
-"""The site: equations are rendered, pages come from the code, nothing from other hosts, and the build has no warnings."""
+"""The site: equations are rendered, pages come from the code, nothing from other hosts, and the
+build has no warnings.
+"""
 
 import importlib.util
 import os
@@ -12,8 +14,10 @@ from tests.docs.pages import PAGES, ROOT, blocks
 
 MISSING = "the site's packages are not installed: make .venv/docs"
 LOADED = re.compile(
-    r"""<(?:script|img|iframe|source|video|audio|embed|object)[^>]+?(?:src|data)=["']?(?:https?:)?//[^\s"'>]+"""
-    r"""|<link[^>]+rel=["']?(?:stylesheet|preload|preconnect|icon|modulepreload)[^>]+href=["']?(?:https?:)?//[^\s"'>]+"""
+    r"""<(?:script|img|iframe|source|video|audio|embed|object)[^>]+?(?:src|data)="""
+    r"""["']?(?:https?:)?//[^\s"'>]+"""
+    r"""|<link[^>]+rel=["']?(?:stylesheet|preload|preconnect|icon|modulepreload)[^>]+href="""
+    r"""["']?(?:https?:)?//[^\s"'>]+"""
 )
 FETCHED = re.compile(r"""(?:@import\s+|url\()\s*["']?(?:https?:)?//""")
 
@@ -35,7 +39,9 @@ def equations():
     for path in (ROOT / "src/trueneg").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         found += [f"{each['first']} {each['rest']}" for each in docstrings.EQUATION.finditer(text)]
-        found += [each["target"] for each in docstrings.ROLE.finditer(text) if each["role"] == "math"]
+        found += [
+            each["target"] for each in docstrings.ROLE.finditer(text) if each["role"] == "math"
+        ]
     return found
 
 
@@ -57,7 +63,9 @@ def test_an_equation_with_an_unknown_command_is_refused():
 def test_the_rules_page_tells_every_rule_with_what_it_needs_and_makes():
     page = hook("rules").rules_page(ROOT)
     for path in (ROOT / "rules").glob("*.smk"):
-        for name in re.findall(r"^(?:use rule \w+ as|rule) (\w+)(?: with)?:", path.read_text(encoding="utf-8"), re.M):
+        for name in re.findall(
+            r"^(?:use rule \w+ as|rule) (\w+)(?: with)?:", path.read_text(encoding="utf-8"), re.M
+        ):
             part = page.partition(f"### `{name}`\n\n")[2].partition("\n### ")[0]
             assert re.match(r"[^\n]{10,}\.\n", part), name
             assert "\noutput:\n" in part
@@ -94,12 +102,27 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_other_hosts(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout + done.stderr
-    pages = {path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
-    assert {"index.html", "losses.html", "reference/library/losses/base.html", "reference/rules.html"} <= set(pages)
+    pages = {
+        path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8")
+        for path in tmp_path.rglob("*.html")
+    }
+    assert {
+        "index.html",
+        "losses.html",
+        "reference/library/losses/base.html",
+        "reference/rules.html",
+    } <= set(pages)
     assert not {name: LOADED.findall(text) for name, text in pages.items() if LOADED.search(text)}
-    assert not [path for path in tmp_path.rglob("*.css") if FETCHED.search(path.read_text(encoding="utf-8"))]
+    assert not [
+        path for path in tmp_path.rglob("*.css") if FETCHED.search(path.read_text(encoding="utf-8"))
+    ]
     assert "<math" in pages["estimators.html"]
-    assert "mermaid" not in "".join(re.findall(r'<(?:pre|div) class="[^"]*"', "".join(pages.values())))
+    assert "mermaid" not in "".join(
+        re.findall(r'<(?:pre|div) class="[^"]*"', "".join(pages.values()))
+    )
     prose = {name: re.sub(r"<pre>.*?</pre>", "", text, flags=re.S) for name, text in pages.items()}
-    left = {name: re.findall(r":(?:class|func|meth|mod|attr|data|math):<code>|\.\. math::", text) for name, text in prose.items()}
+    left = {
+        name: re.findall(r":(?:class|func|meth|mod|attr|data|math):<code>|\.\. math::", text)
+        for name, text in prose.items()
+    }
     assert not {name: found for name, found in left.items() if found}

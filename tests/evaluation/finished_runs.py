@@ -1,4 +1,6 @@
-"""Finished image–text runs on disk, and slow references: relations, and embeddings of one image or one sentence at a time."""
+"""Finished image–text runs on disk, and slow references: relations, and embeddings of one image or
+one sentence at a time.
+"""
 
 import json
 from collections.abc import Mapping
@@ -17,14 +19,20 @@ from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 
 
-def write_runs(folder: Path, settings: Mapping[str, Any], runs: Mapping[str, ImageText], **names: str) -> dict[str, Any]:
-    """Write the trainings, one per seed and by run id, to a store and a manifest; return the arguments that name these."""
+def write_runs(
+    folder: Path, settings: Mapping[str, Any], runs: Mapping[str, ImageText], **names: str
+) -> dict[str, Any]:
+    """Write the trainings, one per seed and by run id, to a store and a manifest; return the
+    arguments that name these.
+    """
     store, listed = RunStore(folder / "runs"), []
     for seed, (run, training) in enumerate(runs.items()):
         model = store.folder(run) / RunStore.MODEL
         model.parent.mkdir(parents=True)
         save_file(training.weights(), model)
-        store.finish(run, {"settings": settings, "study": "other", "code": {"versions": {}, "files": {}}})
+        store.finish(
+            run, {"settings": settings, "study": "other", "code": {"versions": {}, "files": {}}}
+        )
         listed.append({"seed": seed, "id": run, "checksum": file_checksum(model)})
     manifest = {"study": "s", "dataset": "textures", "objective": "CL"} | names | {"runs": listed}
     path = folder / f"{manifest['objective']}-manifest.json"
@@ -33,14 +41,21 @@ def write_runs(folder: Path, settings: Mapping[str, Any], runs: Mapping[str, Ima
 
 
 def relations(source: PairSource, images: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Return the distinct sentences of the images' reports, and the relation (sentences, images) of each to each image."""
+    """Return the distinct sentences of the images' reports, and the relation (sentences, images) of
+    each to each image.
+    """
     here = source.sentences[source.sentences["report"].isin(source.reports[images])]
     texts, table = sorted(here["sentence"].unique()), []
     for text in texts:
         said = here[here["sentence"] == text]
         true = source.shown[images, said["class"].iloc[0]]
         own = [report in set(said["report"]) for report in source.reports[images]]
-        table.append([OWN if is_own else TRUE if is_true else OTHER for is_own, is_true in zip(own, true, strict=True)])
+        table.append(
+            [
+                OWN if is_own else TRUE if is_true else OTHER
+                for is_own, is_true in zip(own, true, strict=True)
+            ]
+        )
     return texts, np.array(table)
 
 
@@ -54,7 +69,9 @@ def text_embedding(networks: Any, sentence: str) -> torch.Tensor:
 @torch.no_grad()
 def image_embeddings(networks: Any, image: np.ndarray, regions: bool = False) -> Any:
     """Return the embeddings of one image."""
-    return networks.model.embed_images(networks.augmentation.normalise(torch.tensor(image[None])), regions=regions)
+    return networks.model.embed_images(
+        networks.augmentation.normalise(torch.tensor(image[None])), regions=regions
+    )
 
 
 def unit_embedding(networks: Any, image: np.ndarray) -> torch.Tensor:
@@ -64,17 +81,33 @@ def unit_embedding(networks: Any, image: np.ndarray) -> torch.Tensor:
 
 def similarity_table(networks: Any, images: Any, sentences: Any) -> np.ndarray:
     """Return the similarities (sentences, images)."""
-    embedded = [image_embeddings(networks, image, networks.model.region_similarity.needs_regions) for image in images]
+    embedded = [
+        image_embeddings(networks, image, networks.model.region_similarity.needs_regions)
+        for image in images
+    ]
     with torch.no_grad():
         texts = [text_embedding(networks, sentence) for sentence in sentences]
-        return np.array([[networks.model.similarity(text, image).item() for image in embedded] for text in texts])
+        return np.array(
+            [
+                [networks.model.similarity(text, image).item() for image in embedded]
+                for text in texts
+            ]
+        )
 
 
 def heatmap_of(networks: Any, image: np.ndarray, sentence: str, side: int) -> np.ndarray:
-    """Return the cosines of a sentence with the regions of an image, interpolated to (side, side) pixels."""
+    """Return the cosines of a sentence with the regions of an image, interpolated to (side, side)
+    pixels.
+    """
     regions = image_embeddings(networks, image, regions=True).regions
-    grid = functional.cosine_similarity(regions, text_embedding(networks, sentence)[:, :, None, None], dim=1)
-    return functional.interpolate(grid[None], size=(side, side), mode="bilinear")[0, 0].numpy().astype(float)
+    grid = functional.cosine_similarity(
+        regions, text_embedding(networks, sentence)[:, :, None, None], dim=1
+    )
+    return (
+        functional.interpolate(grid[None], size=(side, side), mode="bilinear")[0, 0]
+        .numpy()
+        .astype(float)
+    )
 
 
 def contrast(heatmap: np.ndarray, inside: np.ndarray) -> float:

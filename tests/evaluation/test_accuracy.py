@@ -36,7 +36,9 @@ def test_accuracies_match_scikit_learn(pairs, rare):
     predictions, labels = np.array(pairs).T
     found = accuracies(predictions, labels, NAMES, rare)
     present = sorted(set(labels.tolist()))
-    recalls = dict(zip(present, recall_score(labels, predictions, labels=present, average=None), strict=True))
+    recalls = dict(
+        zip(present, recall_score(labels, predictions, labels=present, average=None), strict=True)
+    )
     expected = {None: accuracy_score(labels, predictions)}
     for group, members in (("rare", set(present) & rare), ("common", set(present) - rare)):
         if members:

@@ -1,4 +1,6 @@
-"""The linear probe of image encoders on augmented images, against a loop in the form of the public code of DCL, HCL and BCL."""
+"""The linear probe of image encoders on augmented images, against a loop in the form of the public
+code of DCL, HCL and BCL.
+"""
 
 import copy
 import math
@@ -30,29 +32,45 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def run():
-    """An encoder with new weights, trained on views of 8 pixels, and noisy images of 12 pixels whose class is their colour."""
+    """An encoder with new weights, trained on views of 8 pixels, and noisy images of 12 pixels
+    whose class is their colour.
+    """
     pixels = np.random.default_rng(0).integers(0, 200, (120, 3, 12, 12), np.uint8)
     labels = np.arange(120) % 3
     pixels[np.arange(120), labels] += 55
     source = ImageSource("colours", pixels, labels, np.arange(120) < 45, NAMES)
     torch.manual_seed(0)
     encoder = build_encoder("small_resnet", in_channels=3, width=4)
-    augmentation = build_augmentation({"name": "color", "size": 8, "blur": 0.5}, [0.4] * 3, [0.2] * 3)
+    augmentation = build_augmentation(
+        {"name": "color", "size": 8, "blur": 0.5}, [0.4] * 3, [0.2] * 3
+    )
     subset = make_subset(source, seed=0, validation=0)
-    return EncodedRun("abc", subset, source, torch.zeros(120, 16), torch.from_numpy(labels), encoder, augmentation)
+    return EncodedRun(
+        "abc", subset, source, torch.zeros(120, 16), torch.from_numpy(labels), encoder, augmentation
+    )
 
 
 def measured(run, **changes):
     rows = augmented_linear_probe.measure([run], {"augmented_linear_probe": OPTIONS | changes})
-    return {(split, *row[3:4], row.group): value for _, split, row, value in rows if row.metric == "accuracy"}
+    return {
+        (split, *row[3:4], row.group): value
+        for _, split, row, value in rows
+        if row.metric == "accuracy"
+    }
 
 
 def trained_by_a_plain_loop(run, update_batch_norm):
-    """Train the classifier as ``linear.py`` does; return its accuracy on whole test images, and the changed encoder."""
+    """Train the classifier as ``linear.py`` does; return its accuracy on whole test images, and the
+    changed encoder.
+    """
     generator = torch.Generator().manual_seed(seed_for(0, "augmented linear probe"))
     encoder, labels = copy.deepcopy(run.encoder), torch.from_numpy(run.source.labels)
     bound = 1 / math.sqrt(encoder.dimensions)
-    weight = torch.empty(3, encoder.dimensions).uniform_(-bound, bound, generator=generator).requires_grad_()
+    weight = (
+        torch.empty(3, encoder.dimensions)
+        .uniform_(-bound, bound, generator=generator)
+        .requires_grad_()
+    )
     bias = torch.empty(3).uniform_(-bound, bound, generator=generator).requires_grad_()
     optimizer = torch.optim.Adam([weight, bias], lr=0.01, weight_decay=1e-3)
     for _ in range(3):
@@ -62,7 +80,9 @@ def trained_by_a_plain_loop(run, update_batch_norm):
             chosen = torch.from_numpy(run.subset.pool)[order[part]]
             encoder.train() if update_batch_norm else encoder.eval()
             with torch.no_grad():
-                features = encoder(run.augmentation(torch.from_numpy(run.source.images)[chosen], parameters[part]))
+                features = encoder(
+                    run.augmentation(torch.from_numpy(run.source.images)[chosen], parameters[part])
+                )
             optimizer.zero_grad()
             functional.cross_entropy(features @ weight.T + bias, labels[chosen]).backward()
             optimizer.step()
@@ -73,18 +93,28 @@ def trained_by_a_plain_loop(run, update_batch_norm):
 
 
 @pytest.mark.parametrize("update_batch_norm", [True, False])
-def test_the_accuracy_is_that_of_a_plain_loop_with_and_without_new_batch_statistics(run, update_batch_norm):
+def test_the_accuracy_is_that_of_a_plain_loop_with_and_without_new_batch_statistics(
+    run, update_batch_norm
+):
     expected, encoder = trained_by_a_plain_loop(run, update_batch_norm)
     before = copy.deepcopy(run.encoder.state_dict())
-    assert measured(run, update_batch_norm=update_batch_norm)["test", 1.0, None] == pytest.approx(expected)
+    assert measured(run, update_batch_norm=update_batch_norm)["test", 1.0, None] == pytest.approx(
+        expected
+    )
     assert all(torch.equal(before[name], value) for name, value in run.encoder.state_dict().items())
-    assert torch.equal(before["bn1.running_mean"], encoder.state_dict()["bn1.running_mean"]) != update_batch_norm
-    assert expected != trained_by_a_plain_loop(run, not update_batch_norm)[0]  # otherwise nothing is compared
+    assert (
+        torch.equal(before["bn1.running_mean"], encoder.state_dict()["bn1.running_mean"])
+        != update_batch_norm
+    )
+    # otherwise nothing is compared
+    assert expected != trained_by_a_plain_loop(run, not update_batch_norm)[0]
 
 
 def test_it_classifies_images_and_augmentation_makes_that_harder(run):
     still = run._replace(augmentation=build_augmentation({"name": "none"}, [0.4] * 3, [0.2] * 3))
-    with_augmentation, without = (measured(each, epochs=60, learning_rate=0.1)["test", 1.0, None] for each in (run, still))
+    with_augmentation, without = (
+        measured(each, epochs=60, learning_rate=0.1)["test", 1.0, None] for each in (run, still)
+    )
     assert without > 0.7  # chance is 1/3
     assert with_augmentation < without
 
@@ -96,5 +126,7 @@ def test_fractions_of_the_labels_are_measured_on_the_test_split_alone(run):
 
 
 def test_a_learning_rate_that_is_too_large_raises_an_error_with_a_remedy(run):
-    with pytest.raises(UserError, match=r"fraction of 1 diverged \(seed 0\).*learning_rate.*1e\+30"):
+    with pytest.raises(
+        UserError, match=r"fraction of 1 diverged \(seed 0\).*learning_rate.*1e\+30"
+    ):
         measured(run, learning_rate=1e30)

@@ -15,7 +15,12 @@ def test_intervals_match_scipys_percentile_bootstrap():
     values = np.random.default_rng(0).exponential(size=80)
     found = bootstrap(mean_of(values), 80, seed=1, draws=20_000)
     expected = scipy.stats.bootstrap(
-        (values,), np.mean, n_resamples=20_000, method="percentile", vectorized=True, rng=np.random.default_rng(2)
+        (values,),
+        np.mean,
+        n_resamples=20_000,
+        method="percentile",
+        vectorized=True,
+        rng=np.random.default_rng(2),
     ).confidence_interval
     assert found.estimate == pytest.approx(values.mean())
     # Quantiles of 20,000 draws vary by about 1.5 % of the interval's width.
@@ -32,7 +37,8 @@ def test_intervals_have_nominal_coverage():
         values = 2 + generator.standard_normal(40)
         interval = bootstrap(mean_of(values), 40, seed=repetition, draws=400, level=0.9)
         covered += interval.low <= 2 <= interval.high
-    # Binomial(300, 0.9) has a standard deviation of 5.2; percentile intervals of 40 items cover a little less.
+    # Binomial(300, 0.9) has a standard deviation of 5.2; percentile intervals of 40 items cover a
+    # little less.
     assert 250 <= covered <= 285
 
 
@@ -42,7 +48,13 @@ def test_draws_are_shared_between_methods():
     one, other = difficulty + 0.1 * generator.standard_normal(100), difficulty + 0.5
     drawn = []
     for values in (one, other, other - one):
-        bootstrap(lambda multiplicities, values=values: drawn.append(multiplicities @ values) or drawn[-1], 100, seed=0)
+        bootstrap(
+            lambda multiplicities, values=values: (
+                drawn.append(multiplicities @ values) or drawn[-1]
+            ),
+            100,
+            seed=0,
+        )
     first, second, difference = drawn[::2]
     np.testing.assert_allclose(second - first, difference, atol=1e-9)
     assert np.ptp(difference) < 0.3 * np.ptp(first)

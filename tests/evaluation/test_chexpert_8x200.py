@@ -42,10 +42,21 @@ def networks(request, tmp_path_factory):
 def benchmark():
     """A small CheXpert 8×200: four candidates, one image query and two sentences per label."""
     images = texture_source(patients=40).images[:40]
-    texts = pd.DataFrame({"sentence": [f"Seen left stripes {name}." for name in LABELS for _ in "ab"]})
-    texts = texts.assign(sentence=texts["sentence"] + ["", " No blobs."] * 8, label=np.repeat(LABELS, 2))
+    texts = pd.DataFrame(
+        {"sentence": [f"Seen left stripes {name}." for name in LABELS for _ in "ab"]}
+    )
+    texts = texts.assign(
+        sentence=texts["sentence"] + ["", " No blobs."] * 8, label=np.repeat(LABELS, 2)
+    )
     labels = np.append(np.random.default_rng(0).permutation(np.repeat(range(8), 4)), range(8))
-    return Benchmark(images, np.arange(40) >= 32, labels, LABELS, np.array([f"p{place % 7}" for place in range(40)]), texts)
+    return Benchmark(
+        images,
+        np.arange(40) >= 32,
+        labels,
+        LABELS,
+        np.array([f"p{place % 7}" for place in range(40)]),
+        texts,
+    )
 
 
 def benchmark_rows(networks, benchmark, ks=KS):
@@ -70,17 +81,24 @@ def test_precisions_match_sorting_one_query_at_a_time(networks, benchmark):
     means = []
     for direction, scores in one_by_one(networks, benchmark).items():
         for k in KS:
-            hits = benchmark.labels[:32][scores.argsort(1)[:, ::-1][:, :k]] == wanted[direction][:, None]
+            hits = (
+                benchmark.labels[:32][scores.argsort(1)[:, ::-1][:, :k]]
+                == wanted[direction][:, None]
+            )
             means.append(hits.mean())
             assert values[direction, k, None] == pytest.approx(means[-1])
             for number, name in enumerate(LABELS):
-                assert values[direction, k, name] == pytest.approx(hits[wanted[direction] == number].mean())
+                assert values[direction, k, name] == pytest.approx(
+                    hits[wanted[direction] == number].mean()
+                )
     assert values[None, None, None] == pytest.approx(np.mean(means))
 
 
 def test_the_rows_are_those_that_the_task_declares(networks, benchmark):
     task = Chexpert8x200Settings(path="-", lists="-", ks=list(KS))
-    study = SimpleNamespace(TASKS={"chexpert_8x200": Chexpert8x200Settings}, provided={task.NEEDS: True})
+    study = SimpleNamespace(
+        TASKS={"chexpert_8x200": Chexpert8x200Settings}, provided={task.NEEDS: True}
+    )
     study.evaluation = SimpleNamespace(chexpert_8x200=task)
     assert written(to_table(benchmark_rows(networks, benchmark)), study) == declared(study)
 
@@ -93,8 +111,14 @@ def test_histograms_hold_every_query_and_candidate_by_class(networks, benchmark)
     names = {"image to image": "image–image", "text to image": "text–image"}
     for direction, scores in one_by_one(networks, benchmark).items():
         same = wanted[names[direction]][:, None] == benchmark.labels[:32]
-        for relation, chosen in (("same class", same), ("another class", ~same), ("all pairs", same | ~same)):
-            drawn = table[(table["pairs"] == names[direction]) & (table["relation"] == relation)]["similarity"]
+        for relation, chosen in (
+            ("same class", same),
+            ("another class", ~same),
+            ("all pairs", same | ~same),
+        ):
+            drawn = table[(table["pairs"] == names[direction]) & (table["relation"] == relation)][
+                "similarity"
+            ]
             np.testing.assert_allclose(np.sort(drawn), np.sort(scores[chosen]), atol=1e-5)
     assert len(table) == 2 * (8 * 32 + 16 * 32)
 

@@ -21,14 +21,16 @@ def test_tsne_is_deterministic_for_a_seed():
 
 def test_tsne_ignores_feature_lengths():
     pixels = some_digits(90)
-    lengths = 2.0 ** np.random.default_rng(0).integers(-3, 4, size=(90, 1))  # exact in floating point
+    # exact in floating point
+    lengths = 2.0 ** np.random.default_rng(0).integers(-3, 4, size=(90, 1))
     assert np.array_equal(tsne(pixels, seed=0), tsne(pixels * lengths, seed=0))
 
 
 def test_tsne_preserves_cosine_neighbours():
     pixels = some_digits(600)
     picture = tsne(pixels, seed=0)
-    assert trustworthiness(pixels, picture, n_neighbors=10, metric="cosine") > 0.98  # 0.83 for two components
+    # 0.83 for two components
+    assert trustworthiness(pixels, picture, n_neighbors=10, metric="cosine") > 0.98
 
 
 @pytest.mark.parametrize("count", [4, 22, 61, 91, 92])
@@ -50,7 +52,10 @@ def test_silhouettes_equal_their_definition_with_cosine_distances():
     expected = []
     for image, label in enumerate(labels):
         others = [n for n in range(60) if n != image]
-        to_class = {other: np.mean([1 - units[image] @ units[n] for n in others if labels[n] == other]) for other in range(10)}
+        to_class = {
+            other: np.mean([1 - units[image] @ units[n] for n in others if labels[n] == other])
+            for other in range(10)
+        }
         own, nearest = to_class.pop(label), min(to_class.values())
         expected.append((nearest - own) / max(nearest, own))
     np.testing.assert_allclose(silhouettes(pixels, labels), expected)

@@ -19,15 +19,22 @@ DATASET = {"source": "textures", "resolution": 32}
 
 @pytest.fixture
 def measured(tmp_path):
-    """Return a function that measures the errors of class probabilities by name, on two seeds of a source."""
+    """Return a function that measures the errors of class probabilities by name, on two seeds of a
+    source.
+    """
 
     def errors(source, **objectives):
-        places = [tmp_path / f"{pairs_key(DATASET)}.npz", tmp_path / "subsets/textures/seed3-4.parquet"]
+        places = [
+            tmp_path / f"{pairs_key(DATASET)}.npz",
+            tmp_path / "subsets/textures/seed3-4.parquet",
+        ]
         places[1].parent.mkdir(parents=True)
         subsets = [split_pairs(source, seed) for seed in (3, 4)]
         write_pairs(source, places[0])
         write_pair_subsets(subsets, places[1])
-        record = json.loads(pd.read_parquet(ROOT / "evidence/phantom_replication/runs.parquet")["record"][0])
+        record = json.loads(
+            pd.read_parquet(ROOT / "evidence/phantom_replication/runs.parquet")["record"][0]
+        )
         settings = record["settings"] | {"dataset": DATASET}
         runs = [
             record
@@ -42,14 +49,21 @@ def measured(tmp_path):
         ]
         (tmp_path / "runs.json").write_text(json.dumps(runs))
         table = tmp_path / "errors.parquet"
-        write_eta_errors(runs=[tmp_path / "runs.json"], sources=[str(places[0])], subsets=[str(places[1])], errors=table)
+        write_eta_errors(
+            runs=[tmp_path / "runs.json"],
+            sources=[str(places[0])],
+            subsets=[str(places[1])],
+            errors=table,
+        )
         return pd.read_parquet(table).set_index("run"), subsets
 
     return errors
 
 
 def by_hand(source, subset, eta, rho):
-    """Mean η and error over the sentences of each training image's report, then over these images; NaN: unknown class."""
+    """Mean η and error over the sentences of each training image's report, then over these images;
+    NaN: unknown class.
+    """
     errors, etas, weights = [], [], []
     for image in subset.train:
         rows = source.sentences[source.sentences["report"] == source.reports[image]]
@@ -66,7 +80,8 @@ def test_errors_are_means_over_the_pairs_that_training_draws(measured):
     table, subsets = measured(
         source,
         LM={"class_probability": "language model"},
-        own={"class_probability": "language model", "a": 0.4, "k": 0.1},  # in place of the source's 0.25 and 0.35
+        # in place of the source's 0.25 and 0.35
+        own={"class_probability": "language model", "a": 0.4, "k": 0.1},
         true={"class_probability": "true"},
         exchanged={"class_probability": {"true_share": 0.0}},
         constant={"class_probability": 0.1},
@@ -74,16 +89,23 @@ def test_errors_are_means_over_the_pairs_that_training_draws(measured):
     )
     rho = source.sentences.groupby("class")["eta true"].first()
     for subset in subsets:
-        values = {"LM": source.sentences["eta"], "own": 0.4 * (source.sentences["eta"] / 0.25) ** (0.1 / 0.35)}
+        values = {
+            "LM": source.sentences["eta"],
+            "own": 0.4 * (source.sentences["eta"] / 0.25) ** (0.1 / 0.35),
+        }
         values |= {"constant": np.full(len(source.sentences), 0.1)}
         values |= {"CL": np.zeros(len(source.sentences)), "true": source.sentences["eta true"]}
         for name, eta in values.items():
-            assert table.loc[f"{name}-{subset.seed}"].tolist() == pytest.approx(by_hand(source, subset, eta, rho), rel=1e-5)
+            assert table.loc[f"{name}-{subset.seed}"].tolist() == pytest.approx(
+                by_hand(source, subset, eta, rho), rel=1e-5
+            )
         assert table.loc[f"true-{subset.seed}", "error of η"] == 0
         assert table.loc[f"exchanged-{subset.seed}", "error of η"] > 0.1
 
 
-def test_sentences_of_unknown_class_do_not_count_and_probabilities_are_shares_of_the_training_images(measured):
+def test_sentences_of_unknown_class_do_not_count_and_shares_are_of_the_training_images(
+    measured,
+):
     source = texture_source(patients=40)
     table = source.sentences.drop(columns="eta true")
     table.loc[::3, "class"] = -1

@@ -12,7 +12,8 @@ from trueneg import evaluation
 WITH_EXAMPLES = [
     module.name
     for module in pkgutil.walk_packages(evaluation.__path__, "trueneg.evaluation.")
-    if ">>> " in Path(module.module_finder.find_spec(module.name).origin).read_text(encoding="utf-8")
+    if ">>> "
+    in Path(module.module_finder.find_spec(module.name).origin).read_text(encoding="utf-8")
 ]
 
 

@@ -9,7 +9,9 @@ from trueneg.evaluation.features import extract_features
 
 def encoder_with_state():
     torch.manual_seed(0)
-    encoder = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Dropout(0.5), nn.Flatten(), nn.LazyLinear(5))
+    encoder = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Dropout(0.5), nn.Flatten(), nn.LazyLinear(5)
+    )
     encoder(torch.rand(16, 3, 6, 6))  # running statistics that differ from a batch's own
     return encoder
 
@@ -19,7 +21,9 @@ def normalise(images):
 
 
 def random_images(count):
-    return torch.randint(256, (count, 3, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    return torch.randint(
+        256, (count, 3, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
+    )
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 20, 512])
@@ -56,4 +60,6 @@ def test_a_classifier_can_be_trained_on_the_features():
 
 def test_features_of_a_diverged_encoder_raise_an_error():
     with pytest.raises(ValueError, match="diverged"):
-        extract_features(nn.Flatten(), lambda images: normalise(images) * torch.nan, random_images(2))
+        extract_features(
+            nn.Flatten(), lambda images: normalise(images) * torch.nan, random_images(2)
+        )

@@ -1,4 +1,6 @@
-"""Fine-tuning and the augmented linear probe: effects, side effects, and equivalence with the linear probe."""
+"""Fine-tuning and the augmented linear probe: effects, side effects, and equivalence with the
+linear probe.
+"""
 
 import copy
 import dataclasses
@@ -25,17 +27,27 @@ CPU = torch.device("cpu")
 SOURCE = texture_source(patients=120)
 SUBSET = split_pairs(SOURCE, 0, validation=0.1, test=0.3)
 LABELS = SOURCE.labels[SUBSET.train]
-OPTIONS = {"fractions": [1.0], "epochs": 2, "batch_size": 16, "learning_rate": 3e-3, "weight_decay": 1e-6}
+OPTIONS = {
+    "fractions": [1.0],
+    "epochs": 2,
+    "batch_size": 16,
+    "learning_rate": 3e-3,
+    "weight_decay": 1e-6,
+}
 
 
 @pytest.fixture(scope="module")
 def networks():
-    """Untrained networks whose batch normalisation has running statistics of the training images."""
+    """Untrained networks whose batch normalisation has running statistics of the training
+    images.
+    """
     model = ImageText(settings_of(), 0, SOURCE, SUBSET, CPU).networks
     model.model.train()
     with torch.no_grad():
         for _ in range(20):
-            model.model.image_encoder(model.augmentation.normalise(torch.from_numpy(SOURCE.images[SUBSET.train])))
+            model.model.image_encoder(
+                model.augmentation.normalise(torch.from_numpy(SOURCE.images[SUBSET.train]))
+            )
     model.model.eval()
     return model
 
@@ -91,7 +103,10 @@ def test_fine_tuning_does_not_modify_the_run(networks, frozen):
 
 def test_with_a_frozen_encoder_and_no_augmentation_it_matches_the_linear_probe(networks):
     """All images are in one batch, so that their order does not matter."""
-    statistics = networks.augmentation.mean.flatten().tolist(), networks.augmentation.std.flatten().tolist()
+    statistics = (
+        networks.augmentation.mean.flatten().tolist(),
+        networks.augmentation.std.flatten().tolist(),
+    )
     still = RadiographAugmentation(*statistics, 1.0, 0.0, 0.0)
     labels = LABELS.copy()
     labels[::7, 1] = np.nan
@@ -99,18 +114,24 @@ def test_with_a_frozen_encoder_and_no_augmentation_it_matches_the_linear_probe(n
     found = scores(networks._replace(augmentation=still), labels, frozen=True, **options)
     with torch.no_grad():
         features, held_out = (
-            networks.model.image_encoder(still.normalise(torch.from_numpy(SOURCE.images[part]))).mean((2, 3))
+            networks.model.image_encoder(
+                still.normalise(torch.from_numpy(SOURCE.images[part]))
+            ).mean((2, 3))
             for part in (SUBSET.train, SUBSET.test)
         )
     seeds = [seed_for(0, "fine-tuning")]
     bank = [features], [torch.from_numpy(labels)]
-    heads = train_linear_heads(*bank, len(TEXTURES), known_binary_cross_entropy, seeds=seeds, **options)
+    heads = train_linear_heads(
+        *bank, len(TEXTURES), known_binary_cross_entropy, seeds=seeds, **options
+    )
     np.testing.assert_allclose(found, heads.logits([held_out])[0].numpy(), rtol=0, atol=1e-4)
 
 
 def test_a_frozen_encoder_scores_lower_and_still_uses_augmentation(networks):
     found = scores(networks, frozen=True, epochs=5)
-    assert not np.array_equal(scores(networks._replace(augmentation=_weaker(networks)), frozen=True, epochs=5), found)
+    assert not np.array_equal(
+        scores(networks._replace(augmentation=_weaker(networks)), frozen=True, epochs=5), found
+    )
     assert mean_area(found) < mean_area(scores(networks, epochs=5))
 
 
@@ -131,7 +152,9 @@ def test_the_loss_is_the_mean_over_known_labels(count, classes, seed):
         for logit, label in zip(logits.flat, labels.flat, strict=True)
         if not np.isnan(label)
     ]
-    found = known_binary_cross_entropy(torch.from_numpy(logits).requires_grad_().mT, torch.from_numpy(labels))
+    found = known_binary_cross_entropy(
+        torch.from_numpy(logits).requires_grad_().mT, torch.from_numpy(labels)
+    )
     assert found.item() == pytest.approx(np.mean(terms) if terms else 0)
     found.backward()  # also without known labels
 
@@ -170,13 +193,17 @@ def test_batches_have_nearly_equal_size_and_contain_each_image_once(networks):
 
 
 def test_held_out_images_are_scored_on_central_crops_in_evaluation_mode(networks):
-    """An untrained classifier scores the features of central crops, independently of the split's other images."""
+    """An untrained classifier scores the features of central crops, independently of the split's
+    other images.
+    """
     found = every_score(networks, frozen=True, learning_rate=1e-30, weight_decay=0.0)[1.0]
     head = torch.nn.Linear(networks.model.image_encoder.dimensions, len(TEXTURES))
     generator = torch.Generator().manual_seed(seed_for(0, "fine-tuning"))
     with torch.no_grad():
         for parameter in head.parameters():
-            torch.nn.init.uniform_(parameter, -(head.in_features**-0.5), head.in_features**-0.5, generator=generator)
+            torch.nn.init.uniform_(
+                parameter, -(head.in_features**-0.5), head.in_features**-0.5, generator=generator
+            )
         for split, scored in found.items():
             for image, own in zip(getattr(SUBSET, split), scored, strict=True):
                 pixels = networks.augmentation.normalise(torch.from_numpy(SOURCE.images[[image]]))
@@ -185,5 +212,7 @@ def test_held_out_images_are_scored_on_central_crops_in_evaluation_mode(networks
 
 
 def test_a_learning_rate_that_is_too_large_raises_an_error_with_a_remedy(networks):
-    with pytest.raises(UserError, match=r"fraction of 1 diverged \(seed 0\).*learning_rate.*1e\+30"):
+    with pytest.raises(
+        UserError, match=r"fraction of 1 diverged \(seed 0\).*learning_rate.*1e\+30"
+    ):
         scores(networks, learning_rate=1e30)

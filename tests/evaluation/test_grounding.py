@@ -1,4 +1,6 @@
-"""Contrast-to-noise ratio and mean overlap against loops and scikit-learn; boxes and heatmaps against torchvision and SciPy."""
+"""Contrast-to-noise ratio and mean overlap against loops and scikit-learn; boxes and heatmaps
+against torchvision and SciPy.
+"""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -34,7 +36,9 @@ def maps_and_masks(draw, elements=None):
 
 def cnr_by_the_book(heatmap, mask):
     inside = [h for h, m in zip(heatmap.ravel().tolist(), mask.ravel().tolist(), strict=True) if m]
-    outside = [h for h, m in zip(heatmap.ravel().tolist(), mask.ravel().tolist(), strict=True) if not m]
+    outside = [
+        h for h, m in zip(heatmap.ravel().tolist(), mask.ravel().tolist(), strict=True) if not m
+    ]
     mean = {part: sum(values) / len(values) for part, values in (("in", inside), ("out", outside))}
     variance_in = sum((h - mean["in"]) ** 2 for h in inside) / len(inside)
     variance_out = sum((h - mean["out"]) ** 2 for h in outside) / len(outside)
@@ -53,7 +57,9 @@ def test_cnr_matches_the_equation_with_and_without_sign(pair):
     signed = contrast_to_noise_ratio(heatmap, mask, signed=True)
     assert signed == pytest.approx(cnr_by_the_book(heatmap, mask), rel=1e-9, abs=1e-12)
     assert contrast_to_noise_ratio(heatmap, mask) == abs(signed)
-    assert contrast_to_noise_ratio(heatmap, ~mask, signed=True) == pytest.approx(-signed, rel=1e-9, abs=1e-12)
+    assert contrast_to_noise_ratio(heatmap, ~mask, signed=True) == pytest.approx(
+        -signed, rel=1e-9, abs=1e-12
+    )
 
 
 @settings(deadline=None, max_examples=100)
@@ -76,17 +82,28 @@ def test_cnr_of_constant_parts_is_zero_or_infinite():
 
 
 @settings(deadline=None, max_examples=60)
-@given(maps_and_masks(), st.lists(st.integers(-8, 8).map(lambda step: step / 8), min_size=1, max_size=5) | st.just(THRESHOLDS))
+@given(
+    maps_and_masks(),
+    st.lists(st.integers(-8, 8).map(lambda step: step / 8), min_size=1, max_size=5)
+    | st.just(THRESHOLDS),
+)
 def test_mean_overlap_matches_scikit_learn_for_any_thresholds(pair, thresholds):
     heatmap, mask = pair
-    overlaps = [jaccard_score(mask.ravel(), heatmap.ravel() > threshold, zero_division=0) for threshold in thresholds]
-    assert intersection_over_union(heatmap, mask, thresholds) == pytest.approx(np.mean(overlaps), abs=1e-12)
+    overlaps = [
+        jaccard_score(mask.ravel(), heatmap.ravel() > threshold, zero_division=0)
+        for threshold in thresholds
+    ]
+    assert intersection_over_union(heatmap, mask, thresholds) == pytest.approx(
+        np.mean(overlaps), abs=1e-12
+    )
 
 
 def test_default_thresholds_match_the_paper():
     np.testing.assert_array_equal(THRESHOLDS, np.round(np.arange(-1, 1.025, 0.05), 2))
     heatmap, mask = np.random.default_rng(0).uniform(-1, 1, (6, 6)), np.eye(6, dtype=bool)
-    assert intersection_over_union(heatmap, mask) == intersection_over_union(heatmap, mask, THRESHOLDS)
+    assert intersection_over_union(heatmap, mask) == intersection_over_union(
+        heatmap, mask, THRESHOLDS
+    )
 
 
 def test_mean_overlap_depends_on_the_scale_of_the_scores():
@@ -94,14 +111,18 @@ def test_mean_overlap_depends_on_the_scale_of_the_scores():
     y, x = np.mgrid[:48, :48]
     bump = 0.35 * np.exp(-((y - 20) ** 2 + (x - 28) ** 2) / 120)
     mask = box_masks([[18, 10, 38, 30]], (48, 48))[0]
-    assert np.all(np.diff([intersection_over_union(scale * bump, mask) for scale in (0.5, 1, 2, 3)]) > 0.03)
+    assert np.all(
+        np.diff([intersection_over_union(scale * bump, mask) for scale in (0.5, 1, 2, 3)]) > 0.03
+    )
 
 
 def test_mean_overlap_of_empty_and_full_predictions():
     mask = np.zeros((4, 5), bool)
     mask[1, :3] = True
-    assert intersection_over_union(np.full((4, 5), -1.0), mask) == 0  # nothing exceeds even the lowest threshold
-    assert intersection_over_union(np.full((4, 5), 1.5), mask) == pytest.approx(3 / 20)  # the box's share of the image
+    # nothing exceeds even the lowest threshold
+    assert intersection_over_union(np.full((4, 5), -1.0), mask) == 0
+    # the box's share of the image
+    assert intersection_over_union(np.full((4, 5), 1.5), mask) == pytest.approx(3 / 20)
     assert intersection_over_union(np.where(mask, 2.0, -2.0), mask) == 1
 
 
@@ -110,11 +131,16 @@ def test_mean_overlap_of_empty_and_full_predictions():
 def test_pixels_outside_the_crop_are_ignored(pair, data):
     heatmap, mask = pair
     assume(spread(heatmap, mask) > 0)
-    # Two columns without a score on either side, in and out of the mask: as if the image ended before them.
+    # Two columns without a score on either side, in and out of the mask: as if the image ended
+    # before them.
     padded = np.pad(heatmap, ((0, 0), (2, 2)), constant_values=np.nan)
     padded_mask = np.pad(mask, ((0, 0), (2, 2)), constant_values=data.draw(st.booleans()))
-    assert contrast_to_noise_ratio(padded, padded_mask) == pytest.approx(contrast_to_noise_ratio(heatmap, mask))
-    assert intersection_over_union(padded, padded_mask) == pytest.approx(intersection_over_union(heatmap, mask))
+    assert contrast_to_noise_ratio(padded, padded_mask) == pytest.approx(
+        contrast_to_noise_ratio(heatmap, mask)
+    )
+    assert intersection_over_union(padded, padded_mask) == pytest.approx(
+        intersection_over_union(heatmap, mask)
+    )
 
 
 def test_means_are_computed_over_boxes_and_over_categories():
@@ -123,7 +149,13 @@ def test_means_are_computed_over_boxes_and_over_categories():
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 24), st.integers(1, 24), st.integers(0, 1000))
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(1, 24),
+    st.integers(1, 24),
+    st.integers(0, 1000),
+)
 def test_upsampling_is_bilinear_between_cell_centres(h, w, height, width, seed):
     grid = np.random.default_rng(seed).uniform(-1, 1, (2, h, w))
     y = ((np.arange(height) + 0.5) * h / height - 0.5).clip(0, h - 1)
@@ -143,7 +175,9 @@ def test_smoothing_spreads_a_peak_and_preserves_the_sum():
     smooth = upsample(grid, (15, 15), smoothing=1.5)
     assert smooth.sum() == pytest.approx(2, rel=1e-4)
     assert smooth[0, 7, 8] / smooth[0, 7, 7] == pytest.approx(np.exp(-1 / (2 * 1.5**2)), rel=1e-3)
-    np.testing.assert_allclose(upsample(np.full((4, 4), 0.3), (8, 8), smoothing=1.5), 0.3, rtol=1e-6)
+    np.testing.assert_allclose(
+        upsample(np.full((4, 4), 0.3), (8, 8), smoothing=1.5), 0.3, rtol=1e-6
+    )
 
 
 @settings(deadline=None, max_examples=40)
@@ -163,7 +197,10 @@ def test_the_mask_of_a_cropped_box_contains_its_cropped_pixels(image, data):
 def test_masks_contain_pixels_whose_centres_lie_in_the_box(boxes):
     size = (6, 8)
     expected = np.array(
-        [[[x0 <= x + 0.5 < x1 and y0 <= y + 0.5 < y1 for x in range(8)] for y in range(6)] for x0, y0, x1, y1 in boxes]
+        [
+            [[x0 <= x + 0.5 < x1 and y0 <= y + 0.5 < y1 for x in range(8)] for y in range(6)]
+            for x0, y0, x1, y1 in boxes
+        ]
     )
     assert np.array_equal(box_masks(boxes, size), expected)
 
@@ -171,12 +208,30 @@ def test_masks_contain_pixels_whose_centres_lie_in_the_box(boxes):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2))), r"mask .*float64.*bool"),
-        (lambda: contrast_to_noise_ratio(np.zeros((2, 3)), np.ones((2, 2), bool)), r"heatmap .*\(2, 3\).* mask .*\(2, 2\)"),
-        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.ones((2, 2), bool)), "covers all pixels"),
-        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2), bool)), "covers no pixel"),
-        (lambda: intersection_over_union(np.full((2, 2), np.nan), np.eye(2, dtype=bool)), "covers no pixel"),
-        (lambda: intersection_over_union(np.zeros((2, 2)), np.eye(2, dtype=bool), []), "thresholds is empty"),
+        (
+            lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2))),
+            r"mask .*float64.*bool",
+        ),
+        (
+            lambda: contrast_to_noise_ratio(np.zeros((2, 3)), np.ones((2, 2), bool)),
+            r"heatmap .*\(2, 3\).* mask .*\(2, 2\)",
+        ),
+        (
+            lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.ones((2, 2), bool)),
+            "covers all pixels",
+        ),
+        (
+            lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2), bool)),
+            "covers no pixel",
+        ),
+        (
+            lambda: intersection_over_union(np.full((2, 2), np.nan), np.eye(2, dtype=bool)),
+            "covers no pixel",
+        ),
+        (
+            lambda: intersection_over_union(np.zeros((2, 2)), np.eye(2, dtype=bool), []),
+            "thresholds is empty",
+        ),
     ],
 )
 def test_invalid_arguments_raise_value_errors(call, message):

@@ -1,4 +1,6 @@
-"""AUCs within anchors match scikit-learn; expert agreement, calibration and rates match plain loops."""
+"""AUCs within anchors match scikit-learn; expert agreement, calibration and rates match plain
+loops.
+"""
 
 import itertools
 
@@ -39,7 +41,10 @@ def test_areas_match_scikit_learn_for_each_anchor(pairs):
     for anchor in sorted(set(anchors)):
         own = anchors == anchor
         if len(set(false[own])) == 2:
-            expected[anchor] = (roc_auc_score(false[own], scores[own]), false[own].sum() * (~false[own]).sum())
+            expected[anchor] = (
+                roc_auc_score(false[own], scores[own]),
+                false[own].sum() * (~false[own]).sum(),
+            )
     found = areas_within_anchors(scores, false, anchors)
     assert found.anchor.tolist() == list(expected)
     np.testing.assert_allclose(found.area, [area for area, _ in expected.values()], atol=1e-12)
@@ -56,7 +61,10 @@ def test_areas_depend_only_on_the_order_within_an_anchor():
 
 
 def test_the_mean_weights_anchors_equally_or_by_comparisons():
-    scores, false = np.array([1.0, 0, 0, 1, 1, 1]), np.array([True, False, True, False, False, False])
+    scores, false = (
+        np.array([1.0, 0, 0, 1, 1, 1]),
+        np.array([True, False, True, False, False, False]),
+    )
     found = areas_within_anchors(scores, false, np.array(list("aabbbb")))
     assert found.area.tolist() == [1, 0]
     assert mean_area(found, seed=0).estimate == 0.5
@@ -80,13 +88,18 @@ def test_expert_agreement_averages_over_all_experts_left_out(rows, anchors):
         if first == second or own[first] != own[second]:
             continue
         for out, other in itertools.product(range(3), repeat=2):
-            means = [np.mean([rows[pair][k] for k in range(3) if k != gone]) for pair, gone in ((first, out), (second, other))]
+            means = [
+                np.mean([rows[pair][k] for k in range(3) if k != gone])
+                for pair, gone in ((first, out), (second, other))
+            ]
             if means[0] > 2.5 >= means[1]:
                 a, b = rows[first][out], rows[second][other]
                 expected.setdefault(own[first], []).append(1.0 if a > b else 0.5 if a == b else 0.0)
     found = expert_agreement(ratings, own)
     assert found.anchor.tolist() == sorted(expected)
-    np.testing.assert_allclose(found.area, [np.mean(expected[anchor]) for anchor in sorted(expected)])
+    np.testing.assert_allclose(
+        found.area, [np.mean(expected[anchor]) for anchor in sorted(expected)]
+    )
     # The order of a pair's ratings does not matter.
     np.testing.assert_allclose(expert_agreement(np.sort(ratings, axis=1), own).area, found.area)
 
@@ -95,14 +108,21 @@ def test_calibration_matches_a_worked_example():
     probabilities = [0.1, 0.2, 0.3, 0.3, 0.3, 0.9]
     false = [False, True, False, False, True, True]
     table = calibration(probabilities, false, bins=3)
-    # Mid-ranks 1, 2, 4, 4, 4, 6 of 6 in thirds: {0.1, 0.2}, {0.3 thrice}, {0.9}; equal probabilities stay together.
+    # Mid-ranks 1, 2, 4, 4, 4, 6 of 6 in thirds: {0.1, 0.2}, {0.3 thrice}, {0.9}; equal
+    # probabilities stay together.
     assert table["pairs"].tolist() == [2, 3, 1]
     np.testing.assert_allclose(table["implied"], [0.15, 0.3, 0.9])
     np.testing.assert_allclose(table["rated"], [0.5, 1 / 3, 1.0])
     assert calibration_error(table) == pytest.approx((2 * 0.35 + 3 * (1 / 3 - 0.3) + 0.1) / 6)
 
 
-@given(st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.0]), st.booleans()), min_size=1, max_size=50))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.0]), st.booleans()),
+        min_size=1,
+        max_size=50,
+    )
+)
 @settings(deadline=None, max_examples=40)
 def test_bins_contain_each_pair_once_and_preserve_means(pairs):
     probabilities, false = map(np.array, zip(*pairs, strict=True))

@@ -1,4 +1,6 @@
-"""Linear heads match a plain training loop and scikit-learn; label subsets are stratified and nested."""
+"""Linear heads match a plain training loop and scikit-learn; label subsets are stratified and
+nested.
+"""
 
 from math import nan
 
@@ -17,7 +19,11 @@ from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.subsets import make_subset
 from trueneg.evaluation.images import EncodedRun
 from trueneg.evaluation.images.linear_probe import label_subset
-from trueneg.evaluation.linear_heads import cross_entropy, known_binary_cross_entropy, train_linear_heads
+from trueneg.evaluation.linear_heads import (
+    cross_entropy,
+    known_binary_cross_entropy,
+    train_linear_heads,
+)
 from trueneg.evaluation.pairs.linear_probe import linear_evaluation, multilabel_subset
 from trueneg.randomness import seed_for
 from trueneg.training.augment import Augmentation
@@ -25,14 +31,21 @@ from trueneg.training.augment import Augmentation
 
 def mean_over_known_labels(logits, labels):
     known = ~labels.isnan()
-    losses = functional.binary_cross_entropy_with_logits(logits[known], labels[known], reduction="none")
+    losses = functional.binary_cross_entropy_with_logits(
+        logits[known], labels[known], reduction="none"
+    )
     return losses.sum() / max(1, len(losses))
 
 
-REFERENCE = {cross_entropy: functional.cross_entropy, known_binary_cross_entropy: mean_over_known_labels}
+REFERENCE = {
+    cross_entropy: functional.cross_entropy,
+    known_binary_cross_entropy: mean_over_known_labels,
+}
 
 
-def train_alone(features, labels, classes, loss, seed, epochs, batch_size, learning_rate, weight_decay):
+def train_alone(
+    features, labels, classes, loss, seed, epochs, batch_size, learning_rate, weight_decay
+):
     """A plain training loop for one head."""
     torch.manual_seed(seed)
     head = torch.nn.Linear(features.shape[1], classes, dtype=features.dtype)
@@ -71,13 +84,24 @@ def test_heads_trained_together_match_heads_trained_separately(
     loss, heads, count, dimensions, classes, batch_size, weight_decay, unknown, seed
 ):
     seeds = [seed + index for index in range(heads)]
-    samples = [random_samples(count, dimensions, classes, index, loss, unknown) for index in range(heads)]
-    protocol = {"epochs": 3, "batch_size": batch_size, "learning_rate": 1e-2, "weight_decay": weight_decay}
-    together = train_linear_heads(*zip(*samples, strict=True), classes, loss, **protocol, seeds=seeds)
+    samples = [
+        random_samples(count, dimensions, classes, index, loss, unknown) for index in range(heads)
+    ]
+    protocol = {
+        "epochs": 3,
+        "batch_size": batch_size,
+        "learning_rate": 1e-2,
+        "weight_decay": weight_decay,
+    }
+    together = train_linear_heads(
+        *zip(*samples, strict=True), classes, loss, **protocol, seeds=seeds
+    )
     logits = together.logits([features for features, _ in samples])
     for index, (features, labels) in enumerate(samples):
         alone = train_alone(features, labels, classes, loss, seeds[index], **protocol)
-        torch.testing.assert_close(together.weights[index], alone.weight.detach().T, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(
+            together.weights[index], alone.weight.detach().T, rtol=1e-6, atol=1e-9
+        )
         torch.testing.assert_close(together.bias[index], alone.bias.detach(), rtol=1e-6, atol=1e-9)
         torch.testing.assert_close(logits[index], alone(features).detach(), rtol=1e-6, atol=1e-8)
 
@@ -96,8 +120,12 @@ def test_accuracy_on_digits_matches_converged_logistic_regression():
     reference = LogisticRegression(C=100, max_iter=5000).fit(pixels[train], labels[train])
     features, targets = torch.tensor(pixels, dtype=torch.float32), torch.tensor(labels)
     protocol = {"epochs": 300, "batch_size": 64, "learning_rate": 1e-2, "weight_decay": 1e-6}
-    probes = train_linear_heads([features[train]], [targets[train]], 10, cross_entropy, seeds=[0], **protocol)
-    accuracy = (probes.logits([features[~train]])[0].argmax(1) == targets[~train]).double().mean().item()
+    probes = train_linear_heads(
+        [features[train]], [targets[train]], 10, cross_entropy, seeds=[0], **protocol
+    )
+    accuracy = (
+        (probes.logits([features[~train]])[0].argmax(1) == targets[~train]).double().mean().item()
+    )
     assert accuracy == pytest.approx(reference.score(pixels[~train], labels[~train]), abs=0.015)
     assert accuracy > 0.93
 
@@ -107,22 +135,31 @@ def findings():
     """Noisy linear features of three correlated findings, the last one rare."""
     generator = np.random.default_rng(0)
     features = generator.standard_normal((3000, 12))
-    logits = features @ generator.standard_normal((12, 3)) * 0.7 + [0.0, -1.0, -3.0] + 0.8 * features[:, :1]
+    logits = (
+        features @ generator.standard_normal((12, 3)) * 0.7
+        + [0.0, -1.0, -3.0]
+        + 0.8 * features[:, :1]
+    )
     labels = (generator.random((3000, 3)) < 1 / (1 + np.exp(-logits))).astype(float)
     return features, labels
 
 
 def test_converged_heads_match_logistic_regression_per_label(findings):
     features, labels = findings
-    # The loss is a mean over samples AND classes, scikit-learn's a sum over samples; Adam also penalises the bias.
+    # The loss is a mean over samples AND classes, scikit-learn's a sum over samples; Adam also
+    # penalises the bias.
     penalty, samples = 1e-3, ([torch.tensor(features)], [torch.tensor(labels)])
     with_constant = np.column_stack([features, np.ones(len(features))])
     protocol = {"epochs": 400, "batch_size": 3000, "learning_rate": 0.05, "weight_decay": penalty}
     heads = train_linear_heads(*samples, 3, known_binary_cross_entropy, seeds=[0], **protocol)
     for label in range(3):
-        reference = LogisticRegression(C=1 / (penalty * labels.size), fit_intercept=False, tol=1e-10, max_iter=2000)
+        reference = LogisticRegression(
+            C=1 / (penalty * labels.size), fit_intercept=False, tol=1e-10, max_iter=2000
+        )
         expected = reference.fit(with_constant, labels[:, label]).coef_[0]
-        np.testing.assert_allclose([*heads.weights[0, :, label], heads.bias[0, label]], expected, atol=0.001)
+        np.testing.assert_allclose(
+            [*heads.weights[0, :, label], heads.bias[0, label]], expected, atol=0.001
+        )
 
 
 def test_linear_evaluation_matches_scikit_learn_and_improves_with_more_labels(findings):
@@ -130,11 +167,15 @@ def test_linear_evaluation_matches_scikit_learn_and_improves_with_more_labels(fi
     names = ["effusion", "edema", "pneumothorax"]
     train, test = slice(0, 2000), slice(2000, None)
     options = {"epochs": 300, "batch_size": 512, "learning_rate": 0.01, "weight_decay": 1e-6}
-    parts = [(torch.tensor(features[part], dtype=torch.float32), labels[part]) for part in (train, test)]
+    parts = [
+        (torch.tensor(features[part], dtype=torch.float32), labels[part]) for part in (train, test)
+    ]
     areas = linear_evaluation(*parts, names, 0, fractions=[0.01, 0.1, 1.0], **options)
     assert list(areas) == [0.01, 0.1, 1.0]
     for label, name in enumerate(names):
-        reference = LogisticRegression(C=1e4, max_iter=2000).fit(features[train], labels[train, label])
+        reference = LogisticRegression(C=1e4, max_iter=2000).fit(
+            features[train], labels[train, label]
+        )
         expected = roc_auc_score(labels[test, label], reference.decision_function(features[test]))
         assert areas[1.0][name] == pytest.approx(expected, abs=0.01)
     assert areas[1.0]["mean"] == pytest.approx(np.mean([areas[1.0][name] for name in names]))
@@ -146,13 +187,19 @@ def test_linear_evaluation_trains_on_the_subset_and_ignores_unknown_labels(findi
     labels[::7, 0] = labels[::5, 1] = nan
     features = torch.tensor(features)
     options = {"epochs": 5, "batch_size": 64, "learning_rate": 1e-2, "weight_decay": 1e-6}
-    areas = linear_evaluation((features, labels), (features, labels), ["a", "b", "c"], 3, fractions=[0.2], **options)
+    areas = linear_evaluation(
+        (features, labels), (features, labels), ["a", "b", "c"], 3, fractions=[0.2], **options
+    )
     kept, seed = multilabel_subset(labels, 0.2, seed=3), seed_for(3, "linear probe")
-    alone = train_alone(features[kept], torch.tensor(labels)[kept], 3, known_binary_cross_entropy, seed, **options)
+    alone = train_alone(
+        features[kept], torch.tensor(labels)[kept], 3, known_binary_cross_entropy, seed, **options
+    )
     scores = alone(features).detach().numpy()
     for label, name in enumerate("abc"):
         known = labels[:, label] >= 0
-        assert areas[0.2][name] == pytest.approx(roc_auc_score(labels[known, label], scores[known, label]))
+        assert areas[0.2][name] == pytest.approx(
+            roc_auc_score(labels[known, label], scores[known, label])
+        )
 
 
 def test_nan_features_raise_an_error(findings):
@@ -160,16 +207,25 @@ def test_nan_features_raise_an_error(findings):
     diverged = torch.full(features.shape, nan)
     options = {"epochs": 1, "batch_size": 50, "learning_rate": 1e-2, "weight_decay": 0.0}
     with pytest.raises(ValueError, match="scores are NaN"):
-        linear_evaluation((diverged, labels), (diverged, labels), ["a", "b", "c"], 0, fractions=[1.0], **options)
+        linear_evaluation(
+            (diverged, labels), (diverged, labels), ["a", "b", "c"], 0, fractions=[1.0], **options
+        )
 
 
 CLASSES = st.lists(st.integers(0, 4), min_size=1, max_size=80).map(np.array)
-LABELS = arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(1, 4)), elements=st.sampled_from([0.0, 0.0, 0.0, 1.0, nan]))
+LABELS = arrays(
+    np.float64,
+    st.tuples(st.integers(1, 60), st.integers(1, 4)),
+    elements=st.sampled_from([0.0, 0.0, 0.0, 1.0, nan]),
+)
 
 
 @settings(deadline=None, max_examples=140)
 @given(
-    st.one_of(CLASSES.map(lambda classes: (label_subset, classes)), LABELS.map(lambda labels: (multilabel_subset, labels))),
+    st.one_of(
+        CLASSES.map(lambda classes: (label_subset, classes)),
+        LABELS.map(lambda labels: (multilabel_subset, labels)),
+    ),
     st.lists(st.floats(1e-4, 1), min_size=2, max_size=2).map(sorted),
     st.integers(0, 1000),
 )
@@ -194,7 +250,9 @@ def test_label_subsets_are_stratified_and_nested(drawn, fractions, seed):
 
 
 def test_stratified_label_shares_are_closer_than_random_ones():
-    """Ten correlated labels with frequencies of 2 to 40 %: the share of each among 5 % of 4,000 images."""
+    """Ten correlated labels with frequencies of 2 to 40 %: the share of each among 5 % of 4,000
+    images.
+    """
     generator = np.random.default_rng(0)
     common = generator.standard_normal((4000, 1))
     thresholds = np.quantile(common, 1 - np.geomspace(0.02, 0.4, 10))
@@ -231,7 +289,8 @@ def test_every_sample_is_drawn_equally_often(subset_of, labels):
     drawn = np.zeros(40)
     for seed in range(2000):
         drawn[subset_of(labels, 0.3, seed)] += 1
-    # Binomial(2000, 0.3): a standard deviation of 20; the largest of 40 deviations stays within five.
+    # Binomial(2000, 0.3): a standard deviation of 20; the largest of 40 deviations stays within
+    # five.
     assert np.abs(drawn - 600).max() < 100
 
 
@@ -241,7 +300,9 @@ def test_no_label_pool_contains_an_unlabelled_image():
     source = ImageSource("partly", images, labels, is_test, ("a", "b", "c"))
     subset = make_subset(source, seed=0, rare_classes=["a"], fraction=0.5)
     networks = torch.nn.Identity(), Augmentation([0.5], [0.5])
-    run = EncodedRun("abc", subset, source, torch.zeros(100, 2), torch.from_numpy(labels), *networks)
+    run = EncodedRun(
+        "abc", subset, source, torch.zeros(100, 2), torch.from_numpy(labels), *networks
+    )
     pools = {name: labels[run.pool(name)] for name in ("imbalanced", "all")}
     assert np.bincount(pools["imbalanced"]).tolist()[1:] == np.bincount(pools["all"]).tolist()[1:]
     assert 2 * (pools["imbalanced"] == 0).sum() <= (pools["all"] == 0).sum() + 1

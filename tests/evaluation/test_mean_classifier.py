@@ -17,7 +17,9 @@ def scores_by_the_book(bank, labels, query, classes):
     for label in range(classes):
         members = [unit(row) for row, own in zip(bank, labels, strict=True) if own == label]
         mean = [sum(column) / len(members) for column in zip(*members, strict=True)]
-        scores.append(sum(a * b for a, b in zip(mean, unit(query), strict=True)) if members else -math.inf)
+        scores.append(
+            sum(a * b for a, b in zip(mean, unit(query), strict=True)) if members else -math.inf
+        )
     return scores
 
 
@@ -38,8 +40,8 @@ def test_features_are_normalised_but_class_means_are_not():
     bank = torch.tensor([[9.0, 0.0], [0.0, 1.0], [1.0, 0.0], [3.0, 0.0]])
     means = class_means(bank, torch.tensor([0, 0, 1, 1]), classes=2)
     torch.testing.assert_close(means, torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
-    # Along (0.9, 1.1) the scattered class scores 0.70 (its direction would score 0.99), the tight one 0.63;
-    # along (1, 0.9) it scores 0.71 against 0.74.
+    # Along (0.9, 1.1) the scattered class scores 0.70 (its direction would score 0.99), the tight
+    # one 0.63; along (1, 0.9) it scores 0.71 against 0.74.
     queries = torch.tensor([[0.9, 1.1], [1.0, 0.9]])
     assert mean_classifier(bank, torch.tensor([0, 0, 1, 1]), queries, classes=2).tolist() == [0, 1]
 

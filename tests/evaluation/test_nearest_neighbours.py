@@ -17,7 +17,9 @@ def votes_by_the_book(bank, labels, query, k, temperature, classes):
     def cosine(a, b):
         return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
-    nearest = sorted(((cosine(row, query), label) for row, label in zip(bank, labels, strict=True)), reverse=True)
+    nearest = sorted(
+        ((cosine(row, query), label) for row, label in zip(bank, labels, strict=True)), reverse=True
+    )
     votes = [0.0] * classes
     for similarity, label in nearest[:k]:
         votes[label] += math.exp(similarity / temperature)
@@ -27,7 +29,9 @@ def votes_by_the_book(bank, labels, query, k, temperature, classes):
 @settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_predictions_match_a_naive_loop_over_votes(data):
-    count, dimensions, classes = data.draw(st.tuples(st.integers(1, 15), st.integers(2, 5), st.integers(1, 4)))
+    count, dimensions, classes = data.draw(
+        st.tuples(st.integers(1, 15), st.integers(2, 5), st.integers(1, 4))
+    )
     k = data.draw(st.integers(1, count))
     temperature = data.draw(st.sampled_from([0.02, 0.1, 1.0]))
     generator = torch.Generator().manual_seed(data.draw(st.integers(0, 10_000)))
@@ -35,28 +39,38 @@ def test_predictions_match_a_naive_loop_over_votes(data):
     queries = torch.randn(6, dimensions, generator=generator, dtype=torch.float64)
     labels = torch.randint(classes, (count,), generator=generator)
     block = data.draw(st.sampled_from([1, 2 * max(count, k * classes), 2**24]))
-    predictions = weighted_knn(bank, labels, queries, k=k, temperature=temperature, classes=classes, block=block)
+    predictions = weighted_knn(
+        bank, labels, queries, k=k, temperature=temperature, classes=classes, block=block
+    )
     for prediction, query in zip(predictions.tolist(), queries.tolist(), strict=True):
         votes = votes_by_the_book(bank.tolist(), labels.tolist(), query, k, temperature, classes)
         assert votes[prediction] >= max(votes) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(
-    ("k", "temperature", "weights"), [(15, math.inf, "uniform"), (50, 0.1, lambda distance: np.exp(-distance / 0.1))]
+    ("k", "temperature", "weights"),
+    [(15, math.inf, "uniform"), (50, 0.1, lambda distance: np.exp(-distance / 0.1))],
 )
 def test_predictions_match_scikit_learn(k, temperature, weights):
     pixels, labels = load_digits(return_X_y=True)
-    reference = KNeighborsClassifier(n_neighbors=k, metric="cosine", algorithm="brute", weights=weights)
+    reference = KNeighborsClassifier(
+        n_neighbors=k, metric="cosine", algorithm="brute", weights=weights
+    )
     expected = reference.fit(pixels[:1000], labels[:1000]).predict(pixels[1000:])
     bank, queries = torch.tensor(pixels).split([1000, len(pixels) - 1000])
-    predictions = weighted_knn(bank, torch.tensor(labels)[:1000], queries, k=k, temperature=temperature, classes=10)
+    predictions = weighted_knn(
+        bank, torch.tensor(labels)[:1000], queries, k=k, temperature=temperature, classes=10
+    )
     # An image may have its k-th and its next neighbour at the same distance.
     assert (predictions.numpy() == expected).mean() > 0.998
 
 
 def test_predictions_do_not_depend_on_block_size_or_feature_length():
     generator = torch.Generator().manual_seed(0)
-    bank, queries = torch.randn(200, 8, generator=generator), torch.randn(90, 8, generator=generator)
+    bank, queries = (
+        torch.randn(200, 8, generator=generator),
+        torch.randn(90, 8, generator=generator),
+    )
     labels = torch.randint(5, (200,), generator=generator)
     vote = {"k": 20, "classes": 5}
     whole = weighted_knn(bank, labels, queries, **vote)
@@ -69,15 +83,21 @@ def test_predictions_do_not_depend_on_block_size_or_feature_length():
 
 def test_low_temperatures_select_the_nearest_neighbour_without_underflow():
     bank = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.6, 0.8]])
-    predictions = weighted_knn(bank, torch.tensor([1, 0, 0]), torch.tensor([[1.0, 0.1]]), k=3, temperature=1e-4, classes=2)
+    predictions = weighted_knn(
+        bank, torch.tensor([1, 0, 0]), torch.tensor([[1.0, 0.1]]), k=3, temperature=1e-4, classes=2
+    )
     assert predictions.tolist() == [1]
 
 
 def test_empty_queries_give_empty_predictions():
-    predictions = weighted_knn(torch.ones(2, 3), torch.tensor([0, 1]), torch.ones(0, 3), k=1, classes=2)
+    predictions = weighted_knn(
+        torch.ones(2, 3), torch.tensor([0, 1]), torch.ones(0, 3), k=1, classes=2
+    )
     assert (predictions.shape, predictions.dtype) == ((0,), torch.int64)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 50))
 def test_effective_k_is_at_most_the_smallest_class(labels, k):
-    assert effective_k(k, torch.tensor(labels)) == min(k, *(labels.count(label) for label in labels))
+    assert effective_k(k, torch.tensor(labels)) == min(
+        k, *(labels.count(label) for label in labels)
+    )

@@ -62,7 +62,10 @@ def test_heatmaps_align_with_the_cropped_pixels(run):
 def test_figure_data_is_written_unless_the_source_is_restricted(training, tmp_path):
     write_pair_subsets([SUBSET], tmp_path / "subsets.parquet")
     texture_boxes(SOURCE).to_parquet(tmp_path / "boxes.parquet")
-    paths = {name: tmp_path / f"{name}.parquet" for name in ("subsets", "boxes", "similarities", "overlays")}
+    paths = {
+        name: tmp_path / f"{name}.parquet"
+        for name in ("subsets", "boxes", "similarities", "overlays")
+    }
     arguments = {**paths, "settings": {"grounding": {"smoothing": 0.0}}, "threads": 1, "phrases": 2}
     arguments |= write_runs(tmp_path, settings_of(), {"abc": training})
     write_pairs(SOURCE, tmp_path / "pairs.npz")

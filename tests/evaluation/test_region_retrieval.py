@@ -1,4 +1,6 @@
-"""Phrases, region scores and retrieval, compared with loops, bilinear sampling and sorting with ties."""
+"""Phrases, region scores and retrieval, compared with loops, bilinear sampling and sorting with
+ties.
+"""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -21,20 +23,28 @@ WINDOW = (CROP, CROP)
 
 def test_phrases_are_sentences_with_the_boxes_of_their_class_in_the_crop():
     boxes = texture_boxes(SOURCE)
-    # A second box for some, of which the crop (pixels 4 to 28) holds all, a quarter, and too little.
-    more = [boxes[boxes["class"] == 2].assign(x0=x0, x1=x0 + 8, y0=10, y1=12) for x0 in (10, 26, 27)]
+    # A second box for some, of which the crop (pixels 4 to 28) holds all, a quarter, and too
+    # little.
+    more = [
+        boxes[boxes["class"] == 2].assign(x0=x0, x1=x0 + 8, y0=10, y1=12) for x0 in (10, 26, 27)
+    ]
     boxes = pd.concat([boxes, *more], ignore_index=True)
     indices = np.array([17, 3, 4, 25, 0])
     found = boxed_phrases(SOURCE, indices, boxes, WINDOW)
     expected = []
     for place, image in enumerate(indices):
-        own = SOURCE.sentences[SOURCE.sentences["report"] == SOURCE.reports[image]].sort_values("index")
+        own = SOURCE.sentences[SOURCE.sentences["report"] == SOURCE.reports[image]].sort_values(
+            "index"
+        )
         for sentence in own.itertuples():
             if sentence[4] >= len(FINDINGS):  # its class: a denial, or the weather
                 continue
             half = (0, 0, 12, CROP) if sentence[4] % 2 == 0 else (12, 0, CROP, CROP)
             second = [(6, 6, 14, 8), (22, 6, 24, 8)] if sentence[4] == 2 else []
-            expected += [(place, sentence.index, sentence.sentence, sentence[4], *box) for box in (half, *second)]
+            expected += [
+                (place, sentence.index, sentence.sentence, sentence[4], *box)
+                for box in (half, *second)
+            ]
     columns = ["image", "index", "sentence", "class", *CORNERS]
     assert sorted(found[columns].itertuples(index=False, name=None)) == sorted(expected)
     keys = found[["image", "index"]].drop_duplicates()
@@ -48,7 +58,9 @@ def test_images_without_boxes_have_no_phrases():
 
 
 def bilinear(grid, y, x):
-    """Between the centres of the cells of grid (D, h, w); beyond the outermost ones, their value."""
+    """Between the centres of the cells of grid (D, h, w); beyond the outermost ones, their
+    value.
+    """
     h, w = grid.shape[1:]
     y, x = np.clip(y - 0.5, 0, h - 1), np.clip(x - 0.5, 0, w - 1)
     top, left = int(y), int(x)
@@ -62,22 +74,35 @@ def box_by_hand(grid, box, crop):
     """The mean over 7 × 7 cells of RoIAlign, each of 2 × 2 points."""
     x0, y0, x1, y1 = box
     shares = (np.arange(14) + 0.5) / 14
-    ys, xs = (y0 + shares * (y1 - y0)) * grid.shape[1] / crop[0], (x0 + shares * (x1 - x0)) * grid.shape[2] / crop[1]
+    ys, xs = (
+        (y0 + shares * (y1 - y0)) * grid.shape[1] / crop[0],
+        (x0 + shares * (x1 - x0)) * grid.shape[2] / crop[1],
+    )
     return np.mean([bilinear(grid, y, x) for y in ys for x in xs], axis=0)
 
 
 @st.composite
 def worlds(draw):
-    """Phrases of few different sentences on some of the images; those of one image and class share their boxes."""
-    seed, images, crop = draw(st.integers(0, 1000)), draw(st.integers(1, 4)), (draw(st.integers(8, 30)), draw(st.integers(8, 30)))
+    """Phrases of few different sentences on some of the images; those of one image and class share
+    their boxes.
+    """
+    seed, images, crop = (
+        draw(st.integers(0, 1000)),
+        draw(st.integers(1, 4)),
+        (draw(st.integers(8, 30)), draw(st.integers(8, 30))),
+    )
     generator = np.random.default_rng(seed)
     rows = []
     for image in range(images):
         boxes = {}
         for index in range(generator.integers(0 if image else 1, 4)):
             number = int(generator.integers(2))
-            for box in boxes.setdefault(number, [_box(generator, crop) for _ in range(generator.integers(1, 3))]):
-                rows.append((image, index, f"Sentence {number} {generator.integers(2)}.", number, *box))
+            for box in boxes.setdefault(
+                number, [_box(generator, crop) for _ in range(generator.integers(1, 3))]
+            ):
+                rows.append(
+                    (image, index, f"Sentence {number} {generator.integers(2)}.", number, *box)
+                )
     table = pd.DataFrame(rows, columns=["image", "index", "sentence", "class", *CORNERS])
     table["sentence"] = table.groupby(["image", "index"])["sentence"].transform("first")
     table.insert(0, "phrase", table.groupby(["image", "index"]).ngroup())
@@ -103,7 +128,9 @@ def test_scores_are_cosines_with_the_mean_bilinear_sample_of_the_boxes(world):
     for _, own in phrases.groupby("phrase"):
         said.append(texts[different.index(own["sentence"].iloc[0])].numpy())
         grid = grids[int(own["image"].iloc[0])].numpy()
-        regions.append(np.mean([box_by_hand(grid, box, crop) for box in own[CORNERS].to_numpy()], axis=0))
+        regions.append(
+            np.mean([box_by_hand(grid, box, crop) for box in own[CORNERS].to_numpy()], axis=0)
+        )
     expected = [[y @ x / np.linalg.norm(y) / np.linalg.norm(x) for x in regions] for y in said]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
@@ -126,8 +153,13 @@ def test_retrieval_matches_sorting_for_each_relevance_criterion(count, seed):
     generator = np.random.default_rng(seed)
     sentences, classes = generator.integers(3, size=count), generator.integers(2, size=count)
     scores = generator.integers(4, size=(count, count)) / 4  # ties are the rule
-    phrases = pd.DataFrame({"phrase": range(count), "sentence": sentences.astype(str), "class": classes})
-    by_labels = region_retrieval(scores, pd.concat([phrases, phrases]).sort_values("phrase"), ks=(1, 2))  # two boxes each
+    phrases = pd.DataFrame(
+        {"phrase": range(count), "sentence": sentences.astype(str), "class": classes}
+    )
+    # two boxes each
+    by_labels = region_retrieval(
+        scores, pd.concat([phrases, phrases]).sort_values("phrase"), ks=(1, 2)
+    )
     relevances = {
         "pair": (np.eye(count), "against"),
         "pair or tie": (np.eye(count), "for"),
@@ -138,16 +170,29 @@ def test_retrieval_matches_sorting_for_each_relevance_criterion(count, seed):
     for labels, (relevant, ties) in relevances.items():
         expected = {}
         for direction, table in (("text to image", scores), ("image to text", scores.T)):
-            ranks = [sorted_rank(table[q].tolist(), relevant[q].tolist(), ties) for q in range(count)]
-            expected |= {Metric("R", direction, k): np.mean([rank <= k for rank in ranks]) for k in (1, 2)}
+            ranks = [
+                sorted_rank(table[q].tolist(), relevant[q].tolist(), ties) for q in range(count)
+            ]
+            expected |= {
+                Metric("R", direction, k): np.mean([rank <= k for rank in ranks]) for k in (1, 2)
+            }
             expected[Metric("MedR", direction)] = np.median(ranks)
         for name in ("R", "MedR"):
-            expected[Metric(name)] = np.mean([value for metric, value in expected.items() if metric.metric == name])
+            expected[Metric(name)] = np.mean(
+                [value for metric, value in expected.items() if metric.metric == name]
+            )
         assert by_labels[labels] == pytest.approx(expected)
 
 
 def test_unknown_classes_fall_back_to_findings():
-    phrases = pd.DataFrame({"phrase": [0, 1, 2], "sentence": list("abc"), "class": -1, "finding": ["edema", "mass", "edema"]})
+    phrases = pd.DataFrame(
+        {
+            "phrase": [0, 1, 2],
+            "sentence": list("abc"),
+            "class": -1,
+            "finding": ["edema", "mass", "edema"],
+        }
+    )
     scores = np.array([[0.0, 0.5, 1.0], [0.0, 1.0, 0.5], [0.5, 1.0, 0.0]])
     found = region_retrieval(scores, phrases, ks=(1,))
     assert "truth" not in found
@@ -162,7 +207,9 @@ def own_boxes(rows):
 
 
 def test_phrases_with_their_own_boxes_need_no_report_sentence():
-    """Two boxes of one phrase, the same sentence of another finding, another image; boxes beyond the image are judged whole."""
+    """Two boxes of one phrase, the same sentence of another finding, another image; boxes beyond
+    the image are judged whole.
+    """
     boxes = own_boxes(
         [
             (4, "Here.", "mass", 4, 4, 8, 8),
@@ -191,7 +238,13 @@ def test_phrases_with_their_own_boxes_need_no_report_sentence():
 def test_phrases_with_their_own_boxes_have_their_own_regions():
     """Equal boxes tie, others of the same image and unknown class do not."""
     half = CROP // 2 + 4
-    boxes = own_boxes([(0, "A.", "x", 4, 4, half, 28), (0, "B.", "x", half, 4, 28, 28), (0, "C.", "x", 4, 4, half, 28)])
+    boxes = own_boxes(
+        [
+            (0, "A.", "x", 4, 4, half, 28),
+            (0, "B.", "x", half, 4, 28, 28),
+            (0, "C.", "x", 4, 4, half, 28),
+        ]
+    )
     phrases = boxed_phrases(SOURCE, np.array([0]), boxes, WINDOW)
     torch.manual_seed(0)
     scores = phrase_region_scores(torch.randn(3, 4), torch.randn(1, 4, 3, 3), phrases, (CROP, CROP))

@@ -1,4 +1,6 @@
-"""Ranks, recall and precision against slow loops and scikit-learn, with ties and with several relevant candidates."""
+"""Ranks, recall and precision against slow loops and scikit-learn, with ties and with several
+relevant candidates.
+"""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -24,7 +26,9 @@ ANY = st.floats(-1, 1, allow_subnormal=False)
 
 
 def sorted_rank(scores, relevant, ties):
-    """Sort the candidates, with the relevant ones last or first among equals, and return the place of the first relevant one."""
+    """Sort the candidates, with the relevant ones last or first among equals, and return the place
+    of the first relevant one.
+    """
     relevant_first = {"against": 1, "for": -1}[ties]
     order = sorted(range(len(scores)), key=lambda c: (-scores[c], relevant_first * relevant[c]))
     return 1 + next(place for place, candidate in enumerate(order) if relevant[candidate])
@@ -40,7 +44,9 @@ def sorted_precision(scores, correct, k, ties):
 def scored(draw, square=False):
     queries = draw(st.integers(1, 7))
     candidates = queries if square else draw(st.integers(queries, 9))
-    return draw(arrays(np.float64, (queries, candidates), elements=draw(st.sampled_from([TIED, ANY]))))
+    return draw(
+        arrays(np.float64, (queries, candidates), elements=draw(st.sampled_from([TIED, ANY])))
+    )
 
 
 @st.composite
@@ -59,7 +65,10 @@ ties = st.sampled_from(["against", "for"])
 @given(with_relevance(), ties)
 def test_ranks_match_sorting_with_ties_for_and_against(pair, ties):
     scores, relevant = pair
-    expected = [sorted_rank(row, own, ties) for row, own in zip(scores.tolist(), relevant.tolist(), strict=True)]
+    expected = [
+        sorted_rank(row, own, ties)
+        for row, own in zip(scores.tolist(), relevant.tolist(), strict=True)
+    ]
     assert ranks(scores, relevant, ties=ties).tolist() == expected
 
 
@@ -77,7 +86,11 @@ def test_recall_without_ties_matches_scikit_learns_top_k_accuracy(size, seed):
     ks = sorted({1, max(1, size // 2), size - 1})
     found = recall_at_k(scores, ks)
     for k in ks:
-        expected = top_k_accuracy_score(np.arange(size), scores, k=k, labels=np.arange(size)) if size > 2 else found[k]
+        expected = (
+            top_k_accuracy_score(np.arange(size), scores, k=k, labels=np.arange(size))
+            if size > 2
+            else found[k]
+        )
         assert found[k] == pytest.approx(expected)
     assert recall_at_k(scores, ks, ties="for") == found
 
@@ -127,7 +140,10 @@ def test_both_ways_contain_both_directions_and_their_means(scores, ties):
     assert [metrics[Metric("R", "text to image", k)] for k in (1, 2)] == [there[1], there[2]]
     assert [metrics[Metric("R", "image to text", k)] for k in (1, 2)] == [back[1], back[2]]
     assert metrics[Metric("R")] == pytest.approx((there[1] + there[2] + back[1] + back[2]) / 4)
-    assert metrics[Metric("MedR")] == (median_rank(scores, ties=ties) + median_rank(scores.T, ties=ties)) / 2
+    assert (
+        metrics[Metric("MedR")]
+        == (median_rank(scores, ties=ties) + median_rank(scores.T, ties=ties)) / 2
+    )
     assert len(metrics) == 8
 
 
@@ -147,7 +163,9 @@ def test_precision_matches_sorting_with_ties_for_and_against(scores, data, ties)
     shown = np.eye(3, dtype=int)[candidate_labels]
     assert np.array_equal(found, precisions_at_k(scores, query_labels, shown, ks, ties=ties))
     means = precision_at_k(scores, query_labels, candidate_labels, ks, ties=ties)
-    assert means == pytest.approx({k: np.mean([row[i] for row in expected]) for i, k in enumerate(ks)})
+    assert means == pytest.approx(
+        {k: np.mean([row[i] for row in expected]) for i, k in enumerate(ks)}
+    )
 
 
 def test_images_are_correct_for_each_of_their_findings_but_not_for_unknown_labels():
@@ -171,14 +189,23 @@ def test_tensors_with_gradients_are_accepted(dtype):
         (lambda: ranks(np.zeros((0, 3))), "at least one of each"),
         (lambda: ranks(np.zeros((3, 2))), "query 2 has no relevant candidate"),
         (lambda: ranks(np.array([[0.0, 1.0], [np.nan, 0.0]])), "query 1 .* NaN"),
-        (lambda: ranks(np.zeros((2, 2)), np.array([[True, False], [False, False]])), "query 1 has no relevant candidate"),
+        (
+            lambda: ranks(np.zeros((2, 2)), np.array([[True, False], [False, False]])),
+            "query 1 has no relevant candidate",
+        ),
         (lambda: ranks(np.zeros((2, 2)), np.eye(2)), "relevant is float64"),
-        (lambda: ranks(np.zeros((2, 2)), np.eye(3, dtype=bool)), r"expected bool of shape \(2, 2\)"),
+        (
+            lambda: ranks(np.zeros((2, 2)), np.eye(3, dtype=bool)),
+            r"expected bool of shape \(2, 2\)",
+        ),
         (lambda: ranks(np.zeros((2, 2)), ties="random"), "ties is 'random'"),
         (lambda: recall_at_k(np.zeros((2, 2)), (0, 1)), r"ks are \[0, 1\]"),
         (lambda: recall_at_k(np.zeros((2, 2)), ()), r"ks are \[\]"),
         (lambda: retrieval_both_ways(np.zeros((2, 3)), (1,)), "query 2 has no relevant candidate"),
-        (lambda: precision_at_k(np.zeros((1, 2)), [0], [0, 1], (3,)), r"ks are \[3\]; expected .* at most 2"),
+        (
+            lambda: precision_at_k(np.zeros((1, 2)), [0], [0, 1], (3,)),
+            r"ks are \[3\]; expected .* at most 2",
+        ),
         (lambda: precision_at_k(np.zeros((1, 2)), [0, 1], [0, 1], (1,)), r"query_labels \(2,\)"),
         (lambda: precision_at_k(np.array([[0.0, np.nan]]), [0], [0, 1], (1,)), "query 0 .* NaN"),
     ],

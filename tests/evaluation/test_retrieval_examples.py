@@ -1,4 +1,6 @@
-"""Retrieval examples contain the top results and their relevance, but nothing from a restricted source."""
+"""Retrieval examples contain the top results and their relevance, but nothing from a restricted
+source.
+"""
 
 import io
 
@@ -65,7 +67,9 @@ def test_all_networks_get_the_same_queries():
 
     def asked(table):
         texts = table.loc[table["direction"] == TEXT_TO_IMAGE].groupby("query")["text"].first()
-        return texts.tolist(), table.loc[table["direction"] == IMAGE_TO_TEXT].groupby("query")["image"].first().tolist()
+        return texts.tolist(), table.loc[table["direction"] == IMAGE_TO_TEXT].groupby("query")[
+            "image"
+        ].first().tolist()
 
     assert asked(other) == asked(EXAMPLES)
     assert not other["image"].equals(EXAMPLES["image"])
@@ -87,7 +91,11 @@ def files(tmp_path):
     training = ImageText(settings_of(), 0, SOURCE, SUBSET, torch.device("cpu"))
     run = write_runs(tmp_path, settings_of(), {"abc": training})
     write_pair_subsets([SUBSET], tmp_path / "subsets.parquet")
-    return run | {name: tmp_path / f"{name}.parquet" for name in ("subsets", "examples")} | {"threads": 1}
+    return (
+        run
+        | {name: tmp_path / f"{name}.parquet" for name in ("subsets", "examples")}
+        | {"threads": 1}
+    )
 
 
 def test_examples_of_a_finished_run_are_written(files, tmp_path):

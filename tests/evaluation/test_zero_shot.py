@@ -54,7 +54,9 @@ def test_metrics_match_scikit_learn_for_each_class(count, classes, seed, tied):
         assert metrics["AUC"][name] == pytest.approx(roc_auc_score(target, high - low))
         assert metrics["AUC positive prompt"][name] == pytest.approx(roc_auc_score(target, high))
         # argmax of the two, of equal ones the first: the negative prompt
-        assert metrics["ACC"][name] == pytest.approx(accuracy_score(target, np.stack([low, high]).argmax(0)))
+        assert metrics["ACC"][name] == pytest.approx(
+            accuracy_score(target, np.stack([low, high]).argmax(0))
+        )
     for values in metrics.values():
         assert values["mean"] == pytest.approx(np.mean([values[name] for name in names]))
         assert list(values) == [*names, "mean"]
@@ -66,7 +68,9 @@ def test_the_softmax_over_prompts_ranks_like_their_difference():
     labels = generator.integers(0, 2, 200)
     for scale in (1.0, 14.0):
         shares = np.exp(scale * positive) / (np.exp(scale * positive) + np.exp(scale * negative))
-        assert area_under_roc(shares, labels) == pytest.approx(area_under_roc(positive - negative, labels))
+        assert area_under_roc(shares, labels) == pytest.approx(
+            area_under_roc(positive - negative, labels)
+        )
 
 
 def test_nan_scores_raise_an_error():

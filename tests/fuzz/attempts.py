@@ -61,7 +61,9 @@ def limited() -> Iterator[None]:
 
 
 def attempted(work: Callable[[], Any]) -> Outcome:
-    """Call a function; a refusal is a :class:`~trueneg.errors.UserError` with a message in sentences, or out of memory."""
+    """Call a function; a refusal is a :class:`~trueneg.errors.UserError` with a message in
+    sentences, or out of memory.
+    """
     printed, handler = io.StringIO(), logging.StreamHandler(io.StringIO())
     handler.setFormatter(LegibleFormatter())
     logger = logging.getLogger("trueneg")
@@ -71,7 +73,9 @@ def attempted(work: Callable[[], Any]) -> Outcome:
             outcome = Outcome(RAN, value=work())
     except UserError as error:
         sentences = all(
-            line.rstrip().endswith((".", "?", ":")) and len(line) <= LONGEST for line in str(error).splitlines() if line
+            line.rstrip().endswith((".", "?", ":")) and len(line) <= LONGEST
+            for line in str(error).splitlines()
+            if line
         )
         outcome = Outcome(REFUSED if sentences and str(error) else FAILED, str(error))
     except (Exception, SystemExit, HungError) as error:
@@ -87,5 +91,13 @@ def attempted(work: Callable[[], Any]) -> Outcome:
 def unprintable(text: str) -> str:
     """Return the characters of a text that could control a terminal or hide text."""
     return "".join(
-        sorted({each for each in text if not each.isprintable() and each not in "\n\t" and unicodedata.category(each) != "Zs"})
+        sorted(
+            {
+                each
+                for each in text
+                if not each.isprintable()
+                and each not in "\n\t"
+                and unicodedata.category(each) != "Zs"
+            }
+        )
     )

@@ -50,7 +50,8 @@ class Target:
     """A file, and a function that reads it.
 
     Attributes:
-        exact: whether the file has checksums: if it is read in spite of damage, its values are those of the whole file.
+        exact: whether the file has checksums: if it is read in spite of damage, its values are
+            those of the whole file.
         is_json: single values are changed as well.
         hidden: no user puts a folder in its place.
     """
@@ -90,7 +91,9 @@ DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "emptied": lambda content, draw: b"",
     "random": lambda content, draw: draw.randbytes(draw.choice([1, 100, 5000])),
     "a pickle": lambda content, draw: pickle.dumps(Forged(), protocol=draw.choice([0, 2, 4])),
-    "another format": lambda content, draw: draw.choice([b"PAR1", b"PK\x03\x04", b"\x93NUMPY", b"null"]) + content[:20],
+    "another format": lambda content, draw: (
+        draw.choice([b"PAR1", b"PK\x03\x04", b"\x93NUMPY", b"null"]) + content[:20]
+    ),
     "deeply nested": lambda content, draw: b"[" * 100_000 + b"]" * 100_000,
     "not UTF-8": lambda content, draw: b'{"a": "\xff\xfe"}' + content[40:],
 }
@@ -98,7 +101,11 @@ DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
 
 def kinds(target: Target) -> list[str]:
     """Return the kinds of damage to try."""
-    return [*DAMAGE, *([] if target.hidden else ["a folder"]), *(["value changed"] * 6 if target.is_json else [])]
+    return [
+        *DAMAGE,
+        *([] if target.hidden else ["a folder"]),
+        *(["value changed"] * 6 if target.is_json else []),
+    ]
 
 
 def damage(target: Target, kind: str, draw: random.Random) -> None:
@@ -106,7 +113,9 @@ def damage(target: Target, kind: str, draw: random.Random) -> None:
     content = target.path.read_bytes()
     if kind == "value changed":
         whole = {"": json.loads(content)}
-        other = changed(whole, draw.choice(list(leaves(whole))), *drawn_kinds(draw, 1, keys=False), draw)[""]
+        other = changed(
+            whole, draw.choice(list(leaves(whole))), *drawn_kinds(draw, 1, keys=False), draw
+        )[""]
         target.path.write_text(json.dumps(other, default=str, skipkeys=True))
     elif kind == "a folder":
         target.path.unlink()
@@ -128,8 +137,14 @@ def targets(folder: Path) -> dict[str, Target]:
     write_subsets([make_subset(source, seed=0)], folder / "subsets.parquet")
     write_pairs(pairs, folder / "pairs.npz")
     write_pair_subsets([split_pairs(pairs, 0)], folder / "splits.parquet")
-    write_table(pd.DataFrame({"report": ["a", "b"], "text": ["No effusion.", "Clear."]}), folder / "text.parquet", False)
-    append_chunk(folder / "chunks", pd.DataFrame({"value": [1.0, 2.0]}, index=["a", "b"]), restricted=False)
+    write_table(
+        pd.DataFrame({"report": ["a", "b"], "text": ["No effusion.", "Clear."]}),
+        folder / "text.parquet",
+        False,
+    )
+    append_chunk(
+        folder / "chunks", pd.DataFrame({"value": [1.0, 2.0]}, index=["a", "b"]), restricted=False
+    )
     (chunk,) = (folder / "chunks").iterdir()
     (folder / "own").mkdir()
     write_parquet(folder / "own/train.parquet", pngs(random_images(20, (8, 8, 3))), [0, 1] * 10)
@@ -141,17 +156,39 @@ def targets(folder: Path) -> dict[str, Target]:
     save_file(state, folder / "weights.safetensors")
     torch.save(state, folder / "weights.pth")
     return {
-        "decoded images": Target(folder / "source.npz", lambda: read_source(folder / "source.npz"), exact=True),
-        "subsets": Target(folder / "subsets.parquet", lambda: read_subsets(folder / "subsets.parquet"), exact=True),
+        "decoded images": Target(
+            folder / "source.npz", lambda: read_source(folder / "source.npz"), exact=True
+        ),
+        "subsets": Target(
+            folder / "subsets.parquet", lambda: read_subsets(folder / "subsets.parquet"), exact=True
+        ),
         "pairs": Target(folder / "pairs.npz", lambda: read_pairs(folder / "pairs.npz"), exact=True),
-        "sentences of pairs": Target(folder / "pairs.parquet", lambda: read_pairs(folder / "pairs.npz"), exact=True),
-        "splits": Target(folder / "splits.parquet", lambda: read_pair_subsets(folder / "splits.parquet"), exact=True),
-        "text": Target(folder / "text.parquet", lambda: read_table(folder / "text.parquet"), exact=True),
+        "sentences of pairs": Target(
+            folder / "pairs.parquet", lambda: read_pairs(folder / "pairs.npz"), exact=True
+        ),
+        "splits": Target(
+            folder / "splits.parquet",
+            lambda: read_pair_subsets(folder / "splits.parquet"),
+            exact=True,
+        ),
+        "text": Target(
+            folder / "text.parquet", lambda: read_table(folder / "text.parquet"), exact=True
+        ),
         "chunk of a cache": Target(chunk, lambda: read_chunks(folder / "chunks", ["value"])),
-        "user's images in parquet": Target(folder / "own/train.parquet", lambda: load_parquet(folder / "own")),
-        "archive": Target(folder / "reports/NLMCXR_reports.tgz", lambda: prepare_reports(open_i, folder / "of-archive.parquet")),
-        "weights": Target(folder / "weights.safetensors", lambda: _state_dict("resnet18", folder / "weights.safetensors")),
-        "weights in .pth": Target(folder / "weights.pth", lambda: _state_dict("resnet18", folder / "weights.pth")),
+        "user's images in parquet": Target(
+            folder / "own/train.parquet", lambda: load_parquet(folder / "own")
+        ),
+        "archive": Target(
+            folder / "reports/NLMCXR_reports.tgz",
+            lambda: prepare_reports(open_i, folder / "of-archive.parquet"),
+        ),
+        "weights": Target(
+            folder / "weights.safetensors",
+            lambda: _state_dict("resnet18", folder / "weights.safetensors"),
+        ),
+        "weights in .pth": Target(
+            folder / "weights.pth", lambda: _state_dict("resnet18", folder / "weights.pth")
+        ),
         **_run_files(folder),
         **_user_tables(folder),
         **_images(folder),
@@ -180,27 +217,45 @@ def _run_files(folder: Path) -> dict[str, Target]:
     models.write_text(json.dumps({"folds": 1, "seed": 0, "restricted": False, "models": [model]}))
 
     def listed() -> None:
-        if main(["runs", "--results", str(results)]) or main(["why", finished.name, "--results", str(results)]):
+        if main(["runs", "--results", str(results)]) or main(
+            ["why", finished.name, "--results", str(results)]
+        ):
             raise UserError("The command printed what is damaged.")
 
     return {
         "record of a run": Target(finished / "run.json", listed, is_json=True),
         "progress of a run": Target(interrupted / "progress.json", listed, is_json=True),
         "curves of a run": Target(finished / "training.parquet", listed),
-        "manifest": Target(manifest, lambda: (read_manifest(manifest, store), manifest_names(manifest)), is_json=True),
+        "manifest": Target(
+            manifest,
+            lambda: (read_manifest(manifest, store), manifest_names(manifest)),
+            is_json=True,
+        ),
         "model": Target(finished / "model.safetensors", lambda: read_manifest(manifest, store)),
-        "checkpoint": Target(saved / "checkpoint.safetensors", lambda: _restored(saved), hidden=True),
-        "manifest of language models": Target(models, lambda: read_language_models(models), is_json=True),
+        "checkpoint": Target(
+            saved / "checkpoint.safetensors", lambda: _restored(saved), hidden=True
+        ),
+        "manifest of language models": Target(
+            models, lambda: read_language_models(models), is_json=True
+        ),
     }
 
 
 def _fix_times(finished: Path) -> None:
     """Replace the times in a run's files, so that the same seed damages the same bytes."""
-    record, moment, times = json.loads((finished / "run.json").read_text()), "2026-01-01 00:00:00 +0000", {"seconds": 1.5}
+    record, moment, times = (
+        json.loads((finished / "run.json").read_text()),
+        "2026-01-01 00:00:00 +0000",
+        {"seconds": 1.5},
+    )
     attempts = [attempt | times | {"began": moment} for attempt in record["attempts"]]
-    (finished / "run.json").write_text(json.dumps(record | times | {"attempts": attempts, "finished": moment}, indent=1))
+    (finished / "run.json").write_text(
+        json.dumps(record | times | {"attempts": attempts, "finished": moment}, indent=1)
+    )
     curves = pd.read_parquet(finished / "training.parquet")
-    curves.assign(seconds=1.5, views_per_second=1e3).to_parquet(finished / "training.parquet", index=False)
+    curves.assign(seconds=1.5, views_per_second=1e3).to_parquet(
+        finished / "training.parquet", index=False
+    )
 
 
 class _Weights:
@@ -223,13 +278,22 @@ def _restored(folder: Path) -> None:
 def _user_tables(folder: Path) -> dict[str, Target]:
     pictures = folder / "pictures"
     pictures.mkdir()
-    rows = pd.DataFrame({"image": [f"{n}.png" for n in range(4)], "text": [f"Sentence {n}." for n in range(4)]})
+    rows = pd.DataFrame(
+        {"image": [f"{n}.png" for n in range(4)], "text": [f"Sentence {n}." for n in range(4)]}
+    )
     for n, name in enumerate(rows["image"]):
         (pictures / name).write_bytes(picture_bytes(picture(n)))
     rows.to_csv(folder / "pairs.csv", index=False)
-    (folder / "pairs.csv.gz").write_bytes(gzip.compress((folder / "pairs.csv").read_bytes(), mtime=0))
+    (folder / "pairs.csv.gz").write_bytes(
+        gzip.compress((folder / "pairs.csv").read_bytes(), mtime=0)
+    )
     rows.to_parquet(folder / "table.parquet")
-    columns = {"image_column": "image", "text_column": "text", "patient_column": None, "split_sentences": True}
+    columns = {
+        "image_column": "image",
+        "text_column": "text",
+        "patient_column": None,
+        "split_sentences": True,
+    }
 
     def pairs(table: Path) -> Callable[[], Any]:
         return lambda: read_image_table({"path": str(pictures), "table": str(table), **columns})
@@ -240,7 +304,9 @@ def _user_tables(folder: Path) -> dict[str, Target]:
 
 def _images(folder: Path) -> dict[str, Target]:
     def decoded(path: Path) -> Callable[[], Any]:
-        return lambda: np.array(cache_images(ImageFiles((path,)), folder / "cache", mode="L", resolution=16))
+        return lambda: np.array(
+            cache_images(ImageFiles((path,)), folder / "cache", mode="L", resolution=16)
+        )
 
     paths = {form: folder / f"picture.{form.lower()}" for form in ("PNG", "JPEG")}
     for form, path in paths.items():

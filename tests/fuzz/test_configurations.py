@@ -1,4 +1,6 @@
-"""A valid configuration with one value changed is planned, or refused in sentences: no traceback, no endless loop."""
+"""A valid configuration with one value changed is planned, or refused in sentences: no traceback,
+no endless loop.
+"""
 
 import random
 
@@ -13,14 +15,21 @@ from trueneg.config.reading import load_configuration, merged_files, read_config
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.report import registry
 
-TINY = {"tiny": {"tiny": tiny_study()}, "tiny pairs": {"words": tiny_words(), "world": tiny_world()}}
+TINY = {
+    "tiny": {"tiny": tiny_study()},
+    "tiny pairs": {"words": tiny_words(), "world": tiny_world()},
+}
 SMALL = ("studies/open_i_text", "studies/own_data", "studies/likelihood_transfer")
-CONFIGURATIONS = TINY | {f"{path.parent.name}/{path.stem}": merged_files([path]) for path in SHIPPED}
+CONFIGURATIONS = TINY | {
+    f"{path.parent.name}/{path.stem}": merged_files([path]) for path in SHIPPED
+}
 
 
 def planned(configuration):
     """Load a configuration, and do with it what Snakemake does before the first job."""
-    whole = load_configuration(yaml.safe_load(yaml.dump(configuration, Dumper=yaml.CSafeDumper)), "study.yaml")
+    whole = load_configuration(
+        yaml.safe_load(yaml.dump(configuration, Dumper=yaml.CSafeDumper)), "study.yaml"
+    )
     whole.resolved()
     TrainingJobs(whole).each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
     for study in whole.studies.values():
@@ -29,14 +38,18 @@ def planned(configuration):
 
 
 def failures(names, seed):
-    """Change every value of the named configurations in turn, and return the failures; most changes are refused."""
+    """Change every value of the named configurations in turn, and return the failures; most changes
+    are refused.
+    """
     draw, outcomes = random.Random(seed), []
     for name in names:
         for place in leaves(CONFIGURATIONS[name]):
             (kind,) = drawn_kinds(draw, 1)
             configuration = changed(CONFIGURATIONS[name], place, kind, draw)
             outcome = attempted(lambda configuration=configuration: planned(configuration))
-            outcomes.append(outcome._replace(text=f"{name} {'.'.join(map(str, place))}, {kind}: {outcome.text}"))
+            outcomes.append(
+                outcome._replace(text=f"{name} {'.'.join(map(str, place))}, {kind}: {outcome.text}")
+            )
     assert sum(outcome.kind == REFUSED for outcome in outcomes) > len(outcomes) / 3
     return [outcome.text for outcome in outcomes if outcome.kind == FAILED]
 
@@ -66,7 +79,10 @@ def test_one_changed_value_of_every_configuration(exploration_seed):
         b"!!python/object/apply:os.mkdir [unpickled]",
         b"a: b: c",
         b"a: 1\n---\nb: 2",
-        b"x: &a [l, l, l]\n" + b"".join(b"x%d: &%c [*%c, *%c, *%c]\n" % (n, 98 + n, 97 + n, 97 + n, 97 + n) for n in range(20)),
+        b"x: &a [l, l, l]\n"
+        + b"".join(
+            b"x%d: &%c [*%c, *%c, *%c]\n" % (n, 98 + n, 97 + n, 97 + n, 97 + n) for n in range(20)
+        ),
         b"# only a comment",
     ],
 )

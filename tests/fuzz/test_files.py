@@ -1,4 +1,6 @@
-"""A damaged file is refused in a sentence, made again, or read without loss: no traceback, no wrong number, no pickle loaded."""
+"""A damaged file is refused in a sentence, made again, or read without loss: no traceback, no wrong
+number, no pickle loaded.
+"""
 
 import dataclasses
 import hashlib
@@ -107,7 +109,9 @@ def test_an_archive_writes_only_plain_files_into_its_folder(tmp_path, hostile):
         archive.addfile(hostile)
         archive.addfile(member("inside/whole"))
     md5 = hashlib.md5((folder / "archive.tar").read_bytes()).hexdigest()
-    outcome = attempted(lambda: fetch_archive("https://nowhere.invalid/archive.tar", md5, folder, "inside"))
+    outcome = attempted(
+        lambda: fetch_archive("https://nowhere.invalid/archive.tar", md5, folder, "inside")
+    )
     assert outcome.kind != FAILED, outcome.text
     assert os.listdir(tmp_path) == ["data"]
     for path in folder.rglob("*"):
@@ -117,7 +121,9 @@ def test_an_archive_writes_only_plain_files_into_its_folder(tmp_path, hostile):
 
 def huge_array(path):
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 1, 8, 8)})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 1, 8, 8)}
+    )
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("images.npy", header.getvalue())
 
@@ -130,7 +136,11 @@ def pickled_array(path):
 @pytest.mark.parametrize("add_images", [huge_array, pickled_array])
 def test_an_npz_of_a_huge_or_pickled_array_is_refused(tmp_path, monkeypatch, add_images):
     monkeypatch.chdir(tmp_path)
-    labels = {"labels": np.zeros(1, np.int64), "is_test": np.zeros(1, bool), "class_names": np.array(["a"])}
+    labels = {
+        "labels": np.zeros(1, np.int64),
+        "is_test": np.zeros(1, bool),
+        "class_names": np.array(["a"]),
+    }
     np.savez(tmp_path / "source.npz", name=np.array("x"), checksum=np.array("0"), **labels)
     add_images(tmp_path / "source.npz")
     outcome = attempted(lambda: read_source(tmp_path / "source.npz"))
@@ -141,4 +151,7 @@ def test_an_npz_of_a_huge_or_pickled_array_is_refused(tmp_path, monkeypatch, add
 def test_an_image_of_400_million_pixels_is_refused(tmp_path):
     (tmp_path / "huge.png").write_bytes(encoded(Image.new("1", (20_000, 20_000)), "PNG"))
     files = ImageFiles((tmp_path / "huge.png",))
-    assert attempted(lambda: cache_images(files, tmp_path / "cache", mode="L", resolution=16)).kind == REFUSED
+    assert (
+        attempted(lambda: cache_images(files, tmp_path / "cache", mode="L", resolution=16)).kind
+        == REFUSED
+    )

@@ -1,4 +1,6 @@
-"""Text of reports, names and notes has no effect in tables, figures and logs (pages: tests/report/test_page.py)."""
+"""Text of reports, names and notes has no effect in tables, figures and logs (pages:
+tests/report/test_page.py).
+"""
 
 import csv
 import re
@@ -52,7 +54,9 @@ def text(request):
 def test_a_table_keeps_its_structure(text, tmp_path):
     values = pd.DataFrame({"name": [text, "b"], text: [1.5, 2.5]})
     lines = [(text, [Cell(text), Cell("1")]), ("b", [Cell("2"), Cell(text)])]
-    table = Table(values, [(text, "x"), ("", text)], [Group(text, lines)], notes=[text], corner=text)
+    table = Table(
+        values, [(text, "x"), ("", text)], [Group(text, lines)], notes=[text], corner=text
+    )
     save_table(table, tmp_path / "table", text)
     with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as stream:
         assert list(csv.reader(stream))[1][0].replace("\r\n", "\n") == text.replace("\r\n", "\n")
@@ -74,7 +78,8 @@ def test_a_figure_shows_the_text_instead_of_formulas(text, tmp_path):
     with Image.open(png) as image:
         image.load()
     ElementTree.parse(svg)
-    assert all(label.get_parse_math() for label in axes[0, 0].get_xticklabels())  # the axis keeps its powers of ten
+    # the axis keeps its powers of ten
+    assert all(label.get_parse_math() for label in axes[0, 0].get_xticklabels())
 
 
 JOB = """
@@ -86,14 +91,17 @@ path, ending = sys.argv[1:]
 text = sys.stdin.buffer.read().decode()
 with job(path):
     logging.getLogger("trueneg.text").info("report %s is empty", text)
-    raise {"user's": UserError, "library's": ValueError}[ending](f"{text}: is not there; expected something else.")
+    error = {"user's": UserError, "library's": ValueError}[ending]
+    raise error(f"{text}: is not there; expected something else.")
 """
 
 
 @pytest.mark.parametrize("ending", ["user's", "library's"])
 def test_a_log_has_one_line_per_entry_and_no_control_characters(ending, tmp_path):
     path, text = tmp_path / "job.log", " ".join(TEXTS.values())
-    done = subprocess.run([sys.executable, "-c", JOB, path, ending], input=text.encode(), capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", JOB, path, ending], input=text.encode(), capture_output=True
+    )
     assert done.returncode == 1
     logged = path.read_text(encoding="utf-8")
     assert not unprintable(logged)
@@ -102,5 +110,11 @@ def test_a_log_has_one_line_per_entry_and_no_control_characters(ending, tmp_path
 
 
 def test_harmless_text_is_not_escaped():
-    for harmless in ("No acute disease.", "η → 猫 – “x”", "95\u00a0% t intervals", "1\u2009mm\n2\tmm", ""):
+    for harmless in (
+        "No acute disease.",
+        "η → 猫 – “x”",
+        "95\u00a0% t intervals",
+        "1\u2009mm\n2\tmm",
+        "",
+    ):
         assert legible(harmless) == harmless

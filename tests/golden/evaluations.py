@@ -31,11 +31,20 @@ CPU = torch.device("cpu")
 PROBE = {"batch_size": 32, "learning_rate": 0.03, "weight_decay": 1e-3}
 IMAGES: dict[str, Any] = {
     "knn": {"neighbours": 5, "temperature": 0.1, "label_pools": ["imbalanced", "all"]},
-    "linear_probe": {"epochs": 3, "label_fractions": [0.3, 1.0], "label_pools": ["imbalanced", "all"]} | PROBE,
+    "linear_probe": {
+        "epochs": 3,
+        "label_fractions": [0.3, 1.0],
+        "label_pools": ["imbalanced", "all"],
+    }
+    | PROBE,
 }
 IMAGES["augmented_linear_probe"] = IMAGES["linear_probe"] | {"update_batch_norm": True}
 PAIRS: dict[str, Any] = {
-    "zero_shot": {"prompts": {name: {"negative": f"No {name}.", "positive": f"Seen left {name}."} for name in TEXTURES}},
+    "zero_shot": {
+        "prompts": {
+            name: {"negative": f"No {name}.", "positive": f"Seen left {name}."} for name in TEXTURES
+        }
+    },
     "retrieval": {"ks": [1, 3]},
     "grounding": {"smoothing": 1.0},
     "linear_probe": {"fractions": [0.3, 1.0], "epochs": 3} | PROBE,
@@ -45,40 +54,62 @@ PAIRS: dict[str, Any] = {
     "fine_tuning": {"fractions": [0.5, 1.0], "epochs": 1} | PROBE,
     "augmented_linear_probe": {"fractions": [0.5, 1.0], "epochs": 1} | PROBE,
 }
-TEXTS: dict[str, Any] = {"knn": {"neighbours": 5}, "linear_probe": {"C": 2.0}, "retrieval": {"ks": [1, 3]}}
+TEXTS: dict[str, Any] = {
+    "knn": {"neighbours": 5},
+    "linear_probe": {"C": 2.0},
+    "retrieval": {"ks": [1, 3]},
+}
 
 
 def entries() -> Iterator[tuple[str, Entry]]:
     """Each image encoder, the encoding of images, and each task."""
     for name in ENCODERS:
-        yield f"images: encoder {name}", Entry((f"encoder/images/{name}",), functools.partial(_encoder, name))
+        yield (
+            f"images: encoder {name}",
+            Entry((f"encoder/images/{name}",), functools.partial(_encoder, name)),
+        )
     yield "images: features", Entry(("evaluation/images",), _image_features)
     yield "image-text: features", Entry(("evaluation/image-text",), _pair_features)
     for part in today():
         if part.startswith("task/"):
             _, kind, name = part.split("/")
-            rtol = 1e-5 if name == "grounding" else RTOL  # its heatmaps are float32: 3e-8 between processors
-            yield f"{kind}: task {name}", Entry((part, f"evaluation/{kind}"), functools.partial(_rows, kind, name), rtol)
+            # its heatmaps are float32: 3e-8 between processors
+            rtol = 1e-5 if name == "grounding" else RTOL
+            yield (
+                f"{kind}: task {name}",
+                Entry((part, f"evaluation/{kind}"), functools.partial(_rows, kind, name), rtol),
+            )
             if kind == "images" and name != "largest_class":
                 compute = functools.partial(_rows, kind, name, balanced=True)
-                yield f"{kind}: task {name}, balanced accuracy", Entry((part, f"evaluation/{kind}"), compute, rtol)
+                yield (
+                    f"{kind}: task {name}, balanced accuracy",
+                    Entry((part, f"evaluation/{kind}"), compute, rtol),
+                )
 
 
 def _encoder(name: str) -> dict[str, Any]:
     """Features of noise, from an encoder with new weights, in training and in evaluation."""
     with double_precision():
         torch.manual_seed(0)
-        encoder = build_encoder(name, in_channels=3, **({"width": 4} if name == "small_resnet" else {}))
+        encoder = build_encoder(
+            name, in_channels=3, **({"width": 4} if name == "small_resnet" else {})
+        )
         images = torch.randn(3, 3, 8, 8)
         with torch.no_grad():
-            features = {"in training": encoder.train()(images), "in evaluation": encoder.eval()(images)}
-        return summary(features | {"weights": torch.cat([value.flatten() for value in encoder.parameters()])})
+            features = {
+                "in training": encoder.train()(images),
+                "in evaluation": encoder.eval()(images),
+            }
+        return summary(
+            features | {"weights": torch.cat([value.flatten() for value in encoder.parameters()])}
+        )
 
 
 def _rows(kind: str, name: str, balanced: bool = False) -> dict[str, Any]:
     """The measurements of a task on one run; those of single classes of images are left out.
 
-    Balanced accuracies are entries of their own: they were added without a higher VERSION, which leaves earlier rows current.
+    Balanced accuracies are entries of their own: they were added without a higher VERSION, which
+    leaves earlier rows current.
     """
     module = importlib.import_module(f"trueneg.evaluation.{TASKS[kind]}.{name}")
     with double_precision(), warnings.catch_warnings():
@@ -99,7 +130,9 @@ def _rows(kind: str, name: str, balanced: bool = False) -> dict[str, Any]:
     classes = _image_run().source.class_names if kind == "images" else ()
     kept = [row for row in rows if row[1][-1] not in classes and not set(row[1]) & set(classes)]
     splits = dict.fromkeys(split for split, _, _ in kept)
-    values = {split: [value for row_split, _, value in kept if row_split == split] for split in splits}
+    values = {
+        split: [value for row_split, _, value in kept if row_split == split] for split in splits
+    }
     return {"keys": checksum([row[:2] for row in rows])} | values
 
 
@@ -111,12 +144,22 @@ def _image_run() -> EncodedRun:
     pixels = np.random.default_rng(1).integers(0, 150, (200, 1, 8, 8), np.uint8)
     pixels[np.arange(200), 0, labels] += 100  # a bright row
     source = ImageSource("noise", pixels, labels, np.zeros(200, bool), tuple("abcde"))
-    subset = make_subset(source, seed=0, fraction=0.3, rare_classes=[3, 4], validation=0.2, test=0.3)
+    subset = make_subset(
+        source, seed=0, fraction=0.3, rare_classes=[3, 4], validation=0.2, test=0.3
+    )
     features = np.eye(8)[labels] + 0.6 * generator.standard_normal((200, 8))
     torch.manual_seed(0)
     encoder = build_encoder("small_resnet", in_channels=1, width=4)
     augmentation = build_augmentation({"name": "digits"}, [0.3], [0.4]).double()
-    return EncodedRun("abc", subset, source, torch.from_numpy(features), torch.from_numpy(labels), encoder, augmentation)
+    return EncodedRun(
+        "abc",
+        subset,
+        source,
+        torch.from_numpy(features),
+        torch.from_numpy(labels),
+        encoder,
+        augmentation,
+    )
 
 
 @functools.cache
@@ -131,9 +174,15 @@ def _pair_run() -> EmbeddedRun:
     networks.augmentation.double()
     with torch.no_grad():
         for _ in range(20):
-            model.image_encoder(networks.augmentation.normalise(torch.from_numpy(source.images[subset.train])))
-    texts = pd.DataFrame({"sentence": [f"Seen left stripes {name}." for name in LABELS for _ in "ab"]})
-    texts = texts.assign(sentence=texts["sentence"] + ["", " No blobs."] * 8, label=np.repeat(LABELS, 2))
+            model.image_encoder(
+                networks.augmentation.normalise(torch.from_numpy(source.images[subset.train]))
+            )
+    texts = pd.DataFrame(
+        {"sentence": [f"Seen left stripes {name}." for name in LABELS for _ in "ab"]}
+    )
+    texts = texts.assign(
+        sentence=texts["sentence"] + ["", " No blobs."] * 8, label=np.repeat(LABELS, 2)
+    )
     order = np.append(np.random.default_rng(0).permutation(np.repeat(range(8), 4)), range(8))
     patients = np.array([f"p{place % 7}" for place in range(40)])
     benchmark = Benchmark(source.images[:40], np.arange(40) >= 32, order, LABELS, patients, texts)
@@ -145,7 +194,9 @@ def _image_features() -> dict[str, Any]:
         torch.manual_seed(0)
         encoder = build_encoder("small_resnet", in_channels=1, width=4).eval()
         augmentation = build_augmentation({"name": "digits"}, [0.3], [0.4]).double()
-        pixels = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (10, 1, 8, 8), np.uint8))
+        pixels = torch.from_numpy(
+            np.random.default_rng(0).integers(0, 256, (10, 1, 8, 8), np.uint8)
+        )
         return summary({"features": extract_features(encoder, augmentation.normalise, pixels)})
 
 
@@ -154,5 +205,9 @@ def _pair_features() -> dict[str, Any]:
         run = _pair_run()
         images = embed_images(run.networks, run.source, run.subset.test, CPU, regions=True)
         scores = torch.as_tensor(run.similarities(["Seen left stripes.", "No blobs."], "test"))
-        named = {"features": images.features, "pooled": images.embeddings.pooled, "regions": images.embeddings.regions}
+        named = {
+            "features": images.features,
+            "pooled": images.embeddings.pooled,
+            "regions": images.embeddings.regions,
+        }
         return summary(named | {"similarities": scores})

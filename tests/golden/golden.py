@@ -1,8 +1,10 @@
-"""Golden results: what the versioned code computed when its VERSIONs were last recorded, in ``golden.json``.
+"""Golden results: what the versioned code computed when its VERSIONs were last recorded, in
+``golden.json``.
 
-An entry is a small computation and the names of the versioned parts (:func:`trueneg.store.versions.today`) that may change its
-result. The file holds, for each entry, the result and the versions of its parts at that time. A different result is recorded only
-if one of these versions is higher now.
+An entry is a small computation and the names of the versioned parts
+(:func:`trueneg.store.versions.today`) that may change its result. The file holds, for each entry,
+the result and the versions of its parts at that time. A different result is recorded only if one of
+these versions is higher now.
 """
 
 import hashlib
@@ -29,8 +31,9 @@ FILE = Path(__file__).with_name("golden.json")
 PROJECT = Path(__file__).resolve().parents[2]
 STAGES = "src/trueneg/specs/stages.py"
 DIGITS = 8  # significant digits in the file
-# Measured: float64 results differ by at most 6e-9 (relative) between processors with AVX-512, AVX2 or neither (in torch, NumPy,
-# MKL, OpenBLAS and oneDNN), between one and two threads, and with and without oneDNN. Mistakes in a method move them by 1e-3.
+# Measured: float64 results differ by at most 6e-9 (relative) between processors with AVX-512, AVX2
+# or neither (in torch, NumPy, MKL, OpenBLAS and oneDNN), between one and two threads, and with and
+# without oneDNN. Mistakes in a method move them by 1e-3.
 RTOL, ATOL = 1e-6, 1e-9
 
 Golden = dict[str, dict[str, Any]]
@@ -41,7 +44,8 @@ class Entry:
     """A computation whose result is recorded.
 
     Args:
-        parts: names of the versioned parts that it depends on; the first one is what the entry is about.
+        parts: names of the versioned parts that it depends on; the first one is what the entry is
+            about.
         compute: returns numbers, texts, lists and mappings of them.
         rtol: relative tolerance of floating-point numbers.
     """
@@ -65,11 +69,17 @@ def plain(value: Any) -> Any:
 
 
 def equal(first: Any, second: Any, rtol: float) -> bool:
-    """Return whether two plain results are equal: floats within the tolerance, everything else exactly."""
+    """Return whether two plain results are equal: floats within the tolerance, everything else
+    exactly.
+    """
     if isinstance(first, dict) and isinstance(second, dict):
-        return first.keys() == second.keys() and all(equal(first[key], second[key], rtol) for key in first)
+        return first.keys() == second.keys() and all(
+            equal(first[key], second[key], rtol) for key in first
+        )
     if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(equal(*each, rtol) for each in zip(first, second, strict=True))
+        return len(first) == len(second) and all(
+            equal(*each, rtol) for each in zip(first, second, strict=True)
+        )
     if isinstance(first, float) and isinstance(second, float):
         return math.isclose(first, second, rel_tol=rtol, abs_tol=ATOL)
     return first == second
@@ -93,15 +103,19 @@ def versions_of(entry: Entry) -> dict[str, int]:
 
 def raised(recorded: Mapping[str, Any], now: Mapping[str, int]) -> list[str]:
     """Return the parts whose version is higher now than in a recorded entry."""
-    return [part for part, version in now.items() if version > recorded["versions"].get(part, version)]
+    return [
+        part for part, version in now.items() if version > recorded["versions"].get(part, version)
+    ]
 
 
 def updated(recorded: Golden, entries: Mapping[str, Entry]) -> tuple[Golden, list[str]]:
     """Compute all entries.
 
     Returns:
-        What to record, and a message for each entry whose result has changed although no version was raised. Results that
-        are equal within the tolerance keep their recorded digits. Entries that no longer exist are left out.
+        What to record, and a message for each entry whose result has changed although no version
+            was raised. Results that
+        are equal within the tolerance keep their recorded digits. Entries that no longer exist are
+            left out.
     """
     new, refused = {}, []
     for name, entry in entries.items():
@@ -118,7 +132,10 @@ def changed(name: str, entry: Entry) -> str:
     """Return the message for an entry whose result has changed although no version was raised."""
     first, *others = entry.parts
     others_too = f" (or of another part that changed: {', '.join(others)})" if others else ""
-    return f"{name} changed: raise VERSION of {first} ({place_of(first)}){others_too}, or restore the result."
+    return (
+        f"{name} changed: raise VERSION of {first} ({place_of(first)}){others_too}, or restore the"
+        " result."
+    )
 
 
 def place_of(part: str) -> str:
@@ -148,7 +165,9 @@ def _models(kind: str) -> dict[str, type]:
     for section in ("encoder", "text_encoder", "objectives"):
         field = STUDIES[kind].model_fields.get(section)
         for model in models_within(field.annotation) if field is not None else ():
-            models |= {f"{section.removesuffix('s')}/{kind}/{name}": model for name in tag_of(model)[1]}
+            models |= {
+                f"{section.removesuffix('s')}/{kind}/{name}": model for name in tag_of(model)[1]
+            }
             for key in set(versions.NESTED) & model.model_fields.keys():
                 for part in models_within(model.model_fields[key].annotation):
                     models |= {f"{key}/{kind}/{name}": part for name in tag_of(part)[1]}
@@ -156,13 +175,18 @@ def _models(kind: str) -> dict[str, type]:
 
 
 def checksum(*contents: Any) -> str:
-    """Return the first half of the SHA-256 of arrays, tables and texts; floats in tables are rounded to six digits."""
+    """Return the first half of the SHA-256 of arrays, tables and texts; floats in tables are
+    rounded to six digits.
+    """
     digest = hashlib.sha256()
     for content in contents:
         if isinstance(content, pd.DataFrame):
             digest.update(content.to_csv(index=False, float_format="%.6g").encode())
         elif isinstance(content, np.ndarray) and content.dtype != object:
-            digest.update(f"{content.dtype.str} {content.shape}".encode() + np.ascontiguousarray(content).tobytes())
+            digest.update(
+                f"{content.dtype.str} {content.shape}".encode()
+                + np.ascontiguousarray(content).tobytes()
+            )
         else:
             digest.update(repr(list(content)).encode())
     return digest.hexdigest()[:32]

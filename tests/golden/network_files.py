@@ -39,7 +39,10 @@ def _files() -> dict[str, Any]:
 
 def _text_encoder() -> dict[str, Any]:
     files = _files()
-    settings = dict.fromkeys(("revision", "maximum_tokens", "frozen_layers", "projection")) | {"offline": True, "truncate": True}
+    settings = dict.fromkeys(("revision", "maximum_tokens", "frozen_layers", "projection")) | {
+        "offline": True,
+        "truncate": True,
+    }
     return settings | {"name": "pretrained", "model": files["bert"], "pooling": "cls"}
 
 
@@ -49,5 +52,7 @@ def with_files(settings: Mapping[str, Any]) -> dict[str, Any]:
     if changed["encoder"] == {"name": "biovil"}:
         changed["encoder"] = {"name": "biovil", "weights": files["image"]}
     if (text := changed["text_encoder"]).keys() <= {"name", "released"}:
-        changed["text_encoder"] = _text_encoder() | ({"projection": files["text"]} if text.get("released") else {})
+        changed["text_encoder"] = _text_encoder() | (
+            {"projection": files["text"]} if text.get("released") else {}
+        )
     return changed

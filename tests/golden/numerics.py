@@ -16,7 +16,9 @@ from tests.golden.golden import checksum
 
 @contextlib.contextmanager
 def double_precision() -> Iterator[None]:
-    """Let new tensors and ``.float()`` be float64: rounding then differs between processors by 1e-16 instead of 1e-7."""
+    """Let new tensors and ``.float()`` be float64: rounding then differs between processors by
+    1e-16 instead of 1e-7.
+    """
     before = torch.get_default_dtype()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(torch.Tensor, "float", torch.Tensor.double)
@@ -30,7 +32,9 @@ def double_precision() -> Iterator[None]:
 
 @contextlib.contextmanager
 def float32_is_float64() -> Iterator[None]:
-    """Let ``torch.float32`` mean float64, while networks and data are set up; fused optimizers count in true float32."""
+    """Let ``torch.float32`` mean float64, while networks and data are set up; fused optimizers
+    count in true float32.
+    """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(torch, "float32", torch.float64)
         yield
@@ -43,7 +47,9 @@ def signs(name: str, count: int) -> Tensor:
 
 
 def summary(tensors: Mapping[str, Tensor], parts: int = 1) -> dict[str, list[float]]:
-    """Return the norm and a random projection of tensors, together for all with the same first parts of their names."""
+    """Return the norm and a random projection of tensors, together for all with the same first
+    parts of their names.
+    """
     by_group: dict[str, list[float]] = {}
     for name, tensor in tensors.items():
         if tensor.is_floating_point():
@@ -54,22 +60,37 @@ def summary(tensors: Mapping[str, Tensor], parts: int = 1) -> dict[str, list[flo
     return {group: [square**0.5, projection] for group, (square, projection) in by_group.items()}
 
 
-def change(before: Mapping[str, Tensor], after: Mapping[str, Tensor], parts: int = 1) -> dict[str, list[float]]:
+def change(
+    before: Mapping[str, Tensor], after: Mapping[str, Tensor], parts: int = 1
+) -> dict[str, list[float]]:
     """Summarise the change of tensors."""
     return summary({name: after[name] - value for name, value in before.items()}, parts)
 
 
 def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies of the floating-point tensors, in float64."""
-    return {name: value.detach().double().clone() for name, value in tensors.items() if value.is_floating_point()}
+    return {
+        name: value.detach().double().clone()
+        for name, value in tensors.items()
+        if value.is_floating_point()
+    }
 
 
 def frame_summary(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the mean and a random projection of each column of numbers, and a checksum of the others."""
+    """Return the mean and a random projection of each column of numbers, and a checksum of the
+    others.
+    """
     numbers = {column: frame[column].to_numpy(float) for column in frame.select_dtypes("floating")}
     others = frame.drop(columns=list(numbers))
-    summarised: dict[str, Any] = {"rows": len(frame), "columns": list(frame), "others": checksum(others)}
+    summarised: dict[str, Any] = {
+        "rows": len(frame),
+        "columns": list(frame),
+        "others": checksum(others),
+    }
     for column, values in numbers.items():
         finite = np.nan_to_num(values, nan=-7.0, posinf=7.0, neginf=-5.0)
-        summarised[column] = [float(finite.mean()), float(finite @ signs(column, len(finite)).numpy())]
+        summarised[column] = [
+            float(finite.mean()),
+            float(finite @ signs(column, len(finite)).numpy()),
+        ]
     return summarised

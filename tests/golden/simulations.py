@@ -16,7 +16,10 @@ REPETITIONS = {"repetitions": 2}
 OWN: dict[str, dict[str, Any]] = {
     **dict.fromkeys(SWEEPS_OF_ERRORS, REPETITIONS),
     **dict.fromkeys(("errors_by_assumed_alpha", "approximation_errors"), REPETITIONS),
-    **{name: {"density_draws": 2000} for name in ("class_conditional_densities", "observation_densities")},
+    **{
+        name: {"density_draws": 2000}
+        for name in ("class_conditional_densities", "observation_densities")
+    },
 }
 
 

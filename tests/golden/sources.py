@@ -1,4 +1,6 @@
-"""Entries of the data: decoding and reading every source from tiny files in its layout, and drawing subsets."""
+"""Entries of the data: decoding and reading every source from tiny files in its layout, and drawing
+subsets.
+"""
 
 import dataclasses
 import functools
@@ -11,7 +13,13 @@ import numpy as np
 import pandas as pd
 
 from tests import questions
-from tests.data import image_layouts, official_layouts, test_open_i_pairs, test_table_pairs, test_text_sources
+from tests.data import (
+    image_layouts,
+    official_layouts,
+    test_open_i_pairs,
+    test_table_pairs,
+    test_text_sources,
+)
 from tests.golden.golden import RTOL, Entry, checksum
 from tests.golden.numerics import signs
 from tests.textures import texture_source
@@ -38,16 +46,27 @@ PHANTOM = {"source": "phantom", "images": None, "resolution": 32, "contrast": 1.
 def entries() -> Iterator[tuple[str, Entry]]:
     """Every source of images, of pairs, of reports and of texts, and the subsets."""
     for source, images in DECODED.items():
-        yield f"decoding: {source}", Entry((f"decoding/{source}",), functools.partial(_in_folder, images))
+        yield (
+            f"decoding: {source}",
+            Entry((f"decoding/{source}",), functools.partial(_in_folder, images)),
+        )
     for source, pairs in PAIRS.items():
-        parts = (f"pairs/{source}", f"reports/{source}", *(() if source in UNSPLIT else ("splitter",)))
-        rtol = 1e-3 if source == "phantom" else RTOL  # a pixel of the phantom that is rounded the other way changes a sum by 2e-4
+        parts = (
+            f"pairs/{source}",
+            f"reports/{source}",
+            *(() if source in UNSPLIT else ("splitter",)),
+        )
+        # a pixel of the phantom that is rounded the other way changes a sum by 2e-4
+        rtol = 1e-3 if source == "phantom" else RTOL
         yield f"pairs: {source}", Entry(parts, functools.partial(_in_folder, pairs), rtol)
     for source, reports in REPORTS.items():
         parts = (f"reports/{source}", *(("splitter",) if source == "image_table" else ()))
         yield f"reports: {source}", Entry(parts, functools.partial(_in_folder, reports))
     for source, texts in TEXTS.items():
-        yield f"texts: {source}", Entry((f"texts/{source}", f"reports/{source}"), functools.partial(_in_folder, texts))
+        yield (
+            f"texts: {source}",
+            Entry((f"texts/{source}", f"reports/{source}"), functools.partial(_in_folder, texts)),
+        )
     yield "subsets: images", Entry(("subsets",), _image_subsets)
     yield "subsets: pairs", Entry(("subsets",), _pair_subsets)
     yield "subsets: texts", Entry(("subsets",), _text_subsets)
@@ -79,10 +98,17 @@ def _archive(archive: Any, folder: Path) -> dict[str, Any]:
             first = archive.first_label if field == "label" else 0
             records[field] = generator.integers(first, first + last, records[field].shape)
         records.tofile(folder / name)
-    test = sum(count for name, (count, kind) in files.items() if name.startswith("test") and "label" in kind.names)
+    test = sum(
+        count
+        for name, (count, kind) in files.items()
+        if name.startswith("test") and "label" in kind.names
+    )
     total = sum(count for count, kind in files.values() if "label" in kind.names)
     small = dataclasses.replace(
-        archive, rows={"train": total - test, "test": test}, binary_files=files, unlabelled_files=unlabelled
+        archive,
+        rows={"train": total - test, "test": test},
+        binary_files=files,
+        unlabelled_files=unlabelled,
     )
     return _images(small.load(folder, resolution=16, unlabelled=5 if unlabelled else 0))
 
@@ -97,7 +123,9 @@ def _parquet(folder: Path) -> dict[str, Any]:
     images = image_layouts.random_images(7)
     for name, part in (("train", slice(5)), ("test", slice(5, 7))):
         labels = [0, 1, 2, 1, 0, 2, 1][part]
-        image_layouts.write_parquet(folder / f"{name}.parquet", image_layouts.pngs(images[part]), labels)
+        image_layouts.write_parquet(
+            folder / f"{name}.parquet", image_layouts.pngs(images[part]), labels
+        )
     return _images(load_source("parquet", path=folder, resolution=3))
 
 
@@ -112,15 +140,21 @@ DECODED: dict[str, Callable[[Path], Any]] = {
 
 def _pairs(source: PairSource, path: Path) -> dict[str, Any]:
     """Checksums of a source's arrays, and of each table beside it that is not empty."""
-    tables = {name: privacy.read_table(path.with_name(f"{path.stem}-{name}.parquet"))[0] for name in TABLES}
+    tables = {
+        name: privacy.read_table(path.with_name(f"{path.stem}-{name}.parquet"))[0]
+        for name in TABLES
+    }
     checksums = {
         "images": checksum(source.images),
         "shape": source.images.shape,
         "names": checksum(source.reports, source.patients, source.label_names),
         "labels": checksum(source.labels, source.shown),
-        # Likelihoods are listed since objectives can have their own a and k; no earlier result depends on these columns.
+        # Likelihoods are listed since objectives can have their own a and k; no earlier result
+        # depends on these columns.
         "sentences": checksum(
-            source.sentences.drop(columns=["log_likelihood", "log_likelihood permuted", "tokens"], errors="ignore")
+            source.sentences.drop(
+                columns=["log_likelihood", "log_likelihood permuted", "tokens"], errors="ignore"
+            )
         ),
     }
     return checksums | {name: checksum(table) for name, table in tables.items() if not table.empty}
@@ -156,7 +190,13 @@ def _flickr8k(folder: Path) -> Settings:
 def _flickr30k(folder: Path) -> Settings:
     (folder / "data").mkdir()
     official_layouts.write_flickr30k(folder / "data")
-    return {"source": "flickr30k", "path": folder / "data", "images": None, "resolution": 16, "split": "reco"}
+    return {
+        "source": "flickr30k",
+        "path": folder / "data",
+        "images": None,
+        "resolution": 16,
+        "split": "reco",
+    }
 
 
 def _image_table(folder: Path) -> Settings:
@@ -169,7 +209,11 @@ def _open_i(folder: Path) -> dict[str, Any]:
     official_layouts.write_open_i_images(folder, test_open_i_pairs.FILES)
     test_open_i_pairs.write_text_steps(folder, folder)
     text = {name: folder / f"{name}.parquet" for name in ("sentences", "assigned", "eta")}
-    return _prepared({"source": "open_i", "path": folder, "archive": folder, "images": None, "resolution": 16}, text, folder)
+    return _prepared(
+        {"source": "open_i", "path": folder, "archive": folder, "images": None, "resolution": 16},
+        text,
+        folder,
+    )
 
 
 def _mimic_cxr(folder: Path) -> dict[str, Any]:
@@ -191,7 +235,9 @@ def _mimic_cxr(folder: Path) -> dict[str, Any]:
 
 def _mimic_reports(folder: Path) -> dict[str, Any]:
     radiographs = official_layouts.mimic_cxr(10)
-    official_layouts.write_mimic_reports(folder / "reports", radiographs, without=[radiographs[0].study])
+    official_layouts.write_mimic_reports(
+        folder / "reports", radiographs, without=[radiographs[0].study]
+    )
     return _reports({"source": "mimic_cxr", "path": folder / "reports"}, folder)
 
 
@@ -213,16 +259,23 @@ def _phantom_tables(folder: Path) -> dict[str, Path]:
 
 
 def _phantom_reports(folder: Path) -> dict[str, Any]:
-    return {name: checksum(privacy.read_table(path)[0]) for name, path in _phantom_tables(folder).items()}
+    return {
+        name: checksum(privacy.read_table(path)[0])
+        for name, path in _phantom_tables(folder).items()
+    }
 
 
 def _phantom(folder: Path) -> dict[str, Any]:
-    """Sums of pixels instead of a checksum, because processors round the floats of the phantom differently."""
+    """Sums of pixels instead of a checksum, because processors round the floats of the phantom
+    differently.
+    """
     paths = _phantom_tables(folder)
     tables = {name: folder / f"{name}.parquet" for name in ("sentences", "unique")}
     split_reports(paths["reports"], **tables, cache=folder / "split")
     result = _prepared(PHANTOM, paths | {"sentences": tables["sentences"]}, folder)
-    pixels = read_pairs(folder / "pairs.npz").images.reshape(result["shape"][0], -1).astype(np.float64)
+    pixels = (
+        read_pairs(folder / "pairs.npz").images.reshape(result["shape"][0], -1).astype(np.float64)
+    )
     blurred = pixels.reshape(len(pixels), -1, 16).mean(2)
     return result | {"images": [float(row @ signs("phantom", len(row)).numpy()) for row in blurred]}
 
@@ -248,7 +301,9 @@ def _texts(settings: Settings, folder: Path) -> dict[str, Any]:
     source = read_texts(folder / "texts.npz")
     tables = {"sentences": checksum(source.sentences), "rated": checksum(source.rated)}
     return (
-        tables | {"pairs": checksum(source.pairs), "names": source.label_names} | _captions(settings | {"labels": None}, folder)
+        tables
+        | {"pairs": checksum(source.pairs), "names": source.label_names}
+        | _captions(settings | {"labels": None}, folder)
     )
 
 
@@ -272,27 +327,54 @@ def _image_subsets() -> dict[str, Any]:
     official = dataclasses.replace(free, name="official", is_test=np.arange(240) < 60)
     drawn = {
         "imbalanced": make_subset(free, seed=0, fraction=0.2, rare_classes=[4, 5], test=0.25),
-        "capped": make_subset(free, seed=1, fraction=0.5, rare_classes=["a"], images_per_class=10, validation=0.2),
+        "capped": make_subset(
+            free, seed=1, fraction=0.5, rare_classes=["a"], images_per_class=10, validation=0.2
+        ),
         "official": make_subset(official, seed=2, fraction=0.3, rare_classes=[0, 3]),
     }
-    return {name: _indices(subset) | {"eta": [subset.eta_low, subset.eta_high]} for name, subset in drawn.items()}
+    return {
+        name: _indices(subset) | {"eta": [subset.eta_low, subset.eta_high]}
+        for name, subset in drawn.items()
+    }
 
 
 def _pair_subsets() -> dict[str, Any]:
     source = texture_source(patients=30)
     splits = pd.DataFrame({"report": np.unique(source.reports)})
-    splits = splits.assign(split=[("train", "train", "validation", "test")[number // 2 % 4] for number in range(len(splits))])
-    return {"drawn": _indices(split_pairs(source, 3)), "official": _indices(official_subset(source, splits, 0))}
+    splits = splits.assign(
+        split=[
+            ("train", "train", "validation", "test")[number // 2 % 4]
+            for number in range(len(splits))
+        ]
+    )
+    return {
+        "drawn": _indices(split_pairs(source, 3)),
+        "official": _indices(official_subset(source, splits, 0)),
+    }
 
 
 def _text_subsets() -> dict[str, Any]:
     """Drawn and official splits, with and without sets of labels."""
     texts, pairs = questions.question_source(), questions.question_source(given=True, hard=1)
-    sets = {"train": 4, "validation_unseen": 1, "test_unseen": 2, "seed": 1, "per_run": 3, "fraction": 0.5}
+    sets = {
+        "train": 4,
+        "validation_unseen": 1,
+        "test_unseen": 2,
+        "seed": 1,
+        "per_run": 3,
+        "fraction": 0.5,
+    }
     limited = questions.settings_of(dataset={"labels": sets})["dataset"]
     drawn = {"drawn": questions.subset_of(texts), "official": questions.subset_of(pairs)}
-    return {name: _indices(subset) for name, subset in (drawn | {"limited": questions.subset_of(texts, limited, 3)}).items()}
+    return {
+        name: _indices(subset)
+        for name, subset in (drawn | {"limited": questions.subset_of(texts, limited, 3)}).items()
+    }
 
 
 def _indices(subset: Any) -> dict[str, Any]:
-    return {name: checksum(value) for name, value in vars(subset).items() if isinstance(value, np.ndarray)}
+    return {
+        name: checksum(value)
+        for name, value in vars(subset).items()
+        if isinstance(value, np.ndarray)
+    }

@@ -1,4 +1,6 @@
-"""Every golden entry computes what was recorded for its versions; every versioned part has an entry."""
+"""Every golden entry computes what was recorded for its versions; every versioned part has an
+entry.
+"""
 
 import pytest
 
@@ -7,20 +9,35 @@ from tests.golden.entries import all_entries
 from trueneg.store import versions
 
 ENTRIES = all_entries()
-# Networks of other libraries: tests/models/towers compares each with its library, whose releases may change the last digits.
+# Networks of other libraries: tests/models/towers compares each with its library, whose releases
+# may change the last digits.
 TOWERS = {
     **dict.fromkeys(("encoder/images/timm", "encoder/image-text/timm"), "test_timm_tower.py"),
-    **dict.fromkeys(("encoder/images/open_clip", "encoder/image-text/open_clip"), "test_open_clip_towers.py"),
-    **dict.fromkeys(("text_encoder/image-text/open_clip", "text_encoder/text/open_clip"), "test_open_clip_towers.py"),
+    **dict.fromkeys(
+        ("encoder/images/open_clip", "encoder/image-text/open_clip"), "test_open_clip_towers.py"
+    ),
+    **dict.fromkeys(
+        ("text_encoder/image-text/open_clip", "text_encoder/text/open_clip"),
+        "test_open_clip_towers.py",
+    ),
     "text_encoder/image-text/sentence_transformers": "test_sentence_transformers_tower.py",
     "text_encoder/text/sentence_transformers": "test_sentence_transformers_tower.py",
 }
 # tests/training/test_frozen.py compares training on vectors with computing the tower in each step.
-VECTORS = ("encoder/images/vectors", "encoder/image-text/vectors", "text_encoder/image-text/vectors", "features")
+VECTORS = (
+    "encoder/images/vectors",
+    "encoder/image-text/vectors",
+    "text_encoder/image-text/vectors",
+    "features",
+)
 # Part: why it has no entry.
 UNCOVERED = TOWERS | dict.fromkeys(VECTORS, "test_frozen.py")
-UNCOVERED |= dict.fromkeys(("guide/images/encoder", "guide/image-text/encoder"), "test_encoder_guide.py")
-UNCOVERED |= dict.fromkeys(("guide/text/encoder", "text_encoder/text/vectors"), "test_text_pairs.py")
+UNCOVERED |= dict.fromkeys(
+    ("guide/images/encoder", "guide/image-text/encoder"), "test_encoder_guide.py"
+)
+UNCOVERED |= dict.fromkeys(
+    ("guide/text/encoder", "text_encoder/text/vectors"), "test_text_pairs.py"
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +52,24 @@ def test_results_are_those_recorded(recorded, name):
     found, expected = golden.plain(entry.compute()), recorded[name]["value"]
     if not golden.equal(expected, found, entry.rtol):
         raised = golden.raised(recorded[name], golden.versions_of(entry))
-        message = f"{name} changed, and so did the VERSION of {', '.join(raised)}: run `make golden`"
+        message = (
+            f"{name} changed, and so did the VERSION of {', '.join(raised)}: run `make golden`"
+        )
         pytest.fail(
-            f"{message if raised else golden.changed(name, entry)}\nrecorded: {expected}\nfound:    {found}", pytrace=False
+            f"{message if raised else golden.changed(name, entry)}\nrecorded: {expected}\nfound:   "
+            f" {found}",
+            pytrace=False,
         )
 
 
 def test_the_file_records_the_current_versions_and_no_further_entries(recorded):
     assert not recorded.keys() - ENTRIES.keys(), "these entries no longer exist: run `make golden`"
-    outdated = [name for name in recorded if recorded[name]["versions"] != golden.versions_of(ENTRIES[name])]
-    assert not outdated, "versions of these entries were raised, or their parts changed: run `make golden`"
+    outdated = [
+        name for name in recorded if recorded[name]["versions"] != golden.versions_of(ENTRIES[name])
+    ]
+    assert not outdated, (
+        "versions of these entries were raised, or their parts changed: run `make golden`"
+    )
 
 
 def test_every_versioned_part_has_an_entry():

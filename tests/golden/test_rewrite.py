@@ -1,4 +1,6 @@
-"""`make golden` records a changed result only if a VERSION was raised, and names the entries that it refuses."""
+"""`make golden` records a changed result only if a VERSION was raised, and names the entries that
+it refuses.
+"""
 
 import copy
 
@@ -9,7 +11,8 @@ from tests.golden.entries import all_entries
 from tests.golden.golden import Entry
 from trueneg.store import versions
 
-# Entries that are computed quickly, and whose first part has its VERSION in a class or among the stages.
+# Entries that are computed quickly, and whose first part has its VERSION in a class or among the
+# stages.
 NAMES = ("images: dcl", "splitter: difficult reports", "comparison: holm")
 
 
@@ -49,7 +52,9 @@ def test_unchanged_results_leave_the_file_as_it_is(recorded, capsys):
     assert "3 entries, 0 added, 0 removed, 0 changed" in capsys.readouterr().out
 
 
-def test_a_changed_result_without_a_higher_version_is_refused_and_nothing_is_written(recorded, capsys):
+def test_a_changed_result_without_a_higher_version_is_refused_and_nothing_is_written(
+    recorded, capsys
+):
     with_changed_loss(recorded)
     before = golden.FILE.read_bytes()
     assert rewrite.main() == 1
@@ -61,7 +66,9 @@ def test_a_changed_result_without_a_higher_version_is_refused_and_nothing_is_wri
 
 
 @pytest.mark.parametrize("part", ["objective/images/dcl", "training/images"])
-def test_a_changed_result_is_recorded_after_the_version_of_one_of_its_parts_was_raised(recorded, raise_version, part):
+def test_a_changed_result_is_recorded_after_the_version_of_one_of_its_parts_was_raised(
+    recorded, raise_version, part
+):
     with_changed_loss(recorded)
     raise_version(part)
     assert rewrite.main() == 0
@@ -87,7 +94,9 @@ def test_a_higher_version_allows_one_change_only(recorded, raise_version):
 
 
 def test_new_entries_are_added_and_former_ones_removed(recorded, entries):
-    golden.write({"former": {"value": 1.0, "versions": {}}} | {name: recorded[name] for name in NAMES[1:]})
+    golden.write(
+        {"former": {"value": 1.0, "versions": {}}} | {name: recorded[name] for name in NAMES[1:]}
+    )
     assert rewrite.main() == 0
     assert golden.read() == recorded
 
@@ -101,12 +110,20 @@ def test_every_part_has_a_place_that_holds_its_version():
 
 def test_floats_are_compared_with_a_tolerance_and_everything_else_exactly():
     assert golden.equal({"a": [1.0, 2, "x"]}, {"a": [1.0 + 1e-8, 2, "x"]}, rtol=1e-6)
-    for other in ({"a": [1.0 + 1e-4, 2, "x"]}, {"a": [1.0, 3, "x"]}, {"a": [1.0, 2, "y"]}, {"a": [1.0, 2]}, {"b": [1.0, 2, "x"]}):
+    for other in (
+        {"a": [1.0 + 1e-4, 2, "x"]},
+        {"a": [1.0, 3, "x"]},
+        {"a": [1.0, 2, "y"]},
+        {"a": [1.0, 2]},
+        {"b": [1.0, 2, "x"]},
+    ):
         assert not golden.equal({"a": [1.0, 2, "x"]}, other, rtol=1e-6)
 
 
 def test_a_result_that_is_computed_again_keeps_its_recorded_digits():
     entry = Entry(("comparison",), lambda: [0.5 + 1e-9])
-    new, refused = golden.updated({"near": {"value": [0.5], "versions": {"comparison": 1}}}, {"near": entry})
+    new, refused = golden.updated(
+        {"near": {"value": [0.5], "versions": {"comparison": 1}}}, {"near": entry}
+    )
     assert not refused
     assert new["near"]["value"] == [0.5]

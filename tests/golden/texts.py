@@ -1,4 +1,6 @@
-"""Entries of the text steps: splitting reports, training a language model, scoring sentences, and class probabilities."""
+"""Entries of the text steps: splitting reports, training a language model, scoring sentences, and
+class probabilities.
+"""
 
 import functools
 import tempfile
@@ -21,11 +23,17 @@ from trueneg.text.eta import write_class_probabilities
 from trueneg.text.folds import training_parts, with_folds
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
 
-TEXTS = ["The lungs are clear.", "No effusion.", "Small left effusion.", "Heart size is normal."] * 12
+TEXTS = [
+    "The lungs are clear.",
+    "No effusion.",
+    "Small left effusion.",
+    "Heart size is normal.",
+] * 12
 SETTINGS = MODEL | {"vocabulary": 200, "epochs": 1, "batch_size": 16}
 REPORT = (
-    "FINDINGS: PA and lateral views, e.g. of 3/4/2011, were compared. The nodule measures 1.4 x 0.9 cm vs. 1.2 cm before.Heart "
-    "size is normal.\n\n1. No acute disease; no edema. 2. Stable XXXX nodule, cf. Dr. Smith's note at 3 p.m. 3. ___"
+    "FINDINGS: PA and lateral views, e.g. of 3/4/2011, were compared. The nodule measures 1.4 x 0.9"
+    " cm vs. 1.2 cm before.Heart size is normal.\n\n1. No acute disease; no edema. 2. Stable XXXX"
+    " nodule, cf. Dr. Smith's note at 3 p.m. 3. ___"
 )
 
 
@@ -34,11 +42,21 @@ def entries() -> Iterator[tuple[str, Entry]]:
     yield "splitter: difficult reports", Entry(("splitter",), _sentences)
     yield "language_model: three updates", Entry(("language_model",), _language_model)
     yield "language_model: folds", Entry(("language_model",), _folds)
-    for variant, model in (("original", models.bert), ("within_word_l2r", models.bert), ("causal", models.gpt)):
-        yield f"likelihoods: {variant}", Entry(("likelihoods",), functools.partial(_likelihoods, variant, model))
+    for variant, model in (
+        ("original", models.bert),
+        ("within_word_l2r", models.bert),
+        ("causal", models.gpt),
+    ):
+        yield (
+            f"likelihoods: {variant}",
+            Entry(("likelihoods",), functools.partial(_likelihoods, variant, model)),
+        )
     for per_token in (False, True):
         title = "per token" if per_token else "of sentences"
-        yield f"class_probability: {title}", Entry(("class_probability",), functools.partial(_class_probability, per_token))
+        yield (
+            f"class_probability: {title}",
+            Entry(("class_probability",), functools.partial(_class_probability, per_token)),
+        )
 
 
 def _sentences() -> list[list[str]]:
@@ -51,34 +69,60 @@ def _language_model() -> dict[str, Any]:
         for part in model.double().modules():
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0  # torch's own draws differ from those of MKL
-        training = MaskedLMTraining(model, tokenizer, (TEXTS, TEXTS[:4]), SETTINGS, 0, torch.device("cpu"))
+        training = MaskedLMTraining(
+            model, tokenizer, (TEXTS, TEXTS[:4]), SETTINGS, 0, torch.device("cpu")
+        )
         before = copied(model.state_dict())
         row = training.train_epoch(lambda: None)
-        return {"row": row, "weights": change(before, model.state_dict(), 2), "tokens": len(tokenizer)}
+        return {
+            "row": row,
+            "weights": change(before, model.state_dict(), 2),
+            "tokens": len(tokenizer),
+        }
 
 
 def _folds() -> dict[str, Any]:
-    table = pd.DataFrame({"patient": [f"p{number // 2}" for number in range(24)], "sentence": [f"s{n}" for n in range(24)]})
+    table = pd.DataFrame(
+        {
+            "patient": [f"p{number // 2}" for number in range(24)],
+            "sentence": [f"s{n}" for n in range(24)],
+        }
+    )
     folded = with_folds(table, 2, seed=0)
     training, validation = training_parts(folded, 0, 0.3, seed=0)
-    return {"folds": folded["fold"], "training": training["sentence"], "validation": validation["sentence"]}
+    return {
+        "folds": folded["fold"],
+        "training": training["sentence"],
+        "validation": validation["sentence"],
+    }
 
 
 def _likelihoods(variant: str, model: Any) -> list[float]:
     tokenizer = models.tokenizer()
     with double_precision(), float32_is_float64():
         network = model(len(tokenizer))
-        return pseudo_log_likelihood(network.double(), tokenizer, models.SENTENCES[:5], variant=variant).tolist()
+        return pseudo_log_likelihood(
+            network.double(), tokenizer, models.SENTENCES[:5], variant=variant
+        ).tolist()
 
 
 def _class_probability(per_token: bool) -> dict[str, Any]:
     generator = np.random.default_rng(0)
-    table = pd.DataFrame({"report": [f"r{number // 3}" for number in range(12)], "index": [number % 3 for number in range(12)]})
-    table = table.assign(log_likelihood=-6 * generator.random(12), tokens=generator.integers(2, 5, 12))
+    table = pd.DataFrame(
+        {
+            "report": [f"r{number // 3}" for number in range(12)],
+            "index": [number % 3 for number in range(12)],
+        }
+    )
+    table = table.assign(
+        log_likelihood=-6 * generator.random(12), tokens=generator.integers(2, 5, 12)
+    )
     settings = {"a": 0.8, "k": 0.35, "maximum": 0.6, "per_token": per_token}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         privacy.write_table(table, folder / "likelihoods.parquet", restricted=False)
-        write_class_probabilities(folder / "likelihoods.parquet", settings=settings, seed=0, eta=folder / "eta.parquet")
+        write_class_probabilities(
+            folder / "likelihoods.parquet", settings=settings, seed=0, eta=folder / "eta.parquet"
+        )
         found = privacy.read_table(folder / "eta.parquet")[0]
     return {column: found[column] for column in found if column.startswith("eta")}

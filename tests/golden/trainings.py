@@ -1,4 +1,6 @@
-"""Entries of training: three updates of every objective in each kind of training, with tiny networks, in float64."""
+"""Entries of training: three updates of every objective in each kind of training, with tiny
+networks, in float64.
+"""
 
 import copy
 import dataclasses
@@ -44,46 +46,81 @@ UNRECORDED = ("seconds", "_per_second", "share of own report", "share of same te
 # Parts of a run that its made-up data replace here.
 MADE_UP = ("splitter", "language_model", "likelihoods", "class_probability", "texts/text_table")
 MADE_UP += ("text_encoder/text/sentence_transformers",)  # replaced by vectors
-MERGED = ("dataset", "training", "similarity", "projection")  # sections of which only some settings are changed
+# sections of which only some settings are changed
+MERGED = ("dataset", "training", "similarity", "projection")
 
 
 def entries() -> Iterator[tuple[str, Entry]]:
-    """Every objective at its defaults, with each word and boolean of its settings, and with chosen settings."""
-    for kind, registered, chosen in (("images", OF_TWO_VIEWS, VIEWS), ("image-text", OF_PAIRS, PAIRS)):
-        by_name = {name: model for model in registered for name in model.model_fields["name"].annotation.__args__}
+    """Every objective at its defaults, with each word and boolean of its settings, and with chosen
+    settings.
+    """
+    for kind, registered, chosen in (
+        ("images", OF_TWO_VIEWS, VIEWS),
+        ("image-text", OF_PAIRS, PAIRS),
+    ):
+        by_name = {
+            name: model
+            for model in registered
+            for name in model.model_fields["name"].annotation.__args__
+        }
         for title, objective in {**dict(_varied(kind, registered)), **chosen}.items():
-            yield f"{kind}: {title}", _objective(kind, by_name[objective["name"]].model_validate(objective))
+            yield (
+                f"{kind}: {title}",
+                _objective(kind, by_name[objective["name"]].model_validate(objective)),
+            )
     yield from _texts()
     yield from _loop()
     yield from _networks()
 
 
 def _texts() -> Iterator[tuple[str, Entry]]:
-    """Every objective on drawn pairs of texts at its defaults, and chosen ones on given pairs with hard negatives."""
+    """Every objective on drawn pairs of texts at its defaults, and chosen ones on given pairs with
+    hard negatives.
+    """
     of_texts = [model for model in OF_PAIRS if not model.MASKS_WORDS]
-    drawn = {title: _numbers("text", objective) for title, objective in examples(of_texts) if "targets" not in title}
+    drawn = {
+        title: _numbers("text", objective)
+        for title, objective in examples(of_texts)
+        if "targets" not in title
+    }
     for positives, objectives in (("same_label", drawn), ("given", TEXTS)):
         for title, objective in objectives.items():
             settings = _settings("text", objective, dataset={"positives": positives})
-            compute = functools.partial(_trained, settings, with_row=title.startswith(("oracle", "guided by self")))
-            rtol = 5e-3 if title in ("bcl", "glofnd") else RTOL  # ranks and thresholds: near-ties differ between processors
-            yield f"text: {title}{', hard negatives' * (positives == 'given')}", Entry(_parts(settings), compute, rtol)
+            compute = functools.partial(
+                _trained, settings, with_row=title.startswith(("oracle", "guided by self"))
+            )
+            # ranks and thresholds: near-ties differ between processors
+            rtol = 5e-3 if title in ("bcl", "glofnd") else RTOL
+            yield (
+                f"text: {title}{', hard negatives' * (positives == 'given')}",
+                Entry(_parts(settings), compute, rtol),
+            )
     yield "text: untrained", Entry(("objective/text/untrained", "training/text"), _untrained_texts)
 
 
 def _untrained_texts() -> dict[str, Any]:
-    """The vectors of frozen towers of two sizes, restored from the file of a run without training."""
+    """The vectors of frozen towers of two sizes, restored from the file of a run without
+    training.
+    """
     source = _questions("given")
     with double_precision(), tempfile.TemporaryDirectory() as folder:
-        frozen = questions.frozen_of(source, np.float64, positives=questions.vectors_of(source, 4, dtype=np.float64))
-        settings = questions.settings_of(positive_encoder={"train": "none"}, projection={"name": "none"})
+        frozen = questions.frozen_of(
+            source, np.float64, positives=questions.vectors_of(source, 4, dtype=np.float64)
+        )
+        settings = questions.settings_of(
+            positive_encoder={"train": "none"}, projection={"name": "none"}
+        )
         settings["dataset"]["positives"], settings["objective"] = "given", {"name": "untrained"}
         run = UntrainedTowers(settings, 0, source, questions.subset_of(source), CPU, frozen=frozen)
         save_file(run.weights(), Path(folder) / "model.safetensors")
         networks = read_text_networks(Path(folder) / "model.safetensors", settings, frozen)
         stored = {"anchors": frozen.texts.values, "positives": frozen.positives.values}
-        inputs = {side: torch.from_numpy(values[:5, 0]).unsqueeze(2) for side, values in stored.items()}
-        return summary({side: getattr(networks.model, side)(batch=batch) for side, batch in inputs.items()})
+        inputs = {
+            side: torch.from_numpy(values[:5, 0]).unsqueeze(2) for side, values in stored.items()
+        }
+        return summary(
+            {side: getattr(networks.model, side)(batch=batch) for side, batch in inputs.items()}
+        )
 
 
 def _numbers(kind: str, objective: Objective) -> Objective:
@@ -109,11 +146,17 @@ def _objective(kind: str, model: Any) -> Entry:
 
 def _settings(kind: str, objective: Objective, **sections: Any) -> dict[str, Any]:
     if kind == "images":
-        settings = view_settings(epochs=None, updates=UPDATES, batch_size=BATCH, schedule="cosine") | {"objective": objective}
+        settings = view_settings(
+            epochs=None, updates=UPDATES, batch_size=BATCH, schedule="cosine"
+        ) | {"objective": objective}
     elif kind == "text":
-        settings = questions.settings_of(objective, training={"updates": UPDATES, "batch_size": BATCH, "warmup_updates": 2})
+        settings = questions.settings_of(
+            objective, training={"updates": UPDATES, "batch_size": BATCH, "warmup_updates": 2}
+        )
     else:
-        settings = pair_settings(objective, training={"epochs": None, "updates": UPDATES, "batch_size": BATCH})
+        settings = pair_settings(
+            objective, training={"epochs": None, "updates": UPDATES, "batch_size": BATCH}
+        )
         settings["training"]["warmup_updates"] = 2
         settings["text_encoder"]["dropout"] = 0.0  # torch's own draws differ from those of MKL
         settings["dataset"] = {"source": "textures"}
@@ -127,7 +170,11 @@ def _parts(settings: Mapping[str, Any]) -> tuple[str, ...]:
     parts = {part for part in training_versions(settings) if part not in MADE_UP}
     kind = settings["training"].get("kind", "images")
     objective = settings["objective"]
-    nested = [f"{key}/{kind}/{objective[key]['name']}" for key in ("targets", "guide") if objective.get(key) is not None]
+    nested = [
+        f"{key}/{kind}/{objective[key]['name']}"
+        for key in ("targets", "guide")
+        if objective.get(key) is not None
+    ]
     first = [f"objective/{kind}/{objective['name']}", *nested]
     return tuple(first + sorted(parts - set(first)))
 
@@ -137,7 +184,9 @@ def _images(augmentation: str = "digits") -> Any:
     """Digits, of which half of the classes are rare; or small colour images of noise."""
     if augmentation != "color":
         source = load_source("digits")
-        return source, make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
+        return source, make_subset(
+            source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25
+        )
     images = np.random.default_rng(0).integers(0, 256, (80, 3, 12, 12), np.uint8)
     source = ImageSource("noise", images, np.arange(80) % 4, np.zeros(80, bool), tuple("abcd"))
     return source, make_subset(source, seed=0)
@@ -146,9 +195,13 @@ def _images(augmentation: str = "digits") -> Any:
 @functools.cache
 def _textures() -> Any:
     with double_precision():  # draws of float32 differ between processors
-        source = texture_source(patients=30, language_model=models.saved(Path(temporary_folder().name) / "bert"))
+        source = texture_source(
+            patients=30, language_model=models.saved(Path(temporary_folder().name) / "bert")
+        )
     lengths = source.sentences["sentence"].str.len()
-    source = dataclasses.replace(source, sentences=source.sentences.assign(**{"eta by length": 0.1 / lengths}))
+    source = dataclasses.replace(
+        source, sentences=source.sentences.assign(**{"eta by length": 0.1 / lengths})
+    )
     return source, split_pairs(source, 0)
 
 
@@ -164,7 +217,9 @@ def _started(settings: Mapping[str, Any]) -> TrainingRun:
     settings, kind = copy.deepcopy(dict(settings)), settings["training"].get("kind", "images")
     if kind == "images":
         with float32_is_float64():
-            training: TrainingRun = SimCLR(settings, 0, *_images(settings["augmentation"]["name"]), CPU)
+            training: TrainingRun = SimCLR(
+                settings, 0, *_images(settings["augmentation"]["name"]), CPU
+            )
     elif kind == "text":
         source = _questions(settings["dataset"]["positives"])
         training = questions.started(source, settings, questions.frozen_of(source, np.float64))
@@ -178,7 +233,9 @@ def _started(settings: Mapping[str, Any]) -> TrainingRun:
 
 
 def _trained(settings: Mapping[str, Any], *, with_row: bool = False) -> dict[str, Any]:
-    """The losses of the updates, and how far the weights, their average and the thresholds have moved."""
+    """The losses of the updates, and how far the weights, their average and the thresholds have
+    moved.
+    """
     with double_precision():
         training, losses, rates = _started(settings), [], []
         add = training.monitors.add
@@ -204,42 +261,66 @@ def _trained(settings: Mapping[str, Any], *, with_row: bool = False) -> dict[str
             result["parameters of the loss"] = next(iter(summary(parameters, 0).values()))
         if with_row:
             result["rates"] = rates
-            result["row"] = {key: value for key, value in row.items() if not key.endswith(UNRECORDED)}
+            result["row"] = {
+                key: value for key, value in row.items() if not key.endswith(UNRECORDED)
+            }
         return result
 
 
 def _loop() -> Iterator[tuple[str, Entry]]:
-    """Parts that all objectives share: monitors, schedules, augmentation, and the combinations of regions."""
+    """Parts that all objectives share: monitors, schedules, augmentation, and the combinations of
+    regions.
+    """
     cl, both = {"name": "cl"}, {"name": "cl", "directions": "both"}
-    images, pairs = functools.partial(_settings, "images"), functools.partial(_settings, "image-text")
+    images, pairs = (
+        functools.partial(_settings, "images"),
+        functools.partial(_settings, "image-text"),
+    )
     no_warmup = {"optimizer": "adam", "warmup_updates": 0, "schedule": "constant"}
     loops = {
         "images: monitors": images({"name": "dcl", "class_probability": "true"}),
-        "images: constant learning rate, weight decay": images(cl, training={"schedule": "constant", "weight_decay": 0.1}),
+        "images: constant learning rate, weight decay": images(
+            cl, training={"schedule": "constant", "weight_decay": 0.1}
+        ),
         "images: two epochs": images(cl, training={"batch_size": 256, "updates": 4}),
-        "images: moving averages": images({"name": "global", "rate": 0.4}, training={"batch_size": 256, "updates": 4}),
+        "images: moving averages": images(
+            {"name": "global", "rate": 0.4}, training={"batch_size": 256, "updates": 4}
+        ),
         "images: colour augmentation": images(cl, augmentation={"name": "color"}),
-        "images: no augmentation, no batch norm": images(cl, augmentation={"name": "none"}, projection={"batch_norm": False}),
+        "images: no augmentation, no batch norm": images(
+            cl, augmentation={"name": "none"}, projection={"batch_norm": False}
+        ),
         "image-text: monitors": pairs({"name": "oracle", "directions": "both"}),
         "image-text: units of studies": pairs(both, training={"unit": "study", "updates": 4}),
         "image-text: adam, no warm-up": pairs(both, training=no_warmup),
         "image-text: mlp": pairs(both, projection={"name": "mlp"}),
         "image-text: regions": pairs(both, similarity=LSE_NL),
-        "image-text: moving averages": pairs({"name": "global", "directions": "both", "rate": 0.4}, training={"updates": 12}),
+        "image-text: moving averages": pairs(
+            {"name": "global", "directions": "both", "rate": 0.4}, training={"updates": 12}
+        ),
         "image-text: regions, losses": pairs(both, similarity=LSE_NL | {"combined": "losses"}),
     }
     for title, settings in loops.items():
         kind = title.split(":")[0]
-        parts = (f"training/{kind}", *(part for part in _parts(settings) if part != f"training/{kind}"))
+        parts = (
+            f"training/{kind}",
+            *(part for part in _parts(settings) if part != f"training/{kind}"),
+        )
         yield title, Entry(parts, functools.partial(_trained, settings, with_row=True))
 
 
 def _networks() -> Iterator[tuple[str, Entry]]:
     """Updates and embeddings of the encoders that need files."""
     released = {"name": "released"}
-    biovil = {"encoder": {"name": "biovil"}, "text_encoder": {"name": "pretrained", "released": True}}
+    biovil = {
+        "encoder": {"name": "biovil"},
+        "text_encoder": {"name": "pretrained", "released": True},
+    }
     trained = {
-        "text_encoder pretrained": ("text_encoder/image-text/pretrained", {"text_encoder": {"name": "pretrained"}}),
+        "text_encoder pretrained": (
+            "text_encoder/image-text/pretrained",
+            {"text_encoder": {"name": "pretrained"}},
+        ),
     }
     for title, (first, sections) in trained.items():
         settings = _settings("image-text", {"name": "clip"}, **sections)
@@ -253,7 +334,10 @@ def _networks() -> Iterator[tuple[str, Entry]]:
     }
     for title, (objective, sections) in embedded.items():
         settings = _settings("image-text", objective, **sections)
-        parts = [f"{section}/image-text/{settings[section]['name']}" for section in ("encoder", "text_encoder")]
+        parts = [
+            f"{section}/image-text/{settings[section]['name']}"
+            for section in ("encoder", "text_encoder")
+        ]
         is_about_objective = title in ("a released biovil", "small encoders")
         parts.insert(0 if is_about_objective else 2, f"objective/image-text/{objective['name']}")
         compute = functools.partial(_embeddings, settings)
@@ -269,10 +353,16 @@ def _embeddings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Embeddings and similarities of the networks in the file of a run without training."""
     source, subset = _textures()
     with double_precision(), tempfile.TemporaryDirectory() as folder:
-        networks = restored(with_files(settings), 0, source, subset, Path(folder) / "model.safetensors")
+        networks = restored(
+            with_files(settings), 0, source, subset, Path(folder) / "model.safetensors"
+        )
         model, augmentation = networks.model.double().eval(), networks.augmentation.double()
-        images = model.embed_images(augmentation.normalise(torch.from_numpy(source.images[:2])), regions=True)
-        tokens = networks.tokenizer(source.sentences["sentence"].tolist()[:3], padding=True, return_tensors="pt")
+        images = model.embed_images(
+            augmentation.normalise(torch.from_numpy(source.images[:2])), regions=True
+        )
+        tokens = networks.tokenizer(
+            source.sentences["sentence"].tolist()[:3], padding=True, return_tensors="pt"
+        )
         texts = model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
         embedded = {"pooled": images.pooled, "regions": images.regions, "texts": texts}
         return {"embeddings": summary(embedded), "scores": model.similarity(texts, images)}

@@ -16,32 +16,55 @@ class HubError(FileNotFoundError):
     """Stands for the hub's errors, whose messages say more than that a file does not exist."""
 
 
-@pytest.mark.parametrize("error", [ValueError("no\nnumber."), KeyError("id"), RecursionError("too deep"), AssertionError()])
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("no\nnumber."), KeyError("id"), RecursionError("too deep"), AssertionError()],
+)
 def test_any_exception_becomes_an_error_with_the_cause_and_the_remedy(error, tmp_path):
     cause = " ".join(str(error).split()).rstrip(".")
-    with pytest.raises(UserError) as raised, reading(tmp_path / "a.csv", "a table", "Copy it again."):
+    with (
+        pytest.raises(UserError) as raised,
+        reading(tmp_path / "a.csv", "a table", "Copy it again."),
+    ):
         raise error
-    for fact in (f"{tmp_path / 'a.csv'}: ", "a table", type(error).__name__, cause, "Copy it again."):
+    for fact in (
+        f"{tmp_path / 'a.csv'}: ",
+        "a table",
+        type(error).__name__,
+        cause,
+        "Copy it again.",
+    ):
         assert fact in str(raised.value)
     assert raised.value.__cause__ is error
 
 
-@pytest.mark.parametrize("error", [MemoryError(), OutOfMemoryError(), UserError("a.csv is empty."), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OutOfMemoryError(), UserError("a.csv is empty."), KeyboardInterrupt()]
+)
 def test_errors_that_the_file_did_not_cause_pass_through(error):
     with pytest.raises(type(error)) as raised, reading("a.csv", "a table", "Copy it again."):
         raise error
     assert raised.value is error
 
 
-@pytest.mark.parametrize(("missing", "remedy"), [("Run the step that writes it.", "Run the step"), (None, "Copy it again")])
+@pytest.mark.parametrize(
+    ("missing", "remedy"),
+    [("Run the step that writes it.", "Run the step"), (None, "Copy it again")],
+)
 def test_a_file_that_does_not_exist_has_its_own_remedy(missing, remedy, tmp_path):
     fact = rf"a\.csv: does not exist.*a table.*{remedy}"
-    with pytest.raises(UserError, match=fact), reading(tmp_path / "a.csv", "a table", "Copy it again.", missing=missing):
+    with (
+        pytest.raises(UserError, match=fact),
+        reading(tmp_path / "a.csv", "a table", "Copy it again.", missing=missing),
+    ):
         (tmp_path / "a.csv").read_text()
 
 
 def test_an_error_of_the_hub_keeps_its_message():
-    with pytest.raises(UserError, match=r"nobody/model: .*not in the cache"), reading("nobody/model", "a BERT", "Use another."):
+    with (
+        pytest.raises(UserError, match=r"nobody/model: .*not in the cache"),
+        reading("nobody/model", "a BERT", "Use another."),
+    ):
         raise HubError("not in the cache")
 
 
@@ -49,7 +72,10 @@ def test_an_error_of_the_hub_keeps_its_message():
 def test_a_file_without_permission_exists(tmp_path):
     path = tmp_path / "a.csv"
     path.touch(mode=0o000)
-    with pytest.raises(UserError, match="PermissionError"), reading(path, "a table", "Copy it again."):
+    with (
+        pytest.raises(UserError, match="PermissionError"),
+        reading(path, "a table", "Copy it again."),
+    ):
         path.read_text()
 
 

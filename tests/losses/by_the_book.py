@@ -1,7 +1,8 @@
-"""The losses as the papers print them: loops over numbers, one anchor at a time, nothing in log space.
+"""The losses as the papers print them: loops over numbers, one anchor at a time, nothing in log
+space.
 
-A number is a scalar float64 tensor, so that autograd gives each loop's own gradient. Nothing is shared with
-``trueneg.losses``.
+A number is a scalar float64 tensor, so that autograd gives each loop's own gradient. Nothing is
+shared with ``trueneg.losses``.
 """
 
 import math
@@ -48,7 +49,9 @@ def share_at_most(negatives, value):
 
 
 def recovered(mixture, alpha, eta):
-    """Return F with F_u(F) = mixture, by bisection: F_u = τ⁻·F_TN + τ⁺·F_FN increases from 0 at 0 to 1 at 1."""
+    """Return F with F_u(F) = mixture, by bisection: F_u = τ⁻·F_TN + τ⁺·F_FN increases from 0 at 0
+    to 1 at 1.
+    """
     low, high = 0.0, 1.0
     for _ in range(200):
         middle = (low + high) / 2
@@ -72,11 +75,17 @@ def bayesian(positives, negatives, eta, alpha, beta, form):
             first, second = 2 * (1 - share), 2 * share
             true = alpha * first + (1 - alpha) * second
             false = (1 - alpha) * first + alpha * second
-            hard = (alpha * (1 - beta) * first + (1 - alpha) * beta * second) / (alpha * (1 - beta) + (1 - alpha) * beta)
+            hard = (alpha * (1 - beta) * first + (1 - alpha) * beta * second) / (
+                alpha * (1 - beta) + (1 - alpha) * beta
+            )
             weights.append(hard / (true_prior * true + eta * false))
         else:
             numerator = alpha * true_prior + (1 - 2 * alpha) * share * true_prior
-            denominator = alpha * true_prior + (1 - alpha) * eta + (1 - 2 * alpha) * share * (true_prior - eta)
+            denominator = (
+                alpha * true_prior
+                + (1 - alpha) * eta
+                + (1 - 2 * alpha) * share * (true_prior - eta)
+            )
             weights.append(numerator / denominator * torch.exp(beta * value))
     if form != "released":
         mean = sum(weights) / count
@@ -99,7 +108,9 @@ def reweighted(positives, negatives, similarity, exponent):
 
 
 def adjusted(positives, negatives, temperature, mu, sigma):
-    """The loss of ADNCE in its authors' pseudo-code, but of cosines; weights are numbers, so they get no gradient."""
+    """The loss of ADNCE in its authors' pseudo-code, but of cosines; weights are numbers, so they
+    get no gradient.
+    """
     heights = [math.exp(-0.5 * ((u.item() * temperature - mu) / sigma) ** 2) for u in negatives]
     mean = sum(heights) / len(heights)
     return sum(height / mean * torch.exp(u) for height, u in zip(heights, negatives, strict=True))
@@ -110,7 +121,9 @@ def anchor_loss(positive, mass):
 
 
 def sigmoid(positive, others, is_positive, bias):
-    """The loss of an anchor, its pairs classified one at a time (SigLIP, with several positives)."""
+    """The loss of an anchor, its pairs classified one at a time (SigLIP, with several
+    positives).
+    """
     total = torch.log(1 + torch.exp(-(positive + bias)))
     for u, same in zip(others, is_positive, strict=True):
         total = total + torch.log(1 + torch.exp(-(u + bias) if same else u + bias))
@@ -122,7 +135,9 @@ def cosine(a, b):
 
 
 def two_view_loss(mass, z1, z2, temperature, extra_positives=None):
-    """Return the mean over 2B anchors; ``mass`` gets the sample, the logits, and the samples of the negatives."""
+    """Return the mean over 2B anchors; ``mass`` gets the sample, the logits, and the samples of the
+    negatives.
+    """
     views, count, total = (z1, z2), len(z1), 0.0
     for view in (0, 1):
         for i in range(count):
@@ -131,8 +146,12 @@ def two_view_loss(mass, z1, z2, temperature, extra_positives=None):
             if extra_positives is not None:
                 positives += [cosine(anchor, each) / temperature for each in extra_positives[i]]
             others = [j for j in range(count) if j != i]
-            negatives = [cosine(anchor, views[w][j]) / temperature for w in (view, 1 - view) for j in others]
-            total = total + anchor_loss(positives[0], mass(i, positives, negatives, others + others))
+            negatives = [
+                cosine(anchor, views[w][j]) / temperature for w in (view, 1 - view) for j in others
+            ]
+            total = total + anchor_loss(
+                positives[0], mass(i, positives, negatives, others + others)
+            )
     return total / (2 * count)
 
 
@@ -141,7 +160,10 @@ def cross_modal_loss(mass, similarity, logit_scale, directions):
     for direction in directions:
         for i in range(count):
             others = [j for j in range(count) if j != i]
-            negatives = [logit_scale * (similarity[i, j] if direction == "text" else similarity[j, i]) for j in others]
+            negatives = [
+                logit_scale * (similarity[i, j] if direction == "text" else similarity[j, i])
+                for j in others
+            ]
             positive = logit_scale * similarity[i, i]
             losses.append(anchor_loss(positive, mass(i, [positive], negatives, others)))
     return sum(losses) / len(losses)
@@ -167,4 +189,6 @@ def gradients(loss, inputs):
 def assert_same(actual, expected, inputs, tolerance=1e-9):
     """Compare the values and gradients of two losses."""
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
-    torch.testing.assert_close(gradients(actual, inputs), gradients(expected, inputs), rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(
+        gradients(actual, inputs), gradients(expected, inputs), rtol=tolerance, atol=tolerance
+    )

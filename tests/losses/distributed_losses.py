@@ -1,6 +1,8 @@
-"""Print losses and gradients of one batch on several processes, which are forked after torch is imported.
+"""Print losses and gradients of one batch on several processes, which are forked after torch is
+imported.
 
-Run as ``python -m tests.losses.distributed_losses PROCESSES BACKEND``; every process has its share of the batch.
+Run as ``python -m tests.losses.distributed_losses PROCESSES BACKEND``; every process has its share
+of the batch.
 """
 
 import contextlib
@@ -56,7 +58,9 @@ def whole_batch():
 
 
 def losses(share, device):
-    """Yield each loss of this process's anchors, with its gradients for this process's embeddings and η."""
+    """Yield each loss of this process's anchors, with its gradients for this process's embeddings
+    and η.
+    """
     batch = {key: value[share].to(device) for key, value in whole_batch().items()}
     first, second = batch.pop("first").requires_grad_(), batch.pop("second").requires_grad_()
     eta = batch["class_probability"].requires_grad_()
@@ -87,28 +91,53 @@ def of_which_negatives(share, first, second, scale, several, inputs):
     alike, soft = torch.rand(2, COUNT, 2 * COUNT, generator=draws, dtype=torch.float64)
     symmetric = (alike[:, :COUNT] + alike[:, :COUNT].T) / 2
     exclude = torch.rand(COUNT, COUNT, generator=draws) < 0.2
-    exclude = torch.cat((exclude | exclude.T, torch.rand(COUNT, COUNT, generator=draws) < 0.2), dim=1)
-    wide, square = soft / soft.sum(1, keepdim=True), soft[:, :COUNT] / soft[:, :COUNT].sum(1, keepdim=True)
+    exclude = torch.cat(
+        (exclude | exclude.T, torch.rand(COUNT, COUNT, generator=draws) < 0.2), dim=1
+    )
+    wide, square = (
+        soft / soft.sum(1, keepdim=True),
+        soft[:, :COUNT] / soft[:, :COUNT].sum(1, keepdim=True),
+    )
     positive, further = torch.rand(2, COUNT, 5, generator=draws, dtype=torch.float64)
     own, device = {"positive_similarity": positive[share, 0].to(first.device)}, first.device
-    unit = [torch.nn.functional.normalize(each, dim=-1) for each in (first, torch.cat((second, further[share].to(device))))]
+    unit = [
+        torch.nn.functional.normalize(each, dim=-1)
+        for each in (first, torch.cat((second, further[share].to(device))))
+    ]
     rules = [None, HalfUniform(), Attracted(0.6, top_k=2)]
     for number, (name, estimator) in enumerate(WHICH.items()):
         for chunk_size in (None, 3):
-            options = {"chunk_size": chunk_size, "gather_distributed": several, "decoupled": bool(number % 2)}
+            options = {
+                "chunk_size": chunk_size,
+                "gather_distributed": several,
+                "decoupled": bool(number % 2),
+            }
             known = {**own, "negative_similarity": symmetric[share].to(device)}
             for given in ({"targets": square[share].to(device)}, {}):
                 loss = ContrastiveLoss(estimator, 0.4, **options, target_rule=rules[number])
                 value = loss(first, second, **known, **given)
-                yield f"{name}, two views, {chunk_size}, {len(given)} targets", value, gradients(value, inputs)
-            known["negative_similarity"] = torch.cat((symmetric, alike[:, COUNT:]), dim=1)[share].to(device)
-            known |= {"exclude": exclude[share].to(device), "targets": (wide[share].to(device), square[share].to(device))}
-            value = CrossModalLoss(estimator, "both", **options).of_features(*unit, scale, **known).loss
+                yield (
+                    f"{name}, two views, {chunk_size}, {len(given)} targets",
+                    value,
+                    gradients(value, inputs),
+                )
+            known["negative_similarity"] = torch.cat((symmetric, alike[:, COUNT:]), dim=1)[
+                share
+            ].to(device)
+            known |= {
+                "exclude": exclude[share].to(device),
+                "targets": (wide[share].to(device), square[share].to(device)),
+            }
+            value = (
+                CrossModalLoss(estimator, "both", **options).of_features(*unit, scale, **known).loss
+            )
             yield f"{name}, two modalities, {chunk_size}", value, gradients(value, inputs)
     yield from of_asymmetric(share, first, second, scale, several, inputs)
     for chunk_size in (None, 3):  # the classes of pairs, then of hard negatives
         loss = CrossModalLoss(Oracle(), "both", chunk_size=chunk_size, gather_distributed=several)
-        labels = torch.cat((torch.arange(COUNT)[share] % 3, torch.arange(COUNT)[share] % 2)).to(device)
+        labels = torch.cat((torch.arange(COUNT)[share] % 3, torch.arange(COUNT)[share] % 2)).to(
+            device
+        )
         value = loss.of_features(*unit, scale, labels=labels).loss
         yield f"oracle with hard negatives, {chunk_size}", value, gradients(value, inputs)
     yield from of_texts(share, first, second, further[share].to(device), several, inputs)
@@ -126,7 +155,9 @@ class Embedded(torch.nn.Module):
 
 
 def of_texts(share, first, second, further, several, inputs):
-    """Anchors, positives and hard negatives with a guide; some texts are equal across processes, whose widths differ."""
+    """Anchors, positives and hard negatives with a guide; some texts are equal across processes,
+    whose widths differ.
+    """
     draws = torch.Generator().manual_seed(3)
     guides = torch.randn(3, COUNT, 5, generator=draws, dtype=torch.float64)
     lengths = torch.tensor([1, 2, 1, 2, 1, 3, 1, 4])
@@ -135,12 +166,33 @@ def of_texts(share, first, second, further, several, inputs):
         mask = (torch.arange(4) < lengths[:, None])[share]
         ids = (torch.arange(COUNT)[:, None] + column).remainder(4).expand(-1, 4)[share]
         width = int(mask.sum(1).max())
-        tokens = {"input_ids": ids[:, :width], "attention_mask": mask[:, :width], "guide": guides[column][share]}
-        features.append({name: each.to(embedding.device) for name, each in tokens.items()} | {"model": embedding})
-    labels = torch.cat((torch.arange(COUNT)[share] % 3, torch.arange(COUNT)[share] % 2)).to(first.device)
-    estimators = (Debiased(0.1), None), (Guided(0.1), None), (Guided(0.1), Embedded("guide")), (Oracle(), None)
-    for (estimator, guide), contrast, size in itertools.product(estimators, ("documents", "joint"), (None, 3)):
-        options = {"contrast": contrast, "mini_batch_size": size, "chunk_size": size, "gather_distributed": several}
+        tokens = {
+            "input_ids": ids[:, :width],
+            "attention_mask": mask[:, :width],
+            "guide": guides[column][share],
+        }
+        features.append(
+            {name: each.to(embedding.device) for name, each in tokens.items()}
+            | {"model": embedding}
+        )
+    labels = torch.cat((torch.arange(COUNT)[share] % 3, torch.arange(COUNT)[share] % 2)).to(
+        first.device
+    )
+    estimators = (
+        (Debiased(0.1), None),
+        (Guided(0.1), None),
+        (Guided(0.1), Embedded("guide")),
+        (Oracle(), None),
+    )
+    for (estimator, guide), contrast, size in itertools.product(
+        estimators, ("documents", "joint"), (None, 3)
+    ):
+        options = {
+            "contrast": contrast,
+            "mini_batch_size": size,
+            "chunk_size": size,
+            "gather_distributed": several,
+        }
         value = RankingLoss(Embedded("model"), estimator, 3.0, guide, **options)(features, labels)
         name = f"texts, {estimator.name}, guide: {guide is not None}, {contrast}, {size}"
         yield name, value, gradients(value, inputs)
@@ -149,7 +201,8 @@ def of_texts(share, first, second, further, several, inputs):
 
 
 def of_wrapped(features, size, several, inputs):
-    """Accumulate the gradients of two batches in a network, which DistributedDataParallel averages over the processes.
+    """Accumulate the gradients of two batches in a network, which DistributedDataParallel averages
+    over the processes.
 
     Its projection is returned in place of the gradient for the scale.
     """
@@ -166,7 +219,10 @@ def of_wrapped(features, size, several, inputs):
         contrast="joint",
         mini_batch_size=size,
     )
-    batches = [[{name: each.detach() for name, each in column.items()} for column in features] for _ in range(2)]
+    batches = [
+        [{name: each.detach() for name, each in column.items()} for column in features]
+        for _ in range(2)
+    ]
     for column in batches[1]:
         column["model"] = column["model"].flip(1)
     with network.no_sync() if several else contextlib.nullcontext():
@@ -175,22 +231,33 @@ def of_wrapped(features, size, several, inputs):
     second = loss(batches[1])
     second.backward()
     gradient = torch.cat([parameter.grad.flatten() for parameter in parameters])
-    return first + second, [*(torch.zeros_like(each) for each in inputs[:3]), gradient @ torch.randn(len(gradient)).to(gradient)]
+    return first + second, [
+        *(torch.zeros_like(each) for each in inputs[:3]),
+        gradient @ torch.randn(len(gradient)).to(gradient),
+    ]
 
 
 def of_asymmetric(share, first, second, scale, several, inputs):
-    """With several processes, columns excluded for text i are also excluded for image i, without a transpose."""
+    """With several processes, columns excluded for text i are also excluded for image i, without a
+    transpose.
+    """
     exclude = torch.rand(COUNT, COUNT, generator=torch.Generator().manual_seed(2)) < 0.3
     unit = [torch.nn.functional.normalize(each, dim=-1) for each in (first, second)]
     for chunk_size in (None, 3):
         options = {"chunk_size": chunk_size, "gather_distributed": several}
         if several and distributed.get_world_size() > 1:
             own = exclude[share].to(first.device)
-            value = CrossModalLoss(Debiased(0.1), "both", **options).of_features(*unit, scale, exclude=own).loss
+            value = (
+                CrossModalLoss(Debiased(0.1), "both", **options)
+                .of_features(*unit, scale, exclude=own)
+                .loss
+            )
         else:  # the transpose serves images
             sides = {"text": exclude, "image": exclude.T.contiguous()}
             losses = [
-                CrossModalLoss(Debiased(0.1), side, **options).of_features(*unit, scale, exclude=own.to(first.device)).loss
+                CrossModalLoss(Debiased(0.1), side, **options)
+                .of_features(*unit, scale, exclude=own.to(first.device))
+                .loss
                 for side, own in sides.items()
             ]
             value = torch.stack(losses).mean()
@@ -203,10 +270,14 @@ def gradients(value, inputs):
 
 def work(rank, processes, backend, folder):
     device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
-    distributed.init_process_group(backend, init_method=f"file://{folder}/meeting", rank=rank, world_size=processes)
+    distributed.init_process_group(
+        backend, init_method=f"file://{folder}/meeting", rank=rank, world_size=processes
+    )
     each = COUNT // processes
     found = {}
-    for name, value, (first, second, eta, scale) in losses(slice(rank * each, (rank + 1) * each), device):
+    for name, value, (first, second, eta, scale) in losses(
+        slice(rank * each, (rank + 1) * each), device
+    ):
         # the mean over processes, as in DistributedDataParallel
         mean = value.detach() / processes
         distributed.all_reduce(mean)

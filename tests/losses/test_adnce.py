@@ -1,4 +1,6 @@
-"""ADNCE: weights by a normal density of the cosine, whose mean is 1, and its control with the weights at random negatives."""
+"""ADNCE: weights by a normal density of the cosine, whose mean is 1, and its control with the
+weights at random negatives.
+"""
 
 import itertools
 import math
@@ -23,22 +25,33 @@ FLOORS = {
 @pytest.mark.parametrize("floor", FLOORS.values(), ids=FLOORS)
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10_000), st.floats(-0.5, 2), st.floats(0.05, 3))
-def test_mass_and_gradient_equal_the_published_weights_at_the_temperature_of_the_bound(floor, seed, mu, sigma):
+def test_mass_and_gradient_equal_the_published_weights_at_the_temperature_of_the_bound(
+    floor, seed, mu, sigma
+):
     draws = torch.Generator().manual_seed(seed)
     scales = [-float(each) for each in torch.as_tensor(floor).detach().expand(3)]
-    logits = torch.tensor(scales)[:, None] * (2 * torch.rand(3, 7, generator=draws, dtype=torch.float64) - 1)
+    logits = torch.tensor(scales)[:, None] * (
+        2 * torch.rand(3, 7, generator=draws, dtype=torch.float64) - 1
+    )
     logits.requires_grad_()
     actual = Adjusted(mu, sigma)(torch.zeros(3), logits, floor=floor)
     assert actual.dtype == torch.float64
     rows = zip(logits, scales, strict=True)
-    expected = torch.stack([book.adjusted([], list(row), 1 / scale, mu, sigma) for row, scale in rows]).log()
+    expected = torch.stack(
+        [book.adjusted([], list(row), 1 / scale, mu, sigma) for row, scale in rows]
+    ).log()
     torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
     book.assert_same(actual.sum(), expected.sum(), [logits])
 
 
 def test_a_wide_density_weights_all_negatives_alike():
-    similarity = 2 * torch.rand(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 1
-    wide, plain = (CrossModalLoss(estimator)(similarity.clone(), 20.0) for estimator in (Adjusted(sigma=1e6), Uncorrected()))
+    similarity = (
+        2 * torch.rand(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 1
+    )
+    wide, plain = (
+        CrossModalLoss(estimator)(similarity.clone(), 20.0)
+        for estimator in (Adjusted(sigma=1e6), Uncorrected())
+    )
     torch.testing.assert_close(wide, plain, rtol=1e-10, atol=0)
 
 
@@ -60,13 +73,18 @@ def test_the_control_permutes_an_anchors_weights_over_its_negatives():
     kept = cosines[valid].tolist()
     heights = [math.exp(-((cosine - mu) ** 2) / (2 * sigma**2)) for cosine in kept]
     masses = [
-        sum(3 * height / sum(heights) * math.exp(scale * cosine) for height, cosine in zip(order, kept, strict=True))
+        sum(
+            3 * height / sum(heights) * math.exp(scale * cosine)
+            for height, cosine in zip(order, kept, strict=True)
+        )
         for order in itertools.permutations(heights)
     ]
     torch.manual_seed(0)
     rows = (anchors, 1)
     control = Adjusted(mu, sigma, shuffled=True)
-    drawn = control(torch.zeros(anchors), (scale * cosines).repeat(rows), floor=-scale, valid=valid.repeat(rows)).exp()
+    drawn = control(
+        torch.zeros(anchors), (scale * cosines).repeat(rows), floor=-scale, valid=valid.repeat(rows)
+    ).exp()
     distance, nearest = (drawn[:, None] - torch.tensor(masses, dtype=torch.float64)).abs().min(1)
     assert distance.max() < 1e-9 * max(masses)
     counts = Counter(nearest.tolist())
@@ -78,7 +96,9 @@ def test_the_control_permutes_an_anchors_weights_over_its_negatives():
 def test_the_mean_mass_of_the_control_is_that_of_cl():
     torch.manual_seed(1)
     logits = 5 * (2 * torch.rand(1, 20, dtype=torch.float64) - 1)
-    masses = Adjusted(0.5, 0.2, shuffled=True)(torch.zeros(4000), logits.repeat(4000, 1), floor=-5.0).exp()
+    masses = Adjusted(0.5, 0.2, shuffled=True)(
+        torch.zeros(4000), logits.repeat(4000, 1), floor=-5.0
+    ).exp()
     error = masses.std() / math.sqrt(4000)
     assert abs(masses.mean() - logits.exp().sum()) < 4.5 * error
     assert masses.std() > 0.1 * masses.mean()

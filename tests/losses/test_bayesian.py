@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from tests.losses.by_the_book import recovered
 from trueneg.losses import Bayesian, HardNegative, Uncorrected
-from trueneg.losses.estimators.bayesian import recovered_distribution, released_weight, true_negative_probability
+from trueneg.losses.estimators.bayesian import (
+    recovered_distribution,
+    released_weight,
+    true_negative_probability,
+)
 
 PROPERTIES = settings(deadline=None, max_examples=60)
 ALPHAS = st.floats(0.5, 1) | st.sampled_from([0.5, 1.0])
@@ -20,7 +24,9 @@ ETAS = st.floats(0, 0.99) | st.sampled_from([0.0, 0.5])
 @given(ALPHAS, ETAS, st.floats(0.001, 1))
 def test_the_recovered_distribution_solves_the_quadratic(alpha, eta, mixture):
     """Also in the limits α = ½ and τ⁺ = ½, where the equation is linear and F = F_u."""
-    solved = recovered_distribution(torch.tensor([[mixture, 1.0]], dtype=torch.float64), alpha, eta)[0].tolist()
+    solved = recovered_distribution(
+        torch.tensor([[mixture, 1.0]], dtype=torch.float64), alpha, eta
+    )[0].tolist()
     # Near a double root at 1 the solution is as exact as the square root of rounding.
     assert solved[0] == pytest.approx(recovered(mixture, alpha, eta), abs=1e-7)
     back = (1 - 2 * alpha) * (1 - 2 * eta) * solved[0] ** 2
@@ -37,10 +43,14 @@ def test_the_released_weights_have_mean_1(alpha, eta, beta):
     """∫ω dF_u = ∫x_htn dF = 1, as x_htn is a density; so is x_tn, the weight at β = ½."""
     mixture = (torch.arange(20_000, dtype=torch.float64)[None] + 0.5) / 20_000
     distribution = recovered_distribution(mixture, alpha, eta)
-    assert released_weight(distribution, alpha, beta, eta).mean().item() == pytest.approx(1, abs=1e-3)
+    assert released_weight(distribution, alpha, beta, eta).mean().item() == pytest.approx(
+        1, abs=1e-3
+    )
     true = 2 * (alpha * (1 - distribution) + (1 - alpha) * distribution)
     false = 2 * ((1 - alpha) * (1 - distribution) + alpha * distribution)
-    torch.testing.assert_close(released_weight(distribution, alpha, 0.5, eta), true / ((1 - eta) * true + eta * false))
+    torch.testing.assert_close(
+        released_weight(distribution, alpha, 0.5, eta), true / ((1 - eta) * true + eta * false)
+    )
 
 
 @pytest.mark.parametrize("form", ["paper", "consistent"])
@@ -50,7 +60,9 @@ def test_an_uninformative_encoder_leaves_only_the_hardness_weights(form, eta):
     negatives = torch.randn(3, 9, dtype=torch.float64)
     for beta in (0.0, 1.5):
         expected = HardNegative(beta, 0.0)(torch.zeros(3), negatives)
-        torch.testing.assert_close(Bayesian(0.5, beta, eta, form)(torch.zeros(3), negatives), expected)
+        torch.testing.assert_close(
+            Bayesian(0.5, beta, eta, form)(torch.zeros(3), negatives), expected
+        )
 
 
 @pytest.mark.parametrize("form", ["paper", "consistent"])
@@ -65,7 +77,9 @@ def test_without_false_negatives_bayesian_is_uncorrected(form, alpha):
 @pytest.mark.parametrize("eta", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize("negatives", [[[1.0, 1.0, 1.0]], [[2.0]], [[-3.0, 0.0, 90.0]]])
 def test_a_perfect_encoder_is_finite_even_where_all_negatives_are_equal(form, eta, negatives):
-    """At α = 1 the highest rank has weight 0; if all negatives share it, the weights would be 0/0."""
+    """At α = 1 the highest rank has weight 0; if all negatives share it, the weights would be
+    0/0.
+    """
     negatives = torch.tensor(negatives, requires_grad=True)
     equal = bool((negatives == negatives[0, 0]).all())
     beta = 0.9 if form == "released" else 1.0
@@ -100,7 +114,9 @@ def test_no_gradient_flows_through_the_distribution():
 
 @pytest.mark.parametrize(("form", "biased"), [("paper", True), ("consistent", False)])
 def test_only_the_consistent_form_is_unbiased_as_the_number_of_negatives_grows(form, biased):
-    """Scores of class-conditional densities 13 and 14 over a uniform φ, by inversion; 4,096 negatives."""
+    """Scores of class-conditional densities 13 and 14 over a uniform φ, by inversion; 4,096
+    negatives.
+    """
     alpha, eta, anchors, count = 0.9, 0.1, 200, 4096
     generator = torch.Generator().manual_seed(0)
     false = torch.rand(anchors, count, generator=generator, dtype=torch.float64) < eta

@@ -12,7 +12,9 @@ def test_chunks_give_a_learned_class_probability_the_same_gradient():
     eta = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
     expected = torch.autograd.grad(ContrastiveLoss(Debiased(eta))(z1, z2), eta)
     own = torch.autograd.grad(ContrastiveLoss(Debiased(eta), chunk_size=4)(z1, z2), eta)
-    given = torch.autograd.grad(ContrastiveLoss(Debiased(), chunk_size=4)(z1, z2, class_probability=eta), eta)
+    given = torch.autograd.grad(
+        ContrastiveLoss(Debiased(), chunk_size=4)(z1, z2, class_probability=eta), eta
+    )
     torch.testing.assert_close(own, expected)
     torch.testing.assert_close(given, expected)
 
@@ -21,7 +23,9 @@ def test_chunks_give_a_learned_class_probability_the_same_gradient():
 def test_a_class_probability_per_sample_may_be_the_estimators_own(chunk_size):
     z1, z2, _ = draw(4, 7, 5)
     eta = 0.3 * torch.rand(7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    views, pairs = (loss(Debiased(), chunk_size=chunk_size) for loss in (ContrastiveLoss, CrossModalLoss))
+    views, pairs = (
+        loss(Debiased(), chunk_size=chunk_size) for loss in (ContrastiveLoss, CrossModalLoss)
+    )
     expected = views(z1, z2, class_probability=eta)
     for own in (eta, eta.repeat(2)):
         assert torch.equal(ContrastiveLoss(Debiased(own), chunk_size=chunk_size)(z1, z2), expected)
@@ -63,7 +67,10 @@ def test_inputs_without_requires_grad_get_no_gradient():
 @pytest.mark.parametrize("chunk_size", [1, 3, 7, 50])
 def test_a_loss_without_an_estimator_does_not_depend_on_the_chunk_size(chunk_size):
     u, v, _ = draw(5, 7, 5)
-    whole, blocks = RelaxedContrastiveLoss()(u, v), RelaxedContrastiveLoss(chunk_size=chunk_size)(u, v)
+    whole, blocks = (
+        RelaxedContrastiveLoss()(u, v),
+        RelaxedContrastiveLoss(chunk_size=chunk_size)(u, v),
+    )
     torch.testing.assert_close(blocks, whole, rtol=1e-12, atol=1e-12)
     found = torch.autograd.grad(blocks, [u, v])
     torch.testing.assert_close(found, torch.autograd.grad(whole, [u, v]), rtol=1e-12, atol=1e-12)

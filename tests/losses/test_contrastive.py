@@ -1,4 +1,6 @@
-"""The two-view loss equals a loop over anchors, whatever the order and the chunks in which it is computed."""
+"""The two-view loss equals a loop over anchors, whatever the order and the chunks in which it is
+computed.
+"""
 
 import math
 
@@ -44,11 +46,16 @@ def name(estimator):
 
 
 def draw(seed, count, dimensions, dtype=torch.float64):
-    """Return two correlated views, and classes, similarities and class probabilities of the samples."""
+    """Return two correlated views, and classes, similarities and class probabilities of the
+    samples.
+    """
     generator = torch.Generator().manual_seed(seed)
     z1 = torch.randn(count, dimensions, generator=generator, dtype=dtype)
     z2 = z1 + torch.randn(count, dimensions, generator=generator, dtype=dtype)
-    labels, alike = torch.randint(3, (count,), generator=generator), torch.rand(count, count, generator=generator, dtype=dtype)
+    labels, alike = (
+        torch.randint(3, (count,), generator=generator),
+        torch.rand(count, count, generator=generator, dtype=dtype),
+    )
     known = {
         "labels": labels,
         "negative_similarity": alike + alike.T - 1,
@@ -71,11 +78,15 @@ def reference(estimator, floor, known):
             case HardNegative():
                 return book.hard_negative(positives, negatives, eta, floor, estimator.beta)
             case Bayesian():
-                return book.bayesian(positives, negatives, eta, estimator.alpha, estimator.beta, estimator.form)
+                return book.bayesian(
+                    positives, negatives, eta, estimator.alpha, estimator.beta, estimator.form
+                )
             case Removed():
                 return book.removed(positives, negatives, similarity, estimator.threshold)
             case Adjusted():
-                return book.adjusted(positives, negatives, -1 / floor, estimator.mu, estimator.sigma)
+                return book.adjusted(
+                    positives, negatives, -1 / floor, estimator.mu, estimator.sigma
+                )
             case Reweighted():
                 return book.reweighted(positives, negatives, similarity, estimator.exponent)
             case Oracle():
@@ -87,15 +98,25 @@ def reference(estimator, floor, known):
 
 @pytest.mark.parametrize("estimator", EXACT, ids=name)
 @PROPERTIES
-@given(st.integers(0, 1000), st.integers(2, 5), st.integers(2, 6), st.floats(0.1, 2), st.integers(1, 4))
-def test_loss_and_gradient_equal_a_loop_over_anchors(estimator, seed, count, dimensions, temperature, positives):
+@given(
+    st.integers(0, 1000), st.integers(2, 5), st.integers(2, 6), st.floats(0.1, 2), st.integers(1, 4)
+)
+def test_loss_and_gradient_equal_a_loop_over_anchors(
+    estimator, seed, count, dimensions, temperature, positives
+):
     z1, z2, known = draw(seed, count, dimensions)
-    extra = torch.randn(count, positives - 1, dimensions, dtype=torch.float64) if positives > 1 else None
+    extra = (
+        torch.randn(count, positives - 1, dimensions, dtype=torch.float64)
+        if positives > 1
+        else None
+    )
     inputs = [z1, z2]
     if extra is not None:
         inputs.append(extra.requires_grad_())
     actual = ContrastiveLoss(estimator, temperature)(z1, z2, extra_positives=extra, **known)
-    expected = book.two_view_loss(reference(estimator, -1 / temperature, known), z1, z2, temperature, extra_positives=extra)
+    expected = book.two_view_loss(
+        reference(estimator, -1 / temperature, known), z1, z2, temperature, extra_positives=extra
+    )
     book.assert_same(actual, expected, inputs)
 
 
@@ -107,9 +128,13 @@ def test_the_loss_and_gradient_do_not_depend_on_the_chunk_size(estimator, chunk_
     known["class_probability"].requires_grad_()
     inputs = [z1, z2, extra, known["class_probability"]]
     whole = ContrastiveLoss(estimator, 0.3).terms(z1, z2, extra_positives=extra, **known)
-    in_chunks = ContrastiveLoss(estimator, 0.3, chunk_size=chunk_size).terms(z1, z2, extra_positives=extra, **known)
+    in_chunks = ContrastiveLoss(estimator, 0.3, chunk_size=chunk_size).terms(
+        z1, z2, extra_positives=extra, **known
+    )
     assert (in_chunks.logits == ()) == (chunk_size < 14)
-    torch.testing.assert_close(in_chunks[1:2] + in_chunks[3:5], whole[1:2] + whole[3:5], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        in_chunks[1:2] + in_chunks[3:5], whole[1:2] + whole[3:5], rtol=1e-12, atol=1e-12
+    )
     book.assert_same(in_chunks.loss, whole.loss, inputs, 1e-12)
 
 
@@ -144,10 +169,14 @@ def test_anchors_and_negatives_have_the_documented_order():
         for i in range(4):
             anchor = view * 4 + i
             others = [j for j in range(4) if j != i]
-            expected = [4 * book.cosine(views[view][i], other[j]).item() for other in views for j in others]
+            expected = [
+                4 * book.cosine(views[view][i], other[j]).item() for other in views for j in others
+            ]
             logits = terms.logits[0][anchor]
             assert logits[logits > -math.inf].tolist() == pytest.approx(expected)
-            assert terms.positive[anchor].item() == pytest.approx(4 * book.cosine(z1[i], z2[i]).item())
+            assert terms.positive[anchor].item() == pytest.approx(
+                4 * book.cosine(z1[i], z2[i]).item()
+            )
 
 
 def test_class_probabilities_belong_to_samples_in_any_order():
@@ -209,8 +238,15 @@ def test_at_bound_marks_the_anchors_whose_negatives_have_no_gradient():
 
 def test_second_derivatives_match_finite_differences():
     z1, z2, _ = draw(8, 3, 3)
-    for estimator in (Uncorrected(), Debiased(0.1), HardNegative(1.0, 0.1), Bayesian(0.8, 1.0, 0.1)):
-        assert torch.autograd.gradgradcheck(lambda a, b, e=estimator: ContrastiveLoss(e, 0.7)(a, b), (z1, z2))
+    for estimator in (
+        Uncorrected(),
+        Debiased(0.1),
+        HardNegative(1.0, 0.1),
+        Bayesian(0.8, 1.0, 0.1),
+    ):
+        assert torch.autograd.gradgradcheck(
+            lambda a, b, e=estimator: ContrastiveLoss(e, 0.7)(a, b), (z1, z2)
+        )
 
 
 def test_the_class_probability_and_the_floor_have_gradients():
@@ -232,16 +268,24 @@ def test_the_class_probability_and_the_floor_have_gradients():
         (lambda z: ContrastiveLoss(Debiased), "the class Debiased; expected an instance"),
         (lambda z: ContrastiveLoss("dcl"), "estimator is 'dcl'; expected an instance"),
         (lambda z: ContrastiveLoss(Uncorrected(), 0.0), "temperature is 0.0"),
-        (lambda z: ContrastiveLoss(Uncorrected())(z.long(), z.long()), r"torch\.int64; expected floating-point"),
+        (
+            lambda z: ContrastiveLoss(Uncorrected())(z.long(), z.long()),
+            r"torch\.int64; expected floating-point",
+        ),
         (lambda z: ContrastiveLoss(Uncorrected(), chunk_size=0), "chunk_size is 0"),
         (lambda z: ContrastiveLoss(Uncorrected())(z, z[:3]), r"shapes \(4, 5\) and \(3, 5\)"),
         (lambda z: ContrastiveLoss(Uncorrected())(z[:1], z[:1]), "at least 2"),
         (lambda z: ContrastiveLoss(Debiased())(z, z), "class_probability is missing"),
-        (lambda z: ContrastiveLoss(Debiased())(z, z, class_probability=torch.full((8,), 0.1)), r"shape \(8,\); expected \(4,\)"),
+        (
+            lambda z: ContrastiveLoss(Debiased())(z, z, class_probability=torch.full((8,), 0.1)),
+            r"shape \(8,\); expected \(4,\)",
+        ),
         (lambda z: ContrastiveLoss(Oracle())(z, z), r"labels is missing.*\(4,\)"),
         (lambda z: ContrastiveLoss(Removed())(z, z), "negative_similarity is missing"),
         (
-            lambda z: ContrastiveLoss(Removed(), chunk_size=2)(z, z, negative_similarity=torch.zeros(4, 3)),
+            lambda z: ContrastiveLoss(Removed(), chunk_size=2)(
+                z, z, negative_similarity=torch.zeros(4, 3)
+            ),
             r"shape \(4, 3\); expected \(4, 4\)",
         ),
         (

@@ -28,7 +28,9 @@ def draw(seed, count, dimensions=6, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     text = torch.randn(count, dimensions, generator=generator, dtype=dtype)
     image = text + torch.randn(count, dimensions, generator=generator, dtype=dtype)
-    text, image = (torch.nn.functional.normalize(each, dim=-1).requires_grad_() for each in (text, image))
+    text, image = (
+        torch.nn.functional.normalize(each, dim=-1).requires_grad_() for each in (text, image)
+    )
     alike = 2 * torch.rand(count, count, generator=generator, dtype=dtype) - 1
     known = {
         "labels": torch.randint(3, (count,), generator=generator),
@@ -41,15 +43,24 @@ def draw(seed, count, dimensions=6, dtype=torch.float64):
 @pytest.mark.parametrize("directions", SIDES)
 def test_texts_and_images_may_be_of_different_classes(directions):
     draws = torch.Generator().manual_seed(0)
-    similarity, same = torch.rand(6, 6, generator=draws, dtype=torch.float64), torch.rand(6, 6, generator=draws) < 0.4
+    similarity, same = (
+        torch.rand(6, 6, generator=draws, dtype=torch.float64),
+        torch.rand(6, 6, generator=draws) < 0.4,
+    )
     losses = []
     for side in SIDES[directions]:
         for anchor in range(6):
-            others = [(anchor, other) if side == "text" else (other, anchor) for other in range(6) if other != anchor]
+            others = [
+                (anchor, other) if side == "text" else (other, anchor)
+                for other in range(6)
+                if other != anchor
+            ]
             mass = sum(math.exp(5 * similarity[pair]) for pair in others if not same[pair])
             losses.append(math.log1p(mass / math.exp(5 * similarity[anchor, anchor])))
     loss = CrossModalLoss(Oracle(), directions)
-    assert loss(similarity, 5.0, same_class=same).item() == pytest.approx(sum(losses) / len(losses), rel=1e-12)
+    assert loss(similarity, 5.0, same_class=same).item() == pytest.approx(
+        sum(losses) / len(losses), rel=1e-12
+    )
     with pytest.raises(ValueError, match=r"same_class .*\(5, 6\); expected \(6, 6\)"):
         CrossModalLoss(Oracle(), "text")(similarity, 5.0, same_class=same[:5])
 
@@ -63,29 +74,40 @@ def test_loss_and_gradient_equal_a_loop_over_pairs(estimator, seed, count, scale
     logit_scale = torch.tensor(scale, dtype=torch.float64, requires_grad=True)
     inputs = [similarity, logit_scale]
     actual = CrossModalLoss(estimator, directions)(similarity, logit_scale, **known)
-    expected = book.cross_modal_loss(reference(estimator, -scale, known), similarity, logit_scale, SIDES[directions])
+    expected = book.cross_modal_loss(
+        reference(estimator, -scale, known), similarity, logit_scale, SIDES[directions]
+    )
     book.assert_same(actual, expected, inputs)
 
 
 @pytest.mark.parametrize("estimator", EXACT, ids=name)
 @pytest.mark.parametrize("directions", list(SIDES))
 @pytest.mark.parametrize("chunk_size", [None, 1, 4, 5, 100])
-def test_features_and_chunks_give_the_loss_and_gradient_of_the_similarities(estimator, directions, chunk_size):
+def test_features_and_chunks_give_the_loss_and_gradient_of_the_similarities(
+    estimator, directions, chunk_size
+):
     text, image, known = draw(1, 7)
     scale = torch.tensor(5.0, dtype=torch.float64, requires_grad=True)
     known["class_probability"].requires_grad_()
     inputs = [text, image, scale, known["class_probability"]]
     expected = CrossModalLoss(estimator, directions).terms(text @ image.T, scale, **known)
     loss = CrossModalLoss(estimator, directions, chunk_size=chunk_size)
-    for actual in (loss.terms(text @ image.T, scale, **known), loss.of_features(text, image, scale, **known)):
-        torch.testing.assert_close(actual[1:2] + actual[3:5], expected[1:2] + expected[3:5], rtol=1e-12, atol=1e-12)
+    for actual in (
+        loss.terms(text @ image.T, scale, **known),
+        loss.of_features(text, image, scale, **known),
+    ):
+        torch.testing.assert_close(
+            actual[1:2] + actual[3:5], expected[1:2] + expected[3:5], rtol=1e-12, atol=1e-12
+        )
         book.assert_same(actual.loss, expected.loss, inputs, 1e-12)
 
 
 def test_both_directions_are_the_mean_of_the_two():
     text, image, known = draw(2, 6)
     losses = {
-        side: CrossModalLoss(Debiased(), side)(text @ image.T, 3.0, class_probability=known["class_probability"])
+        side: CrossModalLoss(Debiased(), side)(
+            text @ image.T, 3.0, class_probability=known["class_probability"]
+        )
         for side in SIDES
     }
     torch.testing.assert_close(losses["both"], (losses["text"] + losses["image"]) / 2)
@@ -98,18 +120,29 @@ def test_removal_by_text_similarity_equals_a_batch_without_those_pairs():
     text, image, _ = draw(3, 4)
     similarity = torch.eye(4, dtype=torch.float64)
     similarity[0, 1] = similarity[1, 0] = 1
-    terms = CrossModalLoss(Removed(0.9), "text").terms(text @ image.T, 2.0, negative_similarity=similarity)
+    terms = CrossModalLoss(Removed(0.9), "text").terms(
+        text @ image.T, 2.0, negative_similarity=similarity
+    )
     logits = 2 * text @ image.T
-    expected = torch.stack([logits[i, [j for j in range(4) if j != i and {i, j} != {0, 1}]].logsumexp(0) for i in range(4)])
+    expected = torch.stack(
+        [
+            logits[i, [j for j in range(4) if j != i and {i, j} != {0, 1}]].logsumexp(0)
+            for i in range(4)
+        ]
+    )
     torch.testing.assert_close(terms.log_negative_mass, expected)
 
 
 @pytest.mark.parametrize("bound_gradient", [False, True])
 def test_the_bound_has_a_gradient_to_the_logit_scale_only_if_requested(bound_gradient):
-    """One anchor each, at the bound: log(N·g) = log 3 − γ, with or without its −1 in the gradient of γ."""
+    """One anchor each, at the bound: log(N·g) = log 3 − γ, with or without its −1 in the gradient
+    of γ.
+    """
     scale = torch.tensor(14.0, requires_grad=True)
     similarity = torch.eye(4)
-    terms = CrossModalLoss(Debiased(0.2), "text", bound_gradient=bound_gradient).terms(similarity, scale)
+    terms = CrossModalLoss(Debiased(0.2), "text", bound_gradient=bound_gradient).terms(
+        similarity, scale
+    )
     assert bool(terms.at_bound.all())
     torch.testing.assert_close(terms.log_negative_mass, torch.full((4,), math.log(3) - 14.0))
     (gradient,) = torch.autograd.grad(terms.log_negative_mass.sum(), scale, allow_unused=True)
@@ -146,8 +179,13 @@ def test_without_a_correction_it_is_cross_entropy_over_rows_and_columns():
     text, image, _ = draw(5, 9, dtype=torch.float32)
     logits = 20 * text @ image.T
     targets = torch.arange(9)
-    expected = (torch.nn.functional.cross_entropy(logits, targets) + torch.nn.functional.cross_entropy(logits.T, targets)) / 2
-    torch.testing.assert_close(CrossModalLoss(Uncorrected()).of_features(text, image, 20).loss, expected)
+    expected = (
+        torch.nn.functional.cross_entropy(logits, targets)
+        + torch.nn.functional.cross_entropy(logits.T, targets)
+    ) / 2
+    torch.testing.assert_close(
+        CrossModalLoss(Uncorrected()).of_features(text, image, 20).loss, expected
+    )
 
 
 def test_a_logit_scale_above_its_maximum_is_clamped_and_can_decrease():
@@ -179,10 +217,24 @@ def test_recomputed_chunks_repeat_resampled_negatives():
     ("make", "sentence"),
     [
         (lambda: CrossModalLoss(Uncorrected), "the class Uncorrected; expected an instance"),
-        (lambda: CrossModalLoss(Uncorrected(), "texts"), "directions is 'texts'; expected one of text, image, both"),
-        (lambda: CrossModalLoss(Uncorrected())(torch.zeros(4, 3), 1.0), r"shape \(4, 3\); expected \(B, B\)"),
-        (lambda: CrossModalLoss(HardNegative())(torch.zeros(4, 4), 1.0, torch.full((5,), 0.1)), r"shape \(5,\); expected \(4,\)"),
-        (lambda: CrossModalLoss(Uncorrected()).of_features(torch.zeros(5, 2), torch.zeros(4, 2), 1.0), r"\(5, 2\) and \(4, 2\)"),
+        (
+            lambda: CrossModalLoss(Uncorrected(), "texts"),
+            "directions is 'texts'; expected one of text, image, both",
+        ),
+        (
+            lambda: CrossModalLoss(Uncorrected())(torch.zeros(4, 3), 1.0),
+            r"shape \(4, 3\); expected \(B, B\)",
+        ),
+        (
+            lambda: CrossModalLoss(HardNegative())(torch.zeros(4, 4), 1.0, torch.full((5,), 0.1)),
+            r"shape \(5,\); expected \(4,\)",
+        ),
+        (
+            lambda: CrossModalLoss(Uncorrected()).of_features(
+                torch.zeros(5, 2), torch.zeros(4, 2), 1.0
+            ),
+            r"\(5, 2\) and \(4, 2\)",
+        ),
         (
             lambda: CrossModalLoss(Uncorrected(), gather_distributed=True)(torch.zeros(4, 4), 1.0),
             "of_features.*gather_distributed",

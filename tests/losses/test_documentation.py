@@ -29,7 +29,7 @@ def test_every_public_class_has_a_docstring(name):
 
 IMPORTED = """
 import sys
-import torch, torch.distributed, torch.utils.checkpoint  # some versions load these, and what they need, later
+import torch, torch.distributed, torch.utils.checkpoint  # some versions load these later
 before = set(sys.modules)
 import trueneg.losses
 packages = {name.partition(".")[0] for name in set(sys.modules) - before}
@@ -38,5 +38,7 @@ print(*sorted(packages - set(sys.stdlib_module_names) - {"torch", "trueneg"}))
 
 
 def test_importing_the_losses_imports_only_torch():
-    finished = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True
+    )
     assert finished.stdout.split() == []

@@ -10,7 +10,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
-from trueneg.losses import Bayesian, Debiased, HardNegative, Oracle, Removed, Resampled, Reweighted, Uncorrected
+from trueneg.losses import (
+    Bayesian,
+    Debiased,
+    HardNegative,
+    Oracle,
+    Removed,
+    Resampled,
+    Reweighted,
+    Uncorrected,
+)
 
 PROPERTIES = settings(deadline=None, max_examples=40)
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 12), st.integers(1, 4))
@@ -24,16 +33,23 @@ def draw_logits(seed, shape, temperature):
     """Return uniform (A, M) and (A, N) logits in [−1/t, 1/t]."""
     anchors, count, positives = shape
     generator = torch.Generator().manual_seed(seed)
-    cosines = 2 * torch.rand(anchors, positives + count, generator=generator, dtype=torch.float64) - 1
+    cosines = (
+        2 * torch.rand(anchors, positives + count, generator=generator, dtype=torch.float64) - 1
+    )
     positive, negatives = (cosines / temperature).split((positives, count), dim=1)
     return positive.requires_grad_(), negatives.clone().requires_grad_()
 
 
 def assert_equals_the_book(estimator, reference, positive, negatives, rtol=1e-9, **arguments):
-    """Compare values and gradients; ``reference(row, positives, negatives)`` returns the mass of an anchor."""
+    """Compare values and gradients; ``reference(row, positives, negatives)`` returns the mass of an
+    anchor.
+    """
     log_mass = estimator(positive, negatives, **arguments)
     expected = torch.stack(
-        [torch.log(torch.as_tensor(reference(row, list(positive[row]), list(negatives[row])))) for row in range(len(positive))]
+        [
+            torch.log(torch.as_tensor(reference(row, list(positive[row]), list(negatives[row]))))
+            for row in range(len(positive))
+        ]
     )
     torch.testing.assert_close(log_mass, expected, rtol=rtol, atol=rtol)
     slopes = torch.linspace(1, 2, len(positive), dtype=torch.float64)
@@ -61,21 +77,33 @@ def condition(weighted_sum, positives, count, eta, floor):
 @given(SEEDS, SHAPES, TEMPERATURES)
 def test_uncorrected_equals_the_sum(seed, shape, temperature):
     positive, negatives = draw_logits(seed, shape, temperature)
-    assert_equals_the_book(Uncorrected(), lambda row, p, u: book.uncorrected(p, u), positive, negatives)
+    assert_equals_the_book(
+        Uncorrected(), lambda row, p, u: book.uncorrected(p, u), positive, negatives
+    )
 
 
 @PROPERTIES
 @given(SEEDS, SHAPES, TEMPERATURES, ETAS, st.booleans())
-def test_debiased_equals_the_equation_with_one_class_probability_or_one_per_anchor(seed, shape, temperature, largest, by_anchor):
+def test_debiased_equals_the_equation_with_one_class_probability_or_one_per_anchor(
+    seed, shape, temperature, largest, by_anchor
+):
     positive, negatives = draw_logits(seed, shape, temperature)
     floor = -1 / temperature
-    factors = torch.rand(shape[0], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    factors = torch.rand(
+        shape[0], generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     etas = (largest * factors).tolist() if by_anchor else [largest] * shape[0]
     for p, u, eta in zip(positive, negatives, etas, strict=True):
         assume(condition(book.exp_sum(u), list(p), len(u), eta, floor) < 1e5)
     eta = torch.tensor(etas, dtype=torch.float64) if by_anchor else largest
     estimator = Debiased(eta)
-    assert_equals_the_book(estimator, lambda row, p, u: book.debiased(p, u, etas[row], floor), positive, negatives, floor=floor)
+    assert_equals_the_book(
+        estimator,
+        lambda row, p, u: book.debiased(p, u, etas[row], floor),
+        positive,
+        negatives,
+        floor=floor,
+    )
     overridden = Debiased(0.5)(positive, negatives, class_probability=eta, floor=floor)
     torch.testing.assert_close(overridden, estimator(positive, negatives, floor=floor))
 
@@ -90,17 +118,31 @@ def test_hard_negative_equals_the_equation(seed, shape, temperature, eta, beta):
         weighted = (weights * torch.exp(u)).sum() / weights.mean()
         assume(condition(weighted, list(p), len(u), eta, floor) < 1e5)
     assert_equals_the_book(
-        HardNegative(beta, eta), lambda row, p, u: book.hard_negative(p, u, eta, floor, beta), positive, negatives, floor=floor
+        HardNegative(beta, eta),
+        lambda row, p, u: book.hard_negative(p, u, eta, floor, beta),
+        positive,
+        negatives,
+        floor=floor,
     )
 
 
 @PROPERTIES
-@given(SEEDS, SHAPES, TEMPERATURES, ETAS, ALPHAS, st.floats(0.5, 1), st.sampled_from(["paper", "released", "consistent"]))
+@given(
+    SEEDS,
+    SHAPES,
+    TEMPERATURES,
+    ETAS,
+    ALPHAS,
+    st.floats(0.5, 1),
+    st.sampled_from(["paper", "released", "consistent"]),
+)
 def test_bayesian_equals_the_equations(seed, shape, temperature, eta, alpha, beta, form):
     positive, negatives = draw_logits(seed, shape, temperature)
     beta = beta if form == "released" else 4 * beta - 2  # from 0 to 2
     reference = functools.partial(book.bayesian, eta=eta, alpha=alpha, beta=beta, form=form)
-    assert_equals_the_book(Bayesian(alpha, beta, eta, form), lambda row, p, u: reference(p, u), positive, negatives)
+    assert_equals_the_book(
+        Bayesian(alpha, beta, eta, form), lambda row, p, u: reference(p, u), positive, negatives
+    )
 
 
 @PROPERTIES
@@ -112,7 +154,10 @@ def test_bayesian_counts_ties(seed, shape, eta, alpha, form):
     negatives = grid[torch.randint(4, (shape[0], shape[1]), generator=generator)].requires_grad_()
     positive = torch.zeros(shape[0], 1, dtype=torch.float64, requires_grad=True)
     assert_equals_the_book(
-        Bayesian(alpha, 0.7, eta, form), lambda row, p, u: book.bayesian(p, u, eta, alpha, 0.7, form), positive, negatives
+        Bayesian(alpha, 0.7, eta, form),
+        lambda row, p, u: book.bayesian(p, u, eta, alpha, 0.7, form),
+        positive,
+        negatives,
     )
 
 
@@ -120,7 +165,10 @@ def test_bayesian_counts_ties(seed, shape, eta, alpha, form):
 @given(SEEDS, SHAPES, TEMPERATURES, st.floats(0.1, 3), st.floats(0, 1))
 def test_explicit_estimators_equal_loops(seed, shape, temperature, exponent, threshold):
     positive, negatives = draw_logits(seed, shape, temperature)
-    similarity = 2 * torch.rand(negatives.shape, generator=torch.Generator().manual_seed(seed + 1)).double() - 1
+    similarity = (
+        2 * torch.rand(negatives.shape, generator=torch.Generator().manual_seed(seed + 1)).double()
+        - 1
+    )
     similarity[:, 0] = -0.5  # so that something is left
     same_class = similarity > 0.3
     assert_equals_the_book(
@@ -138,7 +186,11 @@ def test_explicit_estimators_equal_loops(seed, shape, temperature, exponent, thr
         similarity=similarity,
     )
     assert_equals_the_book(
-        Oracle(), lambda row, p, u: book.oracle(p, u, same_class[row]), positive, negatives, same_class=same_class
+        Oracle(),
+        lambda row, p, u: book.oracle(p, u, same_class[row]),
+        positive,
+        negatives,
+        same_class=same_class,
     )
 
 
@@ -189,20 +241,40 @@ def test_an_anchor_without_true_negatives_has_loss_and_gradient_0(estimator, kno
 
 
 @settings(deadline=None, max_examples=60)
-@given(SEEDS, st.integers(2, 30), st.floats(0.01, 0.05), st.floats(0.05, 0.9), st.floats(1, 8), st.booleans())
-def test_debiased_is_as_accurate_as_its_condition_number_allows(seed, count, temperature, eta, digits, hard):
-    """Compared with 60-digit arithmetic; the positive is chosen so that 10^−digits of the sum remains."""
+@given(
+    SEEDS,
+    st.integers(2, 30),
+    st.floats(0.01, 0.05),
+    st.floats(0.05, 0.9),
+    st.floats(1, 8),
+    st.booleans(),
+)
+def test_debiased_is_as_accurate_as_its_condition_number_allows(
+    seed, count, temperature, eta, digits, hard
+):
+    """Compared with 60-digit arithmetic; the positive is chosen so that 10^−digits of the sum
+    remains.
+    """
     beta = 1.0 if hard else 0.0
     generator = torch.Generator().manual_seed(seed)
-    negatives = (2 * torch.rand(1, count, generator=generator, dtype=torch.float64) - 1) / temperature
-    log_sum = ((1 + beta) * negatives).logsumexp(-1) - (beta * negatives).logsumexp(-1) + (math.log(count) if hard else 0)
+    negatives = (
+        2 * torch.rand(1, count, generator=generator, dtype=torch.float64) - 1
+    ) / temperature
+    log_sum = (
+        ((1 + beta) * negatives).logsumexp(-1)
+        - (beta * negatives).logsumexp(-1)
+        + (math.log(count) if hard else 0)
+    )
     if not hard:
         log_sum = negatives.logsumexp(-1)
     positive = log_sum - math.log(count * eta) + math.log1p(-(10**-digits))
     positive, negatives = positive.detach().requires_grad_(), negatives.requires_grad_()
     estimator = HardNegative(beta, eta) if hard else Debiased(eta)
     log_mass = estimator(positive, negatives, floor=None)
-    actual = [log_mass.item(), *(g.flatten() for g in book.gradients(log_mass.sum(), [positive, negatives]))]
+    actual = [
+        log_mass.item(),
+        *(g.flatten() for g in book.gradients(log_mass.sum(), [positive, negatives])),
+    ]
 
     with mpmath.workdps(60):
         exp = [mpmath.exp(mpmath.mpf(u)) for u in negatives[0].tolist()]
@@ -217,7 +289,8 @@ def test_debiased_is_as_accurate_as_its_condition_number_allows(seed, count, tem
         expected = float(mpmath.log(rest / (1 - mpmath.mpf(eta))))
         # d(Σ w e^u)/du_n = (1 + β) w_n e^{u_n} − β (w_n / N) Σ w e^u
         by_negative = [
-            float(((1 + beta) * v - beta * w / mean / count * total) / rest) for v, w in zip(weighted, importance, strict=True)
+            float(((1 + beta) * v - beta * w / mean / count * total) / rest)
+            for v, w in zip(weighted, importance, strict=True)
         ]
         by_positive = float(-subtracted / rest)
     tolerance = 16 * torch.finfo(torch.float64).eps * magnified * (1 + beta) / temperature
@@ -237,7 +310,9 @@ def test_at_the_bound_only_the_positive_has_a_gradient():
     torch.nn.functional.softplus(mass.log - positive).sum().backward()
     assert negatives.grad[0].tolist() == [0] * 6
     assert bool((negatives.grad[1] > 0).all())
-    assert positive.grad[0] == pytest.approx(-torch.sigmoid(torch.tensor(math.log(6) - 2 - 5.0)).item())
+    assert positive.grad[0] == pytest.approx(
+        -torch.sigmoid(torch.tensor(math.log(6) - 2 - 5.0)).item()
+    )
 
 
 @given(SEEDS, SHAPES, TEMPERATURES)
@@ -295,7 +370,10 @@ def test_a_missing_or_misshapen_class_probability_is_refused():
     [
         (lambda: HardNegative(beta=-1.0), "beta is -1.0"),
         (lambda: Bayesian(alpha=0.4), "alpha is 0.4"),
-        (lambda: Bayesian(form="printed"), "form is 'printed'; expected one of paper, released, consistent"),
+        (
+            lambda: Bayesian(form="printed"),
+            "form is 'printed'; expected one of paper, released, consistent",
+        ),
         (lambda: Bayesian(beta=2.0, form="released"), "expected a number from 0.5 to 1"),
         (lambda: Bayesian(alpha=1.0, beta=1.0, form="released"), "0/0"),
         (lambda: Removed(math.nan), "threshold is nan"),

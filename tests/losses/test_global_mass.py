@@ -21,17 +21,24 @@ RATES = st.sampled_from([0.1, 0.5, 0.9, 1.0])
 
 
 def uniform(seed, *shape):
-    return 2 * torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) - 1
+    return (
+        2 * torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        - 1
+    )
 
 
 def averaged(before, positive, negatives, rate):
-    """Return the new average of an anchor (None: it has none yet), and the batch's mean of e^(u − p)."""
+    """Return the new average of an anchor (None: it has none yet), and the batch's mean of e^(u −
+    p).
+    """
     mean = book.exp_sum([u - positive for u in negatives]) / len(negatives)
     return mean.item() if before is None else (1 - rate) * before + rate * mean.item(), mean
 
 
 def anchor(average, mean, count, decoupled):
-    """Return an anchor's loss, and a scalar with its gradient: that of the mean, divided by the average or 1/N + the average."""
+    """Return an anchor's loss, and a scalar with its gradient: that of the mean, divided by the
+    average or 1/N + the average.
+    """
     if decoupled:
         return math.log(count * average), mean / average
     return math.log(1 + count * average), mean / (1 / count + average)
@@ -40,7 +47,10 @@ def anchor(average, mean, count, decoupled):
 def compare(terms, losses, surrogates, inputs):
     assert terms.loss.item() == pytest.approx(sum(losses) / len(losses), rel=1e-9)
     torch.testing.assert_close(
-        book.gradients(terms.loss, inputs), book.gradients(sum(surrogates) / len(surrogates), inputs), rtol=1e-9, atol=1e-12
+        book.gradients(terms.loss, inputs),
+        book.gradients(sum(surrogates) / len(surrogates), inputs),
+        rtol=1e-9,
+        atol=1e-12,
     )
 
 
@@ -63,7 +73,10 @@ def pairs_by_loop(similarity, scale, averages, rate, decoupled, excluded):
 
 
 def to_log(averages):
-    return torch.tensor([-math.inf if average is None else math.log(average) for average in averages], dtype=torch.float64)
+    return torch.tensor(
+        [-math.inf if average is None else math.log(average) for average in averages],
+        dtype=torch.float64,
+    )
 
 
 @PROPERTIES
@@ -76,8 +89,12 @@ def test_three_updates_on_pairs_equal_a_loop(seed, rate, decoupled):
         similarity = uniform(seed + update, count, count).requires_grad_()
         excluded = uniform(seed + update + 7, count, count) > 0.5
         excluded[0] |= update == 0
-        terms = loss.terms(similarity, scale, positive_similarity=to_log(averages), exclude=excluded)
-        losses, surrogates, averages = pairs_by_loop(similarity, scale, averages, rate, decoupled, excluded)
+        terms = loss.terms(
+            similarity, scale, positive_similarity=to_log(averages), exclude=excluded
+        )
+        losses, surrogates, averages = pairs_by_loop(
+            similarity, scale, averages, rate, decoupled, excluded
+        )
         compare(terms, losses, surrogates, [similarity])
         torch.testing.assert_close(torch.cat(kept), to_log(averages), rtol=1e-9, atol=1e-9)
         kept.clear()
@@ -86,12 +103,24 @@ def test_three_updates_on_pairs_equal_a_loop(seed, rate, decoupled):
 @PROPERTIES
 @given(SEEDS, RATES, st.booleans())
 def test_filtered_negatives_leave_the_mean_and_n_as_it_is(seed, rate, decoupled):
-    """With pairs that are not negatives; all of the first anchor's negatives are above its threshold."""
+    """With pairs that are not negatives; all of the first anchor's negatives are above its
+    threshold.
+    """
     count, scale = 5, 6.0
-    similarity, relative = uniform(seed, count, count).requires_grad_(), uniform(seed + 1, count, count)
+    similarity, relative = (
+        uniform(seed, count, count).requires_grad_(),
+        uniform(seed + 1, count, count),
+    )
     excluded = uniform(seed + 2, count, count) > 0.6
     relative[0] = 0.1
-    averages, kept, losses, surrogates, new, removed = [0.3, None, 5.0, 40.0, 1.0], [], [], [], [], []
+    averages, kept, losses, surrogates, new, removed = (
+        [0.3, None, 5.0, 40.0, 1.0],
+        [],
+        [],
+        [],
+        [],
+        [],
+    )
     loss = CrossModalLoss(GlobalMass(rate, kept.append, filtered=True), "text", decoupled=decoupled)
     known = {"positive_similarity": to_log(averages), "negative_similarity": relative}
     terms = loss.terms(similarity, scale, exclude=excluded, **known)
@@ -105,7 +134,9 @@ def test_filtered_negatives_leave_the_mean_and_n_as_it_is(seed, rate, decoupled)
             surrogates.append(0.0 * similarity.sum())
             continue
         average, mean = averaged(before, scale * similarity[i, i], below, rate)
-        for values, value in zip((losses, surrogates), anchor(average, mean, len(negatives), decoupled), strict=True):
+        for values, value in zip(
+            (losses, surrogates), anchor(average, mean, len(negatives), decoupled), strict=True
+        ):
             values.append(value)
         new.append(average)
     compare(terms, losses, surrogates, [similarity])
@@ -116,7 +147,10 @@ def test_filtered_negatives_leave_the_mean_and_n_as_it_is(seed, rate, decoupled)
 
 def test_a_call_without_columns_to_ignore_filters_too():
     """Three of four negatives remain, all with a mean of 1 like the average: N is still 4."""
-    known = {"similarity": torch.tensor([[0.1, -0.1, 0.0, -0.2]]), "positive_similarity": torch.zeros(1)}
+    known = {
+        "similarity": torch.tensor([[0.1, -0.1, 0.0, -0.2]]),
+        "positive_similarity": torch.zeros(1),
+    }
     mass = GlobalMass(filtered=True)(torch.zeros(1), torch.tensor([[9.0, 0.0, 0.0, 0.0]]), **known)
     assert mass.exp().item() == pytest.approx(4)
 
@@ -130,9 +164,15 @@ def test_views_equal_a_loop(seed, rate, decoupled):
     terms = loss.terms(z1, z2, positive_similarity=to_log(averages))
     for own, other in ((z1, z2), (z2, z1)):
         for i in range(4):
-            negatives = [book.cosine(own[i], view[j]) / 0.3 for view in (z1, z2) for j in range(4) if j != i]
-            average, mean = averaged(averages[i], book.cosine(own[i], other[i]) / 0.3, negatives, rate)
-            for values, value in zip((losses, surrogates), anchor(average, mean, 6, decoupled), strict=True):
+            negatives = [
+                book.cosine(own[i], view[j]) / 0.3 for view in (z1, z2) for j in range(4) if j != i
+            ]
+            average, mean = averaged(
+                averages[i], book.cosine(own[i], other[i]) / 0.3, negatives, rate
+            )
+            for values, value in zip(
+                (losses, surrogates), anchor(average, mean, 6, decoupled), strict=True
+            ):
                 values.append(value)
             new.append(average)
     compare(terms, losses, surrogates, [z1, z2])
@@ -145,18 +185,27 @@ def test_a_rate_of_1_is_uncorrected(directions, options):
     z1, z2 = (uniform(view, 5, 4).requires_grad_() for view in (0, 1))
     stored = uniform(2, 10)
     found = []
-    for estimator, known in ((GlobalMass(1.0), {"positive_similarity": stored}), (Uncorrected(), {})):
+    for estimator, known in (
+        (GlobalMass(1.0), {"positive_similarity": stored}),
+        (Uncorrected(), {}),
+    ):
         if directions is None:
             found.append(ContrastiveLoss(estimator, 0.2, **options).terms(z1, z2, **known).loss)
         else:
-            found.append(CrossModalLoss(estimator, **options).of_features(z1, z2, 5.0, **known).loss)
+            found.append(
+                CrossModalLoss(estimator, **options).of_features(z1, z2, 5.0, **known).loss
+            )
     book.assert_same(*found, [z1, z2])
 
 
 def test_the_mean_gradient_of_small_batches_approaches_that_of_all_negatives():
-    """CL's gradient of a batch of four is that of a different loss, however many batches are averaged."""
+    """CL's gradient of a batch of four is that of a different loss, however many batches are
+    averaged.
+    """
     similarity = uniform(0, 24, 24).fill_diagonal_(0.4).requires_grad_()
-    whole = book.gradients(CrossModalLoss(Uncorrected(), "text", decoupled=True)(similarity, 8.0), [similarity])[0]
+    whole = book.gradients(
+        CrossModalLoss(Uncorrected(), "text", decoupled=True)(similarity, 8.0), [similarity]
+    )[0]
     averages, kept = torch.full((24,), -math.inf, dtype=torch.float64), []
     loss = CrossModalLoss(GlobalMass(0.03, kept.append), "text", decoupled=True)
     uncorrected = CrossModalLoss(Uncorrected(), "text", decoupled=True)
@@ -165,7 +214,10 @@ def test_the_mean_gradient_of_small_batches_approaches_that_of_all_negatives():
         batch = torch.randperm(24, generator=draws)[:4]
         square = similarity[batch][:, batch]
         if update >= 300:
-            each = (loss(square, 8.0, positive_similarity=averages[batch]), uncorrected(square, 8.0))
+            each = (
+                loss(square, 8.0, positive_similarity=averages[batch]),
+                uncorrected(square, 8.0),
+            )
             sums += torch.stack([book.gradients(value, [similarity])[0] for value in each])
         else:
             loss(square, 8.0, positive_similarity=averages[batch])
@@ -190,19 +242,28 @@ def test_float32_logits_of_100_give_finite_losses_and_gradients(stored):
 
 @pytest.mark.parametrize(
     ("gamma", "scale", "of_texts", "of_images"),
-    [(0.3, 5.0, 12.611501128602375, 10.658000846309685), (0.9, 20.0, 20.830028634308796, 17.827779125528842)],
+    [
+        (0.3, 5.0, 12.611501128602375, 10.658000846309685),
+        (0.9, 20.0, 20.830028634308796, 17.827779125528842),
+    ],
 )
 def test_gradients_after_three_updates_equal_the_authors_code(gamma, scale, of_texts, of_images):
-    """``FastCLIPLoss`` of Optimization-AI/fast_clip (efd89d5, MIT), ``multiply_tau=False``; it sums over the two directions."""
+    """``FastCLIPLoss`` of Optimization-AI/fast_clip (efd89d5, MIT), ``multiply_tau=False``; it sums
+    over the two directions.
+    """
     averages, kept = torch.full((2, 6), -math.inf, dtype=torch.float64), []
     loss = CrossModalLoss(GlobalMass(gamma, kept.append), decoupled=True)
     for update in range(3):
         samples = torch.tensor([(update + row) % 6 for row in range(5)])
         text, image = (
-            torch.nn.functional.normalize(waves(shift + 0.2 * update, step).double(), dim=-1).requires_grad_()
+            torch.nn.functional.normalize(
+                waves(shift + 0.2 * update, step).double(), dim=-1
+            ).requires_grad_()
             for shift, step in ((1.1, 0.3), (1.6, 0.35))
         )
-        terms = loss.of_features(text, image, scale, positive_similarity=averages[:, samples].flatten())
+        terms = loss.of_features(
+            text, image, scale, positive_similarity=averages[:, samples].flatten()
+        )
         averages[:, samples] = torch.stack(kept)
         kept.clear()
     lengths = [2 * gradient.norm().item() for gradient in book.gradients(terms.loss, [text, image])]
@@ -215,12 +276,25 @@ def test_gradients_after_three_updates_equal_the_authors_code(gamma, scale, of_t
         (lambda: GlobalMass(0.0), r"rate is 0\.0"),
         (lambda: GlobalMass(1.1), r"rate is 1\.1"),
         (lambda: GlobalMass(math.nan), "rate is nan"),
-        (lambda: GlobalMass()(torch.zeros(3), torch.zeros(3, 4)), "positive_similarity is missing; global"),
-        (lambda: GlobalMass(filtered=True)(torch.zeros(3), torch.zeros(3, 4)), "similarity is missing"),
-        (lambda: GlobalMass()(torch.zeros(3), torch.zeros(3, 4), positive_similarity=torch.zeros(4)), r"\(4,\); expected \(3,\)"),
+        (
+            lambda: GlobalMass()(torch.zeros(3), torch.zeros(3, 4)),
+            "positive_similarity is missing; global",
+        ),
+        (
+            lambda: GlobalMass(filtered=True)(torch.zeros(3), torch.zeros(3, 4)),
+            "similarity is missing",
+        ),
+        (
+            lambda: GlobalMass()(
+                torch.zeros(3), torch.zeros(3, 4), positive_similarity=torch.zeros(4)
+            ),
+            r"\(4,\); expected \(3,\)",
+        ),
         # A guide's similarity of the positive is no average.
         (
-            lambda: RankingLoss(torch.nn.Identity(), build({"name": "global"}).estimator, guide=torch.nn.Identity()),
+            lambda: RankingLoss(
+                torch.nn.Identity(), build({"name": "global"}).estimator, guide=torch.nn.Identity()
+            ),
             "guide is given",
         ),
     ],
@@ -240,4 +314,6 @@ def test_a_guides_similarity_does_not_stand_for_an_average():
 def test_it_compiles_without_a_graph_break():
     loss = functools.partial(CrossModalLoss(GlobalMass(0.5)), positive_similarity=torch.zeros(8))
     similarity = uniform(0, 4, 4)
-    torch.testing.assert_close(torch.compile(loss, fullgraph=True, backend="eager")(similarity, 3.0), loss(similarity, 3.0))
+    torch.testing.assert_close(
+        torch.compile(loss, fullgraph=True, backend="eager")(similarity, 3.0), loss(similarity, 3.0)
+    )

@@ -8,13 +8,20 @@ from trueneg.losses import ContrastiveLoss, Debiased, OpenClipLoss, Uncorrected
 
 def unit_pair(seed, count=12, dimensions=8):
     generator = torch.Generator().manual_seed(seed)
-    pair = torch.nn.functional.normalize(torch.randn(2, count, dimensions, generator=generator), dim=-1)
+    pair = torch.nn.functional.normalize(
+        torch.randn(2, count, dimensions, generator=generator), dim=-1
+    )
     return [each.clone().requires_grad_() for each in pair]
 
 
 def assert_same_loss_and_gradient(actual, expected, inputs):
     torch.testing.assert_close(actual, expected)
-    torch.testing.assert_close(torch.autograd.grad(actual, inputs), torch.autograd.grad(expected, inputs), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        torch.autograd.grad(actual, inputs),
+        torch.autograd.grad(expected, inputs),
+        rtol=1e-4,
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.5])
@@ -30,14 +37,25 @@ def test_the_openclip_adapter_equals_clip_loss(chunk_size):
     open_clip = pytest.importorskip("open_clip", reason="compares with OpenCLIP's own loss")
     image, text = unit_pair(2)
     scale = torch.tensor(30.0, requires_grad=True)
-    call = {"image_features": image, "text_features": text, "logit_scale": scale, "output_dict": True}
+    call = {
+        "image_features": image,
+        "text_features": text,
+        "logit_scale": scale,
+        "output_dict": True,
+    }
     ours = OpenClipLoss(Uncorrected(), chunk_size=chunk_size)(**call)
     theirs = open_clip.ClipLoss()(**call)
     assert ours.keys() == theirs.keys()
-    assert_same_loss_and_gradient(ours["contrastive_loss"], theirs["contrastive_loss"], [image, text, scale])
+    assert_same_loss_and_gradient(
+        ours["contrastive_loss"], theirs["contrastive_loss"], [image, text, scale]
+    )
     debiased = OpenClipLoss(Debiased(), chunk_size=chunk_size)
-    assert torch.equal(debiased(image, text, scale, class_probability=0.0), ours["contrastive_loss"])
-    assert not torch.isclose(debiased(image, text, scale, class_probability=0.1), ours["contrastive_loss"])
+    assert torch.equal(
+        debiased(image, text, scale, class_probability=0.0), ours["contrastive_loss"]
+    )
+    assert not torch.isclose(
+        debiased(image, text, scale, class_probability=0.1), ours["contrastive_loss"]
+    )
 
 
 def test_the_openclip_adapter_refuses_more_images_than_texts():
@@ -49,7 +67,11 @@ def test_the_openclip_adapter_refuses_more_images_than_texts():
 def test_the_openclip_adapter_refuses_features_that_are_not_normalised():
     image, text = unit_pair(4)
     loss = OpenClipLoss(Uncorrected())
-    for call, name in (((3 * image, text), "image_features"), ((image, text * float("nan")), "text_features")):
+    for call, name in (
+        ((3 * image, text), "image_features"),
+        ((image, text * float("nan")), "text_features"),
+    ):
         with pytest.raises(ValueError, match=rf"^{name}: 12 of 12.*normalize"):
             loss(*call, torch.tensor(30.0))
-    assert loss(image.bfloat16(), text.bfloat16(), torch.tensor(30.0)).isfinite()  # rounded to 8 bits
+    # rounded to 8 bits
+    assert loss(image.bfloat16(), text.bfloat16(), torch.tensor(30.0)).isfinite()

@@ -1,4 +1,5 @@
-"""The loss for sentence-transformers' trainer equals loops over numbers, with guides, hard negatives and equal texts.
+"""The loss for sentence-transformers' trainer equals loops over numbers, with guides, hard
+negatives and equal texts.
 
 tests/losses/test_sentence_transformers.py runs it with the library.
 """
@@ -38,23 +39,34 @@ class Bag(nn.Module):
 
     def __init__(self, seed):
         super().__init__()
-        self.words = nn.Parameter(torch.randn(WORDS, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))
+        self.words = nn.Parameter(
+            torch.randn(
+                WORDS, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+            )
+        )
         self.seen = []
 
     def forward(self, features):
         self.seen.append(dict(features))
         mask = features["attention_mask"]
-        mean = (self.words[features["input_ids"]] * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        mean = (self.words[features["input_ids"]] * mask[..., None]).sum(1) / mask.sum(
+            1, keepdim=True
+        )
         features |= {"sentence_embedding": mean, "input_ids": None, "attention_mask": None}
         return features
 
 
 def tokenised(texts, width=0, left=False):
-    """Return the features of a column of texts given as lists of ids; the padding contains ids, too."""
+    """Return the features of a column of texts given as lists of ids; the padding contains ids,
+    too.
+    """
     width = max(width, *(len(text) for text in texts))
     pads = [[1] * (width - len(text)) for text in texts]
     rows = [(pad, text) if left else (text, pad) for text, pad in zip(texts, pads, strict=True)]
-    masks = [[[int(part is text)] * len(part) for part in row] for row, text in zip(rows, texts, strict=True)]
+    masks = [
+        [[int(part is text)] * len(part) for part in row]
+        for row, text in zip(rows, texts, strict=True)
+    ]
     ids, mask = (torch.tensor([first + last for first, last in each]) for each in (rows, masks))
     return {"input_ids": ids, "attention_mask": mask}
 
@@ -64,14 +76,25 @@ def loss_of(columns, estimator, **options):
 
 
 def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled, joint=False, labels=None):
-    """Return the mean over anchors; ``rating`` is the guide, with a margin; η corrects the remaining negatives.
+    """Return the mean over anchors; ``rating`` is the guide, with a margin; η corrects the
+    remaining negatives.
 
-    Joint contrasts add the other anchors, and the candidates of other pairs beside the positive. An anchor is left out with its
-    positive. ``labels`` are the classes of the pairs.
+    Joint contrasts add the other anchors, and the candidates of other pairs beside the positive. An
+    anchor is left out with its positive. ``labels`` are the classes of the pairs.
     """
-    embed = [[sum(model.words[word] for word in text) / len(text) for text in column] for column in columns]
-    rate = [[sum(rating.words[word] for word in text).detach() / len(text) for text in column] for column in columns]
-    anchors, candidates, losses = columns[0], [text for column in columns[1:] for text in column], []
+    embed = [
+        [sum(model.words[word] for word in text) / len(text) for text in column]
+        for column in columns
+    ]
+    rate = [
+        [sum(rating.words[word] for word in text).detach() / len(text) for text in column]
+        for column in columns
+    ]
+    anchors, candidates, losses = (
+        columns[0],
+        [text for column in columns[1:] for text in column],
+        [],
+    )
     vectors, rated = ([each for column in table[1:] for each in column] for table in (embed, rate))
     for i, anchor in enumerate(anchors):
         threshold = None if margin is None else book.cosine(rate[0][i], rated[i]) - margin
@@ -84,7 +107,10 @@ def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled, joint=F
             for block, (vector, guide, others, guides, texts, partners) in enumerate(blocks)
             for j in range(len(others))
             if (j if block == 0 else j % len(anchors)) != i
-            and not (same_text and (texts[j] in (anchor, candidates[i]) or partners[j] in (anchor, candidates[i])))
+            and not (
+                same_text
+                and (texts[j] in (anchor, candidates[i]) or partners[j] in (anchor, candidates[i]))
+            )
             and (threshold is None or book.cosine(guide, guides[j]) <= threshold)
             and not (labels and j < len(anchors) and labels[j] == labels[i])
         ]
@@ -93,7 +119,9 @@ def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled, joint=F
             losses.append(0.0 * positive)
             continue
         eta_of_anchor = eta[i] if isinstance(eta, list) else eta
-        corrected = None if eta is None else book.debiased([positive], negatives, eta_of_anchor, -3.0)
+        corrected = (
+            None if eta is None else book.debiased([positive], negatives, eta_of_anchor, -3.0)
+        )
         mass = book.uncorrected([positive], negatives) if eta is None else corrected
         losses.append(torch.log(mass) - positive if decoupled else book.anchor_loss(positive, mass))
     return sum(losses) / len(losses)
@@ -101,7 +129,11 @@ def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled, joint=F
 
 @settings(max_examples=40)
 @given(
-    st.integers(2, 5).flatmap(lambda count: st.lists(st.lists(TEXTS, min_size=count, max_size=count), min_size=2, max_size=4)),
+    st.integers(2, 5).flatmap(
+        lambda count: st.lists(
+            st.lists(TEXTS, min_size=count, max_size=count), min_size=2, max_size=4
+        )
+    ),
     st.sampled_from([(None, None), (None, 0.1), (0.05, None), (-0.15, None)]),
     st.booleans(),
     st.booleans(),
@@ -115,7 +147,11 @@ def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled, j
     if margin is not None:
         estimator = Guided(margin)
     rating = guide if with_guide and margin is not None else model
-    options = {"same_text": same_text, "decoupled": decoupled, "guide": guide if rating is guide else None}
+    options = {
+        "same_text": same_text,
+        "decoupled": decoupled,
+        "guide": guide if rating is guide else None,
+    }
     options["contrast"] = "joint" if joint else "documents"
     features = [tokenised(column, width=number) for number, column in enumerate(columns)]
     actual = RankingLoss(model, estimator, 3.0, **options)(features)
@@ -123,7 +159,8 @@ def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled, j
     book.assert_same(actual, expected, [model.words, guide.words])
 
 
-COLUMNS = [[[0, 1], [2], [3, 1]], [[0], [1, 2], [0]], [[2], [0, 1], [1, 1]]]  # anchors, positives, hard negatives
+# anchors, positives, hard negatives
+COLUMNS = [[[0, 1], [2], [3, 1]], [[0], [1, 2], [0]], [[2], [0, 1], [1, 1]]]
 
 
 def test_equal_texts_are_not_negatives():
@@ -144,16 +181,27 @@ def test_labels_and_class_probabilities_apply_to_joint_contrasts(chunk_size):
     options = {"same_text": False, "decoupled": False, "joint": True}
     for estimator, known, facts in (
         (Oracle(), {"labels": torch.tensor([0, 1, 0])}, {"eta": None, "labels": [0, 1, 0]}),
-        (Oracle(), {"labels": torch.tensor([0, 1, 0, -1, -1, -1])}, {"eta": None, "labels": [0, 1, 0]}),
+        (
+            Oracle(),
+            {"labels": torch.tensor([0, 1, 0, -1, -1, -1])},
+            {"eta": None, "labels": [0, 1, 0]},
+        ),
         (Debiased(), {"class_probability": torch.tensor(eta, dtype=torch.float64)}, {"eta": eta}),
     ):
         model = Bag(0)
-        loss = RankingLoss(model, estimator, 3.0, same_text=False, contrast="joint", chunk_size=chunk_size)
+        loss = RankingLoss(
+            model, estimator, 3.0, same_text=False, contrast="joint", chunk_size=chunk_size
+        )
         actual = loss([dict(column) for column in columns], **known)
-        book.assert_same(actual, by_a_loop(model, COLUMNS, model, None, **facts, **options), [model.words])
+        book.assert_same(
+            actual, by_a_loop(model, COLUMNS, model, None, **facts, **options), [model.words]
+        )
     loss = RankingLoss(Bag(0), Oracle(), 3.0, same_text=False, contrast="joint")
-    classes = torch.tensor([0, 1, 0, 1, 2, 2])  # the hard negative of pair 0 has the class of pair 1
-    with_class, without = (loss([dict(column) for column in columns], labels) for labels in (classes, classes[:3]))
+    # the hard negative of pair 0 has the class of pair 1
+    classes = torch.tensor([0, 1, 0, 1, 2, 2])
+    with_class, without = (
+        loss([dict(column) for column in columns], labels) for labels in (classes, classes[:3])
+    )
     assert with_class < without
 
 
@@ -172,16 +220,29 @@ JOINT = [
 
 @pytest.mark.parametrize("estimator", JOINT, ids=repr)
 @pytest.mark.parametrize("chunk_size", [None, 2])
-def test_each_estimator_gets_the_negatives_of_joint_contrasts_and_no_other_column(estimator, chunk_size):
+def test_each_estimator_gets_the_negatives_of_joint_contrasts_and_no_other_column(
+    estimator, chunk_size
+):
     model, draws = Bag(0), torch.Generator().manual_seed(3)
     columns = [torch.randint(WORDS, (4, 3), generator=draws).tolist() for _ in range(3)]
-    loss = RankingLoss(model, estimator, 3.0, same_text=False, contrast="joint", chunk_size=chunk_size)
+    loss = RankingLoss(
+        model, estimator, 3.0, same_text=False, contrast="joint", chunk_size=chunk_size
+    )
     actual = loss([tokenised(column) for column in columns])
-    a, c, hard = (nn.functional.normalize(model.words[torch.tensor(column)].mean(1), dim=-1) for column in columns)
+    a, c, hard = (
+        nn.functional.normalize(model.words[torch.tensor(column)].mean(1), dim=-1)
+        for column in columns
+    )
     documents, expected = torch.cat((c, hard)), 0.0
     for i in range(4):
         others = [j for j in range(8) if j % 4 != i]
-        cosines = torch.cat((documents[[j for j in range(8) if j != i]] @ a[i], a[others[:3]] @ a[i], documents[others] @ c[i]))
+        cosines = torch.cat(
+            (
+                documents[[j for j in range(8) if j != i]] @ a[i],
+                a[others[:3]] @ a[i],
+                documents[others] @ c[i],
+            )
+        )
         positive = (a[i] @ c[i])[None]
         known = {"similarity": cosines.detach()[None], "positive_similarity": positive.detach()}
         mass = estimator(3.0 * positive, 3.0 * cosines[None], floor=-3.0, **known)
@@ -193,31 +254,49 @@ def test_queries_with_one_answer_are_not_negatives_of_each_other():
     """Anchors 0 and 1 differ but share their positive; to both, only pair 2 is negative."""
     anchors, positives = [[0], [1], [2]], [[3], [3], [0, 1]]
     model = Bag(0)
-    actual = RankingLoss(model, Uncorrected(), 3.0, contrast="joint")([tokenised(column) for column in (anchors, positives)])
+    actual = RankingLoss(model, Uncorrected(), 3.0, contrast="joint")(
+        [tokenised(column) for column in (anchors, positives)]
+    )
     a, c = ([model.words[text].mean(0) for text in column] for column in (anchors, positives))
     expected = 0.0
     for i, others in enumerate(([2], [2], [0, 1])):
-        cosines = [book.cosine(*each) for j in others for each in ((a[i], c[j]), (a[i], a[j]), (c[i], c[j]))]
+        cosines = [
+            book.cosine(*each)
+            for j in others
+            for each in ((a[i], c[j]), (a[i], a[j]), (c[i], c[j]))
+        ]
         positive = 3.0 * book.cosine(a[i], c[i])
-        expected += book.anchor_loss(positive, book.uncorrected([positive], [3.0 * each for each in cosines])) / 3
+        expected += (
+            book.anchor_loss(
+                positive, book.uncorrected([positive], [3.0 * each for each in cosines])
+            )
+            / 3
+        )
     book.assert_same(actual, expected, [model.words])
 
 
 class Dropping(nn.Module):
-    """A bag of words with dropout. At each call, it counts the mini-batches whose activations are still in memory."""
+    """A bag of words with dropout. At each call, it counts the mini-batches whose activations are
+    still in memory.
+    """
 
     def __init__(self):
         super().__init__()
-        self.words = nn.Parameter(torch.randn(WORDS, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+        self.words = nn.Parameter(
+            torch.randn(WORDS, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        )
         self.activations, self.rows, self.alive = [], [], 0
 
     def forward(self, features):
         self.alive = max(self.alive, sum(each() is not None for each in self.activations))
         vectors = (self.words[features["input_ids"]] * features["attention_mask"][..., None]).sum(1)
-        factors = np.full(vectors.shape, 1.5)  # an array lives as long as the graph keeps the tensor that shares its memory
+        # an array lives as long as the graph keeps the tensor that shares its memory
+        factors = np.full(vectors.shape, 1.5)
         self.activations.append(weakref.ref(factors))
         self.rows.append(len(vectors))
-        features["sentence_embedding"] = (nn.functional.dropout(vectors, 0.3, self.training) * torch.from_numpy(factors)).tanh()
+        features["sentence_embedding"] = (
+            nn.functional.dropout(vectors, 0.3, self.training) * torch.from_numpy(factors)
+        ).tanh()
         return features
 
 
@@ -225,14 +304,20 @@ class Dropping(nn.Module):
 @pytest.mark.parametrize("size", [1, 2, 5, 50])
 @pytest.mark.parametrize("with_guide", [False, True])
 def test_mini_batches_give_the_loss_and_gradient_of_the_batch(contrast, size, with_guide):
-    """With dropout, and accumulated over two batches; the reference embeds the mini-batches at once with the same seeds."""
+    """With dropout, and accumulated over two batches; the reference embeds the mini-batches at once
+    with the same seeds.
+    """
     draws = torch.Generator().manual_seed(1)
-    batches = [[torch.randint(WORDS, (5, 3), generator=draws).tolist() for _ in range(3)] for _ in range(2)]
+    batches = [
+        [torch.randint(WORDS, (5, 3), generator=draws).tolist() for _ in range(3)] for _ in range(2)
+    ]
     model, guide = Dropping(), Bag(1) if with_guide else None
     estimator = Guided(0.05) if with_guide else Debiased(0.1)
     options = {"contrast": contrast, "guide": guide}
     loss = RankingLoss(model, estimator, 3.0, **options, mini_batch_size=size)
-    reference = RankingLoss(lambda features: {"sentence_embedding": features["embedding"]}, estimator, 3.0, **options)
+    reference = RankingLoss(
+        lambda features: {"sentence_embedding": features["embedding"]}, estimator, 3.0, **options
+    )
     values, gradients = [], []
     for in_parts in (True, False):
         torch.manual_seed(2)
@@ -244,7 +329,10 @@ def test_mini_batches_give_the_loss_and_gradient_of_the_batch(contrast, size, wi
             else:
                 for column in features:
                     parts = zip(*(each.split(size) for each in column.values()), strict=True)
-                    rows = [model(dict(zip(column, part, strict=True)))["sentence_embedding"] for part in parts]
+                    rows = [
+                        model(dict(zip(column, part, strict=True)))["sentence_embedding"]
+                        for part in parts
+                    ]
                     column["embedding"] = torch.cat(rows)
                 value = reference(features)
             values.append(value.item())
@@ -267,7 +355,9 @@ def test_mini_batches_embed_once_without_gradients():
     model = Dropping().eval()
     with torch.no_grad():
         values = [
-            RankingLoss(model, Uncorrected(), mini_batch_size=size)([tokenised(column) for column in COLUMNS])
+            RankingLoss(model, Uncorrected(), mini_batch_size=size)(
+                [tokenised(column) for column in COLUMNS]
+            )
             for size in (2, None)
         ]
     torch.testing.assert_close(*values, rtol=1e-12, atol=0)
@@ -307,9 +397,14 @@ def test_equal_texts_are_recognised_with_any_padding(layout):
     generator = torch.Generator().manual_seed(0)
     embeddings = [{"embedding": torch.randn(3, 4, generator=generator)} for _ in COLUMNS]
     loss = RankingLoss(model, Uncorrected())
-    expected = loss([tokenised(texts) | each for texts, each in zip(COLUMNS, embeddings, strict=True)])
+    expected = loss(
+        [tokenised(texts) | each for texts, each in zip(COLUMNS, embeddings, strict=True)]
+    )
     assert expected != RankingLoss(model, Uncorrected(), same_text=False)(embeddings)
-    features = [tokenised(COLUMNS[0]) | embeddings[0], *({**layout(COLUMNS[n]), **embeddings[n]} for n in (1, 2))]
+    features = [
+        tokenised(COLUMNS[0]) | embeddings[0],
+        *({**layout(COLUMNS[n]), **embeddings[n]} for n in (1, 2)),
+    ]
     assert torch.equal(loss(features), expected)
 
 
@@ -327,7 +422,9 @@ def test_a_guide_gets_the_tokens_no_gradient_and_no_dropout():
 
 def test_an_anchor_whose_candidates_are_all_equal_has_loss_0():
     assert loss_of([[[0]] * 40, [[1]] * 40], Guided()) == 0
-    assert loss_of([[[0]] * 40, [[1]] * 40], Uncorrected(), same_text=False).item() == pytest.approx(math.log(40))
+    assert loss_of(
+        [[[0]] * 40, [[1]] * 40], Uncorrected(), same_text=False
+    ).item() == pytest.approx(math.log(40))
 
 
 def test_labels_and_known_similarity_reach_the_estimator():
@@ -336,8 +433,13 @@ def test_labels_and_known_similarity_reach_the_estimator():
     oracle = RankingLoss(Bag(0), Oracle(), same_text=False)(columns, labels)
     same = (labels[:, None] == labels).double()
     similarity = torch.tensor([[0.0, 0.0, 0.9], [0.0, 0.0, 0.0], [0.9, 0.0, 0.0]])
-    unit = [nn.functional.normalize(Bag(0)(tokenised(column))["sentence_embedding"], dim=-1) for column in COLUMNS[:2]]
-    expected = CrossModalLoss(Removed(0.5), "text").of_features(*unit, 20.0, negative_similarity=similarity)
+    unit = [
+        nn.functional.normalize(Bag(0)(tokenised(column))["sentence_embedding"], dim=-1)
+        for column in COLUMNS[:2]
+    ]
+    expected = CrossModalLoss(Removed(0.5), "text").of_features(
+        *unit, 20.0, negative_similarity=similarity
+    )
     assert torch.equal((similarity > 0.5).double() + torch.eye(3), same)
     torch.testing.assert_close(oracle, expected.loss)
 
@@ -345,7 +447,9 @@ def test_labels_and_known_similarity_reach_the_estimator():
 def test_chunks_and_autocast_do_not_change_the_loss():
     for estimator in (Uncorrected(), Guided(0.05)):
         expected = loss_of(COLUMNS, estimator)
-        torch.testing.assert_close(loss_of(COLUMNS, estimator, chunk_size=2), expected, rtol=1e-12, atol=0)
+        torch.testing.assert_close(
+            loss_of(COLUMNS, estimator, chunk_size=2), expected, rtol=1e-12, atol=0
+        )
         with torch.autocast("cpu", torch.bfloat16):
             torch.testing.assert_close(loss_of(COLUMNS, estimator), expected, rtol=1e-12, atol=0)
 
@@ -367,7 +471,8 @@ def with_words(seed, *words, longest=None):
 
 def test_a_guide_with_the_same_vocabulary_is_accepted():
     model = with_words(0, "a", "b")
-    for guide in (with_words(1, "a", "b"), Bag(1)):  # a moving average, for example, has no tokenizer
+    # a moving average, for example, has no tokenizer
+    for guide in (with_words(1, "a", "b"), Bag(1)):
         assert RankingLoss(model, Guided(), guide=guide).guide is guide
 
 
@@ -381,7 +486,9 @@ def test_a_batch_of_one_pair_has_loss_and_gradient_0():
 
 
 def in_mini_batches(layout):
-    return RankingLoss(Bag(0), Uncorrected(), same_text=False, mini_batch_size=2)([layout(column) for column in COLUMNS])
+    return RankingLoss(Bag(0), Uncorrected(), same_text=False, mini_batch_size=2)(
+        [layout(column) for column in COLUMNS]
+    )
 
 
 def labelled(classes, kind=torch.tensor):
@@ -396,25 +503,54 @@ PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
     ("call", "message"),
     [
         (lambda: RankingLoss(Bag(0), Uncorrected(), scale=0.0), r"scale is 0\.0"),
-        (lambda: RankingLoss(Bag(0), Uncorrected(), contrast="queries"), "contrast is 'queries'.*'joint'.*negative"),
+        (
+            lambda: RankingLoss(Bag(0), Uncorrected(), contrast="queries"),
+            "contrast is 'queries'.*'joint'.*negative",
+        ),
         (lambda: RankingLoss(Bag(0), Uncorrected(), mini_batch_size=0), "mini_batch_size is 0"),
         (lambda: in_mini_batches(of_static_embedding), r"mini_batch_size.*offsets \(3,\)"),
         (lambda: in_mini_batches(of_flash_attention), r"mini_batch_size.*cu_seq_lens_q \(4,\)"),
-        (lambda: in_mini_batches(lambda texts: tokenised(texts) | {"pixels": torch.ones(7, 2)}), r"pixels \(7, 2\)"),
+        (
+            lambda: in_mini_batches(lambda texts: tokenised(texts) | {"pixels": torch.ones(7, 2)}),
+            r"pixels \(7, 2\)",
+        ),
         (lambda: loss_of(COLUMNS, Oracle(), contrast="joint"), "labels is missing"),
         (lambda: labelled([0, 1, 0], list), "labels is a list"),
         (lambda: labelled([0, 1]), r"labels has shape \(2,\); expected \(6,\)"),
         (lambda: RankingLoss(Bag(0), Debiased(0.1), guide=Bag(1)), "guide is given.*Debiased"),
-        (lambda: RankingLoss(with_words(0, "a", "b"), Guided(), guide=with_words(1, "b", "a")), "guide.*Bag.*preprocess"),
-        (lambda: RankingLoss(with_words(0, longest=512), Guided(), guide=with_words(1, longest=128)), "guide.*Bag.*preprocess"),
-        (lambda: RankingLoss(Bag(0), Guided(), guide={"a": torch.ones(2)}), "guide.*Bag.*preprocess"),
+        (
+            lambda: RankingLoss(with_words(0, "a", "b"), Guided(), guide=with_words(1, "b", "a")),
+            "guide.*Bag.*preprocess",
+        ),
+        (
+            lambda: RankingLoss(
+                with_words(0, longest=512), Guided(), guide=with_words(1, longest=128)
+            ),
+            "guide.*Bag.*preprocess",
+        ),
+        (
+            lambda: RankingLoss(Bag(0), Guided(), guide={"a": torch.ones(2)}),
+            "guide.*Bag.*preprocess",
+        ),
         (lambda: RankingLoss(Bag(0), Guided(), guide={}), "guide has 0 vectors"),
-        (lambda: RankingLoss(Bag(0), Guided(), guide={"a": torch.ones(2), "b": torch.ones(3)}), r"2 vectors.*\(2,\), \(3,\)"),
-        (lambda: RankingLoss(Bag(0), Debiased(0.1), guide={"a": torch.ones(2)}), "guide is given.*Debiased"),
+        (
+            lambda: RankingLoss(Bag(0), Guided(), guide={"a": torch.ones(2), "b": torch.ones(3)}),
+            r"2 vectors.*\(2,\), \(3,\)",
+        ),
+        (
+            lambda: RankingLoss(Bag(0), Debiased(0.1), guide={"a": torch.ones(2)}),
+            "guide is given.*Debiased",
+        ),
         (lambda: loss_of(COLUMNS[:1], Uncorrected()), "1 columns"),
         (lambda: loss_of(COLUMNS, Oracle()), "labels is missing"),
-        (lambda: RankingLoss(Bag(0), Uncorrected())([{"input_ids": torch.ones(2, 2)}] * 2), "input_ids; pass same_text=False"),
-        (lambda: RankingLoss(Bag(0), Uncorrected())([PIXELS] * 2), "pixel_values; pass same_text=False"),
+        (
+            lambda: RankingLoss(Bag(0), Uncorrected())([{"input_ids": torch.ones(2, 2)}] * 2),
+            "input_ids; pass same_text=False",
+        ),
+        (
+            lambda: RankingLoss(Bag(0), Uncorrected())([PIXELS] * 2),
+            "pixel_values; pass same_text=False",
+        ),
     ],
 )
 def test_invalid_input_is_refused(call, message):

@@ -1,4 +1,6 @@
-"""What every loss and estimator does with the batches, devices and labels of real training loops."""
+"""What every loss and estimator does with the batches, devices and labels of real training
+loops.
+"""
 
 import inspect
 import subprocess
@@ -43,10 +45,16 @@ def facts(estimator, device="cpu", anchors=COUNT):
 
 
 def call(name, directions, device="cpu", **options):
-    """A loss by its name, of two views (directions None) or of two modalities; its call, and the arguments."""
-    loss = build({"name": name, **DEFAULTS.get(name, {})}, directions=directions, **options).to(device)
+    """A loss by its name, of two views (directions None) or of two modalities; its call, and the
+    arguments.
+    """
+    loss = build({"name": name, **DEFAULTS.get(name, {})}, directions=directions, **options).to(
+        device
+    )
     generator = torch.Generator().manual_seed(0)
-    z1, z2 = functional.normalize(torch.randn(2, COUNT, DIMENSIONS, generator=generator), dim=-1).to(device)
+    z1, z2 = functional.normalize(
+        torch.randn(2, COUNT, DIMENSIONS, generator=generator), dim=-1
+    ).to(device)
     if name in WHOLE_LOSSES:
         return loss, (z1, z2), {}
     known = facts(loss.estimator, device)
@@ -55,7 +63,12 @@ def call(name, directions, device="cpu", **options):
     return loss, (z1 @ z2.T, torch.tensor(10.0, device=device)), known
 
 
-KINDS = [(name, directions) for name in SHIPPED for directions in (None, "both") if directions is None or name in ESTIMATORS]
+KINDS = [
+    (name, directions)
+    for name in SHIPPED
+    for directions in (None, "both")
+    if directions is None or name in ESTIMATORS
+]
 kinds = pytest.mark.parametrize(("name", "directions"), KINDS)
 
 
@@ -81,7 +94,10 @@ def test_every_loss_runs_on_a_device_without_autocast(name, directions):
 
 def test_further_arguments_compile_without_a_graph_break():
     units = functional.normalize(torch.randn(2, COUNT, DIMENSIONS), dim=-1)
-    targets, exclude = torch.full((COUNT, COUNT), 1 / COUNT), torch.eye(COUNT, dtype=torch.bool).roll(1, 1)
+    targets, exclude = (
+        torch.full((COUNT, COUNT), 1 / COUNT),
+        torch.eye(COUNT, dtype=torch.bool).roll(1, 1),
+    )
     eta = torch.full((COUNT,), 0.2)
     clip = OpenClipLoss(build({"name": "dcl"}, directions="both").estimator)
     top = CrossModalLoss(build({"name": "remove", "top_k": 2}, directions="text").estimator, "text")
@@ -89,7 +105,11 @@ def test_further_arguments_compile_without_a_graph_break():
     calls = [
         (clip, (*units, torch.tensor(14.0)), {"class_probability": eta}),
         (share, (units[0] @ units[1].T, 14.0), {"exclude": exclude, "targets": (targets, targets)}),
-        (top, (units[0] @ units[1].T, 14.0), {"exclude": exclude, "negative_similarity": units[0] @ units[0].T}),
+        (
+            top,
+            (units[0] @ units[1].T, 14.0),
+            {"exclude": exclude, "negative_similarity": units[0] @ units[0].T},
+        ),
         (from_log_likelihood, (-torch.rand(COUNT),), {"tokens": torch.ones(COUNT)}),
     ]
     for function, inputs, known in calls:
@@ -107,7 +127,11 @@ def test_no_loss_computes_in_float64_off_the_cpu():
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             result = function(*args, **(kwargs or {}))
             for leaf in tree_leaves(result):
-                if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu" and leaf.dtype == torch.float64:
+                if (
+                    isinstance(leaf, torch.Tensor)
+                    and leaf.device.type != "cpu"
+                    and leaf.dtype == torch.float64
+                ):
                     doubles.append(function)
             return result
 
@@ -134,7 +158,9 @@ def test_thresholds_learn_nothing_from_a_batch_of_one(views):
 
 
 def test_thresholds_take_a_sample_that_is_drawn_twice_as_further_views_of_it():
-    """By the book: the share of a sample's rows above its threshold, over the columns of other samples only."""
+    """By the book: the share of a sample's rows above its threshold, over the columns of other
+    samples only.
+    """
     similarity = torch.rand(6, 6, generator=torch.Generator().manual_seed(0)) * 2 - 1
     samples = [4, 2, 4]  # of the rows of both views
     drawn = samples + samples
@@ -145,10 +171,13 @@ def test_thresholds_take_a_sample_that_is_drawn_twice_as_further_views_of_it():
         shares = []
         for row in range(6):
             if drawn[row] == sample:
-                others = [similarity[row, column] > 0.1 for column in range(6) if drawn[column] != sample]
+                others = [
+                    similarity[row, column] > 0.1 for column in range(6) if drawn[column] != sample
+                ]
                 shares.append(float(sum(others)) / len(others))
         gradient = 0.3 - np.mean(shares)
-        expected = 0.1 - 0.05 * np.sign(gradient)  # Adam's first step has the length of the learning rate
+        # Adam's first step has the length of the learning rate
+        expected = 0.1 - 0.05 * np.sign(gradient)
         assert thresholds.values[sample].item() == pytest.approx(expected, abs=1e-5)
     assert returned.tolist() == [thresholds.values[sample].item() for sample in samples]
     assert thresholds.updates.tolist() == [0, 0, 1, 0, 1]
@@ -167,14 +196,20 @@ def test_an_unknown_label_is_not_a_class(unknown, directions):
         else:
             values.append(CrossModalLoss(Oracle(), directions)(z1 @ z2.T, 1.0, labels=classes))
     torch.testing.assert_close(*values)
-    with pytest.raises(ValueError, match=r"labels are all unknown \(below 0\); expected the class of each sample"):
-        ContrastiveLoss(Oracle(), 0.5)(z1, z2, labels=torch.full((len(labels),), unknown, dtype=torch.float32))
+    with pytest.raises(
+        ValueError, match=r"labels are all unknown \(below 0\); expected the class of each sample"
+    ):
+        ContrastiveLoss(Oracle(), 0.5)(
+            z1, z2, labels=torch.full((len(labels),), unknown, dtype=torch.float32)
+        )
 
 
 @pytest.mark.parametrize("labels", [["a", "b", "a"], np.array([0, 1, 0]), "aba"])
 def test_labels_that_are_not_a_tensor_are_refused(labels):
     z1, z2 = torch.randn(2, 3, DIMENSIONS)
-    with pytest.raises(ValueError, match=rf"labels is a {type(labels).__name__}; expected a tensor"):
+    with pytest.raises(
+        ValueError, match=rf"labels is a {type(labels).__name__}; expected a tensor"
+    ):
         ContrastiveLoss(Oracle(), 0.5)(z1, z2, labels=labels)
 
 
@@ -185,7 +220,10 @@ ARGUMENTS = ("class_probability", "extra_positives", "labels", "same_class", "ex
 def test_arguments_that_are_not_tensors_are_refused_by_name(argument):
     z1, z2 = torch.randn(2, 3, DIMENSIONS)
     for values in ([[0.0] * 3] * 3, np.zeros(3)):
-        for loss, inputs in ((ContrastiveLoss(Debiased()), (z1, z2)), (CrossModalLoss(Debiased()), (z1 @ z2.T, 1.0))):
+        for loss, inputs in (
+            (ContrastiveLoss(Debiased()), (z1, z2)),
+            (CrossModalLoss(Debiased()), (z1 @ z2.T, 1.0)),
+        ):
             if argument in inspect.signature(loss.terms).parameters:
                 with pytest.raises(ValueError, match=rf"{argument} (is a|has 3)"):
                     loss(*inputs, **{argument: values})
@@ -202,7 +240,8 @@ def test_the_gradient_of_a_row_of_zeros_is_bounded(name, length):
     loss(z1, z2, **known).backward()
     for z in (z1, z2):
         assert z.grad.isfinite().all()
-        assert z.grad.abs().max() < 100  # 1 / temperature is 2, and the logit scale 14; sums over the batch
+        # 1 / temperature is 2, and the logit scale 14; sums over the batch
+        assert z.grad.abs().max() < 100
 
 
 def test_processes_with_batches_of_different_sizes_say_so_instead_of_waiting(tmp_path):
@@ -211,10 +250,12 @@ def test_processes_with_batches_of_different_sizes_say_so_instead_of_waiting(tmp
         from torch import distributed
         from trueneg.losses import CrossModalLoss, Uncorrected, build
         rank = int(sys.argv[1])
-        distributed.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+        shared = "file://" + sys.argv[2]
+        distributed.init_process_group("gloo", init_method=shared, rank=rank, world_size=2)
         gather = {"gather_distributed": True}
         two_towers = lambda u, v: CrossModalLoss(Uncorrected(), **gather).of_features(u, v, 1.0)
-        for loss in (build({"name": "cl"}, **gather), two_towers, build({"name": "reco"}, **gather)):
+        built = [build({"name": name}, **gather) for name in ("cl", "reco")]
+        for loss in (built[0], two_towers, built[1]):
             try:
                 loss(*torch.randn(2, 16 - rank, 4))
             except ValueError as error:
@@ -223,7 +264,10 @@ def test_processes_with_batches_of_different_sizes_say_so_instead_of_waiting(tmp
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
     running = [
-        subprocess.Popen([*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True) for rank in (0, 1)
+        subprocess.Popen(
+            [*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True
+        )
+        for rank in (0, 1)
     ]
     for rank, process in enumerate(running):
         lines = process.communicate(timeout=100)[0].splitlines()
@@ -237,7 +281,12 @@ def test_processes_with_batches_of_different_sizes_say_so_instead_of_waiting(tmp
 
 def test_a_single_sample_has_no_negatives():
     one = torch.ones(1, DIMENSIONS)
-    for loss, similarity in ((ContrastiveLoss(Guided(), 0.5), one), (CrossModalLoss(Debiased(0.1)), one[:, :1])):
-        with pytest.raises(ValueError, match="expected at least 2; a single sample has no negatives"):
+    for loss, similarity in (
+        (ContrastiveLoss(Guided(), 0.5), one),
+        (CrossModalLoss(Debiased(0.1)), one[:, :1]),
+    ):
+        with pytest.raises(
+            ValueError, match="expected at least 2; a single sample has no negatives"
+        ):
             loss(similarity, similarity)
     assert RelaxedContrastiveLoss()(one, one).item() == pytest.approx(0)

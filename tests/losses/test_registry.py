@@ -28,7 +28,11 @@ from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
 
 NAMES = [*ESTIMATORS, *WHOLE_LOSSES]
 REQUIRED = {"quantile": {"share": 0.2}}
-SHIPPED = [name for name in NAMES if name in WHOLE_LOSSES or ESTIMATORS[name] in vars(trueneg.losses).values()]
+SHIPPED = [
+    name
+    for name in NAMES
+    if name in WHOLE_LOSSES or ESTIMATORS[name] in vars(trueneg.losses).values()
+]
 PAGE = Path(__file__).parents[2] / "docs/losses.md"
 
 
@@ -56,7 +60,10 @@ def test_a_name_and_its_parameters_build_the_estimator(objective, estimator):
 
 
 def test_names_without_an_estimator_build_their_loss():
-    reco, constraint = build({"name": "reco", "margin": -0.2}), build({"name": "oc", "negative_weight": 0.3})
+    reco, constraint = (
+        build({"name": "reco", "margin": -0.2}),
+        build({"name": "oc", "negative_weight": 0.3}),
+    )
     assert isinstance(reco, RelaxedContrastiveLoss)
     assert (reco.negative_weight, reco.relaxed, reco.margin) == (0.6, True, -0.2)
     assert (constraint.negative_weight, constraint.relaxed, constraint.margin) == (0.3, False, 0)
@@ -67,7 +74,12 @@ def test_names_without_an_estimator_build_their_loss():
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("directions", [None, "both"])
 def test_execution_options_reach_every_loss(name, directions):
-    loss = build({"name": name, **REQUIRED.get(name, {})}, directions=directions, chunk_size=8, gather_distributed=True)
+    loss = build(
+        {"name": name, **REQUIRED.get(name, {})},
+        directions=directions,
+        chunk_size=8,
+        gather_distributed=True,
+    )
     assert (loss.chunk_size, loss.gather_distributed) == (8, True)
 
 
@@ -92,9 +104,17 @@ def test_a_value_out_of_range_is_refused():
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_documentation_lists_every_name_with_its_parameters_and_defaults(name):
-    row = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}` |"))
+    row = next(
+        line
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith(f"| `{name}` |")
+    )
     listed = dict(re.findall(r"`(\w+)=([^`]+)`", row))
-    given = {key: default for key, default in parameters(name).items() if default is not inspect.Parameter.empty}
+    given = {
+        key: default
+        for key, default in parameters(name).items()
+        if default is not inspect.Parameter.empty
+    }
     assert listed == {key: str(default) for key, default in given.items()}
 
 
@@ -102,7 +122,11 @@ def test_the_documentation_lists_every_name_with_its_parameters_and_defaults(nam
 def test_every_name_trains_with_its_defaults(name):
     z1, z2 = torch.randn(6, 4, requires_grad=True), torch.randn(6, 4, requires_grad=True)
     loss = build({"name": name, **REQUIRED.get(name, {})})
-    known = {"labels": torch.arange(6) % 2, "negative_similarity": torch.eye(6), "class_probability": 0.1}
+    known = {
+        "labels": torch.arange(6) % 2,
+        "negative_similarity": torch.eye(6),
+        "class_probability": 0.1,
+    }
     known["positive_similarity"] = torch.ones(6)
     (loss(z1, z2) if name in WHOLE_LOSSES else loss(z1, z2, **known)).backward()
     assert bool(z1.grad.isfinite().all())

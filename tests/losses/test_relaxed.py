@@ -10,10 +10,20 @@ from trueneg.losses import RelaxedContrastiveLoss
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 5), st.floats(0, 2), st.booleans(), st.floats(-1, 0.99))
+@given(
+    st.integers(0, 1000),
+    st.integers(1, 6),
+    st.integers(1, 5),
+    st.floats(0, 2),
+    st.booleans(),
+    st.floats(-1, 0.99),
+)
 def test_loss_and_gradient_equal_the_double_sum(seed, count, dimensions, weight, relaxed, margin):
     generator = torch.Generator().manual_seed(seed)
-    u, v = (torch.randn(count, dimensions, generator=generator, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    u, v = (
+        torch.randn(count, dimensions, generator=generator, dtype=torch.float64, requires_grad=True)
+        for _ in range(2)
+    )
     for chunk_size in (None, 2):
         actual = RelaxedContrastiveLoss(weight, relaxed, margin=margin, chunk_size=chunk_size)(u, v)
         book.assert_same(actual, book.relaxed_loss(u, v, weight, relaxed, margin), [u, v])
@@ -22,7 +32,10 @@ def test_loss_and_gradient_equal_the_double_sum(seed, count, dimensions, weight,
 @pytest.mark.parametrize("relaxed", [True, False])
 def test_a_margin_of_0_changes_no_bit(relaxed):
     u, v = torch.randn(2, 9, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    cosines = torch.nn.functional.normalize(u, dim=-1, eps=1e-7) @ torch.nn.functional.normalize(v, dim=-1, eps=1e-7).T
+    cosines = (
+        torch.nn.functional.normalize(u, dim=-1, eps=1e-7)
+        @ torch.nn.functional.normalize(v, dim=-1, eps=1e-7).T
+    )
     others = cosines.fill_diagonal_(0)
     expected = (others.clamp(min=0) if relaxed else others).square().sum(-1).sum()
     with_weight, without = (RelaxedContrastiveLoss(weight, relaxed)(u, v) for weight in (1, 0))
@@ -30,9 +43,14 @@ def test_a_margin_of_0_changes_no_bit(relaxed):
 
 
 def test_a_margin_of_minus_1_adds_a_constant_push_to_the_orthogonality_constraint():
-    """(c + 1)² = c² + 2c + 1: no negative is exempt, but one at −1 is left there, which the constraint would pull to 0."""
+    """(c + 1)² = c² + 2c + 1: no negative is exempt, but one at −1 is left there, which the
+    constraint would pull to 0.
+    """
     u, v = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    pushed, constrained = RelaxedContrastiveLoss(0.6, margin=-1.0)(u, v), RelaxedContrastiveLoss(0.6, relaxed=False)(u, v)
+    pushed, constrained = (
+        RelaxedContrastiveLoss(0.6, margin=-1.0)(u, v),
+        RelaxedContrastiveLoss(0.6, relaxed=False)(u, v),
+    )
     cosines = torch.nn.functional.normalize(u, dim=-1) @ torch.nn.functional.normalize(v, dim=-1).T
     push = 2 * (cosines.sum() - cosines.trace()) + 6 * 5
     torch.testing.assert_close(pushed, constrained + 0.6 * push)
@@ -60,8 +78,11 @@ def test_it_stays_in_float32_under_autocast_and_is_finite_for_zeros():
 @pytest.mark.parametrize("chunk_size", [None, 2])
 @pytest.mark.parametrize(("relaxed", "margin"), [(True, 0.0), (True, -0.5), (False, 0.0)])
 def test_excluded_pairs_are_not_negatives(relaxed, margin, chunk_size):
-    u, v = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64).requires_grad_()
-    exclude = torch.rand(5, 5, generator=torch.Generator().manual_seed(3)) < 0.4  # without effect on the positives
+    u, v = torch.randn(
+        2, 5, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+    ).requires_grad_()
+    # without effect on the positives
+    exclude = torch.rand(5, 5, generator=torch.Generator().manual_seed(3)) < 0.4
     expected = sum((1 - book.cosine(u[i], v[i])) ** 2 for i in range(5))
     for i in range(5):
         for j in range(5):

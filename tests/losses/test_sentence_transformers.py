@@ -12,7 +12,9 @@ from trueneg.losses import Debiased, Guided, Oracle, Uncorrected
 from trueneg.losses.adapters import ClassProbabilityCollator, RankingLoss
 from trueneg.text.tokenizing import train_tokenizer
 
-library = pytest.importorskip("sentence_transformers", "5.2", reason="compares with sentence-transformers' own losses")
+library = pytest.importorskip(
+    "sentence_transformers", "5.2", reason="compares with sentence-transformers' own losses"
+)
 try:
     from sentence_transformers.sentence_transformer import losses
 except ImportError:  # before version 5.4
@@ -20,11 +22,24 @@ except ImportError:  # before version 5.4
 
 TEXTS = (
     list(SENTENCES[:5]),
-    ["Lungs clear.", "There is no pneumothorax.", "The heart is large, unchanged.", "Effusion on the left.", "No."],
-    ["The lungs are not clear.", "Pneumothorax.", "No cardiomegaly.", "A large effusion.", "Hydropneumothorax unchanged."],
+    [
+        "Lungs clear.",
+        "There is no pneumothorax.",
+        "The heart is large, unchanged.",
+        "Effusion on the left.",
+        "No.",
+    ],
+    [
+        "The lungs are not clear.",
+        "Pneumothorax.",
+        "No cardiomegaly.",
+        "A large effusion.",
+        "Hydropneumothorax unchanged.",
+    ],
 )
 
-BETWEEN = {"contrast_anchors": False, "contrast_positives": False}  # negatives from the other columns alone, as in RankingLoss
+# negatives from the other columns alone, as in RankingLoss
+BETWEEN = {"contrast_anchors": False, "contrast_positives": False}
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +93,8 @@ def test_guided_equals_gist_embed_loss_between_columns(models, columns, margin):
     theirs = losses.GISTEmbedLoss(model, guide, temperature=0.2, margin=margin, **BETWEEN)
     assert_same(model, ours, theirs, columns)
     plain = RankingLoss(model, Uncorrected(), scale=5.0)
-    assert ours(features(model, columns)) < plain(features(model, columns))  # so something was removed
+    # so something was removed
+    assert ours(features(model, columns)) < plain(features(model, columns))
 
 
 @pytest.mark.parametrize("columns", [2, 3])
@@ -87,12 +103,19 @@ def test_joint_contrasts_equal_multiple_negatives_ranking_loss(models, columns, 
     model, _ = models
     directions = ("query_to_doc", "query_to_query", "doc_to_doc")
     ours = RankingLoss(model, Uncorrected(), 5.0, contrast="joint", mini_batch_size=size)
-    assert_same(model, ours, losses.MultipleNegativesRankingLoss(model, scale=5.0, directions=directions), columns)
+    assert_same(
+        model,
+        ours,
+        losses.MultipleNegativesRankingLoss(model, scale=5.0, directions=directions),
+        columns,
+    )
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05])
 def test_joint_contrasts_equal_gist_embed_loss_with_two_columns(models, margin):
-    """The guide rates each positive below 1 − margin, so that GISTEmbedLoss leaves a text out of its own negatives."""
+    """The guide rates each positive below 1 − margin, so that GISTEmbedLoss leaves a text out of
+    its own negatives.
+    """
     model, guide = models
     ours = RankingLoss(model, Guided(margin), scale=5.0, guide=guide, contrast="joint")
     theirs = losses.GISTEmbedLoss(model, guide, temperature=0.2, margin=margin)
@@ -110,21 +133,27 @@ def test_mini_batches_train_as_cached_multiple_negatives_ranking_loss(folders, t
         )
     )
     assert values == pytest.approx(wanted, abs=1e-4)
-    torch.testing.assert_close(embeddings(trainer.model), embeddings(expected.model), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        embeddings(trainer.model), embeddings(expected.model), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_without_a_guide_the_models_embeddings_are_used(models):
     model, _ = models
-    assert_same(model, RankingLoss(model, Guided()), losses.GISTEmbedLoss(model, model, 0.05, **BETWEEN), 3)
+    assert_same(
+        model, RankingLoss(model, Guided()), losses.GISTEmbedLoss(model, model, 0.05, **BETWEEN), 3
+    )
 
 
-@pytest.mark.skipif(library.__version__ not in ("5.7.0", "6.2.0"), reason="a fact about versions 5.7.0 and 6.2.0")
+@pytest.mark.skipif(
+    library.__version__ not in ("5.7.0", "6.2.0"), reason="a fact about versions 5.7.0 and 6.2.0"
+)
 def test_in_gist_embed_loss_a_sample_can_be_its_own_negative(models):
     """The blocks of anchors with anchors and positives with positives have no mask on the diagonal.
 
-    A sample's similarity with itself, 1, is left out only if the guide rates the sample's positive below 1 − margin. Here every
-    positive is its anchor's text and the margin is −0.1: nothing is left out, each block repeats the first one, and the loss
-    is larger by log 3.
+    A sample's similarity with itself, 1, is left out only if the guide rates the sample's positive
+    below 1 − margin. Here every positive is its anchor's text and the margin is −0.1: nothing is
+    left out, each block repeats the first one, and the loss is larger by log 3.
     """
     model, _ = models
     repeated = [features(model, 1)[0] for _ in range(2)]
@@ -138,7 +167,10 @@ def test_in_gist_embed_loss_a_sample_can_be_its_own_negative(models):
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory):
     """A guide with another vocabulary."""
-    folder, words = tmp_path_factory.mktemp("foreign"), train_tokenizer((*SENTENCES, *TEXTS[1], *TEXTS[2]), 170, 96)
+    folder, words = (
+        tmp_path_factory.mktemp("foreign"),
+        train_tokenizer((*SENTENCES, *TEXTS[1], *TEXTS[2]), 170, 96),
+    )
     saved(folder, bert(len(words)), words)
     guide = library.SentenceTransformer(str(folder), device="cpu").eval()
     assert guide.tokenizer.get_vocab() != tokenizer().get_vocab()
@@ -147,7 +179,9 @@ def foreign(tmp_path_factory):
 
 @pytest.mark.parametrize("columns", [2, 3])
 @pytest.mark.parametrize("longest", [None, 6])
-def test_a_guide_with_another_tokenizer_gets_the_decoded_texts_as_in_gist_embed_loss(models, foreign, columns, longest):
+def test_a_guide_with_another_tokenizer_gets_the_decoded_texts_as_in_gist_embed_loss(
+    models, foreign, columns, longest
+):
     model, guide = models
     if longest is None:
         guide = foreign
@@ -156,7 +190,9 @@ def test_a_guide_with_another_tokenizer_gets_the_decoded_texts_as_in_gist_embed_
     ours = RankingLoss(model, Guided(0.05), scale=5.0, guide=guide)
     theirs = losses.GISTEmbedLoss(model, guide, temperature=0.2, margin=0.05, **BETWEEN)
     assert_same(model, ours, theirs, columns)
-    assert ours(features(model, columns)) != RankingLoss(model, Guided(0.05), scale=5.0)(features(model, columns))
+    assert ours(features(model, columns)) != RankingLoss(model, Guided(0.05), scale=5.0)(
+        features(model, columns)
+    )
 
 
 @pytest.mark.parametrize("columns", [2, 3])
@@ -164,11 +200,18 @@ def test_precomputed_vectors_of_a_guide_equal_the_guide(models, foreign, columns
     model, _ = models
     texts = [text for column in TEXTS for text in column]
     vectors = dict(zip(texts, foreign.encode(texts, convert_to_tensor=True), strict=True))
-    with_vectors, with_guide = (RankingLoss(model, Guided(0.05), 5.0, guide) for guide in (vectors, foreign))
-    decoded = model.tokenizer.batch_decode(model.tokenizer(texts)["input_ids"], skip_special_tokens=True)
-    assert foreign.tokenizer(decoded)["input_ids"] == foreign.tokenizer(texts)["input_ids"]  # so both see the same texts
+    with_vectors, with_guide = (
+        RankingLoss(model, Guided(0.05), 5.0, guide) for guide in (vectors, foreign)
+    )
+    decoded = model.tokenizer.batch_decode(
+        model.tokenizer(texts)["input_ids"], skip_special_tokens=True
+    )
+    # so both see the same texts
+    assert foreign.tokenizer(decoded)["input_ids"] == foreign.tokenizer(texts)["input_ids"]
     assert_same(model, with_vectors, with_guide, columns)
-    assert with_vectors(features(model, columns)) != RankingLoss(model, Guided(0.05), 5.0)(features(model, columns))
+    assert with_vectors(features(model, columns)) != RankingLoss(model, Guided(0.05), 5.0)(
+        features(model, columns)
+    )
     del vectors[TEXTS[1][2]]
     with pytest.raises(ValueError, match="1 of 5 texts have no vector in guide"):
         RankingLoss(model, Guided(), guide=vectors)(features(model, columns))
@@ -178,7 +221,12 @@ def test_precomputed_vectors_work_with_the_trainer(folders, foreign, tmp_path):
     texts = [text for column in TEXTS for text in column]
     vectors = dict(zip(texts, foreign.encode(texts, convert_to_numpy=True), strict=True))
     (trainer, values), (_, expected) = (
-        trained(folders[0], tmp_path, 3, lambda model, guide=guide: RankingLoss(model, Guided(0.05), guide=guide))
+        trained(
+            folders[0],
+            tmp_path,
+            3,
+            lambda model, guide=guide: RankingLoss(model, Guided(0.05), guide=guide),
+        )
         for guide in (vectors, foreign)
     )
     assert values == pytest.approx(expected, abs=1e-4)
@@ -192,14 +240,23 @@ CLASSES = [0, 1, 0, 2, 1]
 
 @pytest.mark.parametrize("columns", [2, 3])
 @pytest.mark.parametrize("estimator", [Debiased(), Oracle()], ids=["eta", "labels"])
-def test_columns_of_labels_and_class_probabilities_reach_the_loss_in_the_trainer(folders, tmp_path, columns, estimator):
+def test_columns_of_labels_and_class_probabilities_reach_the_loss_in_the_trainer(
+    folders, tmp_path, columns, estimator
+):
     datasets = pytest.importorskip("datasets", reason="sentence-transformers' trainer needs it")
     pytest.importorskip("accelerate", reason="sentence-transformers' trainer needs it")
     model = library.SentenceTransformer(folders[0], device="cpu")
     texts = dict(zip(("anchor", "positive", "negative"), TEXTS[:columns], strict=False))
     data = datasets.Dataset.from_dict({**texts, "label": CLASSES, "class_probability": ETA})
-    settings = {"max_steps": 2, "per_device_train_batch_size": 5, "logging_steps": 1, "learning_rate": 0.0}
-    arguments = library.SentenceTransformerTrainingArguments(str(tmp_path), report_to="none", use_cpu=True, **settings)
+    settings = {
+        "max_steps": 2,
+        "per_device_train_batch_size": 5,
+        "logging_steps": 1,
+        "learning_rate": 0.0,
+    }
+    arguments = library.SentenceTransformerTrainingArguments(
+        str(tmp_path), report_to="none", use_cpu=True, **settings
+    )
     loss = RankingLoss(model, estimator, 1.0, same_text=False)
     trainer = library.SentenceTransformerTrainer(model, arguments, data, data, loss=loss)
     trainer.data_collator = ClassProbabilityCollator(trainer.data_collator)
@@ -208,11 +265,16 @@ def test_columns_of_labels_and_class_probabilities_reach_the_loss_in_the_trainer
     total, candidates = 0.0, torch.cat(encoded[1:])
     for i, anchor in enumerate(encoded[0]):
         cosines = [book.cosine(anchor, candidate) for candidate in candidates]
-        same = [estimator.needs_labels and j < 5 and CLASSES[i] == CLASSES[j] for j in range(len(cosines))]
+        same = [
+            estimator.needs_labels and j < 5 and CLASSES[i] == CLASSES[j]
+            for j in range(len(cosines))
+        ]
         negatives = [cosine for j, cosine in enumerate(cosines) if j != i and not same[j]]
         positive = [cosines[i]]
         eta = 0.0 if estimator.needs_labels else ETA[i]
-        total += book.anchor_loss(cosines[i], book.debiased(positive, negatives, eta, -1.0)).item() / 5
+        total += (
+            book.anchor_loss(cosines[i], book.debiased(positive, negatives, eta, -1.0)).item() / 5
+        )
     values = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert values == pytest.approx([total] * 2, abs=2e-4)  # the trainer rounds
     assert trainer.evaluate()["eval_loss"] == pytest.approx(total, abs=1e-5)
@@ -220,9 +282,14 @@ def test_columns_of_labels_and_class_probabilities_reach_the_loss_in_the_trainer
 
 def test_the_share_at_the_bound_is_that_of_the_latest_call(models):
     model, _ = models
-    loss, texts = RankingLoss(model, Debiased(0.1), same_text=False), [TEXTS[0], [*TEXTS[0][:2], *TEXTS[1][2:]]]
+    loss, texts = (
+        RankingLoss(model, Debiased(0.1), same_text=False),
+        [TEXTS[0], [*TEXTS[0][:2], *TEXTS[1][2:]]],
+    )
     tokenise = model.preprocess if hasattr(model, "preprocess") else model.tokenize
-    anchors, candidates = (model.encode(column, convert_to_tensor=True).double() for column in texts)
+    anchors, candidates = (
+        model.encode(column, convert_to_tensor=True).double() for column in texts
+    )
     for eta in (0.5, 0.0):  # the first two positives repeat their anchor
         loss([tokenise(column) for column in texts], class_probability=eta)
         bounded = 0
@@ -240,10 +307,20 @@ def trained(folder, into, columns, loss_of):
     pytest.importorskip("accelerate", reason="sentence-transformers' trainer needs it")
     model = library.SentenceTransformer(folder, device="cpu")
     texts = dict(zip(("anchor", "positive", "negative"), TEXTS[:columns], strict=False))
-    settings = {"max_steps": 4, "per_device_train_batch_size": 3, "dataloader_drop_last": True, "logging_steps": 1}
-    settings |= {"optim": "sgd", "learning_rate": 0.1}  # Adam would enlarge the rounding of a gradient that is zero
-    arguments = library.SentenceTransformerTrainingArguments(str(into), report_to="none", use_cpu=True, **settings)
-    trainer = library.SentenceTransformerTrainer(model, arguments, datasets.Dataset.from_dict(texts), loss=loss_of(model))
+    settings = {
+        "max_steps": 4,
+        "per_device_train_batch_size": 3,
+        "dataloader_drop_last": True,
+        "logging_steps": 1,
+    }
+    # Adam would enlarge the rounding of a gradient that is zero
+    settings |= {"optim": "sgd", "learning_rate": 0.1}
+    arguments = library.SentenceTransformerTrainingArguments(
+        str(into), report_to="none", use_cpu=True, **settings
+    )
+    trainer = library.SentenceTransformerTrainer(
+        model, arguments, datasets.Dataset.from_dict(texts), loss=loss_of(model)
+    )
     trainer.train()
     return trainer, [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
@@ -254,22 +331,30 @@ def embeddings(model):
 
 @pytest.mark.parametrize("columns", [2, 3])
 @pytest.mark.parametrize("guided", [False, True])
-def test_training_with_the_trainer_equals_training_with_its_losses(folders, tmp_path, columns, guided):
+def test_training_with_the_trainer_equals_training_with_its_losses(
+    folders, tmp_path, columns, guided
+):
     def own(model):
         if not guided:
             return losses.MultipleNegativesRankingLoss(model)
-        return losses.GISTEmbedLoss(model, library.SentenceTransformer(folders[1], device="cpu"), 0.05, **BETWEEN)
+        return losses.GISTEmbedLoss(
+            model, library.SentenceTransformer(folders[1], device="cpu"), 0.05, **BETWEEN
+        )
 
     def ours(model):
         guide = library.SentenceTransformer(folders[1], device="cpu") if guided else None
         return RankingLoss(model, Guided() if guided else Uncorrected(), guide=guide)
 
-    (expected, wanted), (trainer, values) = (trained(folders[0], tmp_path, columns, each) for each in (own, ours))
+    (expected, wanted), (trainer, values) = (
+        trained(folders[0], tmp_path, columns, each) for each in (own, ours)
+    )
     assert len(values) == 4
     assert values == pytest.approx(wanted, abs=1e-4)
     found = embeddings(trainer.model)
     torch.testing.assert_close(found, embeddings(expected.model), rtol=1e-4, atol=1e-4)
-    assert (found - embeddings(library.SentenceTransformer(folders[0], device="cpu"))).abs().max() > 0.01
+    assert (
+        found - embeddings(library.SentenceTransformer(folders[0], device="cpu"))
+    ).abs().max() > 0.01
 
 
 def test_a_moving_average_can_be_the_guide_and_the_model_card_names_the_loss(folders, tmp_path):
@@ -296,6 +381,8 @@ def test_it_works_within_matryoshka_loss(models):
     model, _ = models
     ours, theirs = RankingLoss(model, Uncorrected()), losses.MultipleNegativesRankingLoss(model)
     assert_same(model, *(losses.MatryoshkaLoss(model, each, [16, 4]) for each in (ours, theirs)), 3)
-    in_parts = losses.MatryoshkaLoss(model, RankingLoss(model, Uncorrected(), mini_batch_size=2), [16, 4])
+    in_parts = losses.MatryoshkaLoss(
+        model, RankingLoss(model, Uncorrected(), mini_batch_size=2), [16, 4]
+    )
     with pytest.raises(ValueError, match=r"mini_batch_size=None.*MatryoshkaLoss"):
         in_parts(features(model, 3), None).backward()

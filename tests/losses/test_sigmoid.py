@@ -31,8 +31,14 @@ def is_positive(positives, labels, i, j):
 @PROPERTIES
 @given(SEEDS, st.integers(2, 5), BIASES, st.floats(0.1, 2))
 def test_two_views_equal_a_loop_over_pairs(positives, chunk_size, seed, count, bias, temperature):
-    z1, z2, labels = draws(seed, count, 3).requires_grad_(), draws(seed + 1, count, 3).requires_grad_(), torch.arange(count) % 2
-    loss = ContrastiveLoss(Sigmoid(bias, positives=positives), temperature, chunk_size=chunk_size).double()
+    z1, z2, labels = (
+        draws(seed, count, 3).requires_grad_(),
+        draws(seed + 1, count, 3).requires_grad_(),
+        torch.arange(count) % 2,
+    )
+    loss = ContrastiveLoss(
+        Sigmoid(bias, positives=positives), temperature, chunk_size=chunk_size
+    ).double()
     views, total, b = (z1, z2), 0.0, loss.estimator.bias
     for view, i in itertools.product((0, 1), range(count)):
         others = [(w, j) for w in (0, 1) for j in range(count) if j != i]
@@ -40,7 +46,9 @@ def test_two_views_equal_a_loop_over_pairs(positives, chunk_size, seed, count, b
         marks = [is_positive(positives, labels, i, j) for _, j in others]
         positive = book.cosine(views[view][i], views[1 - view][i]) / temperature
         total = total + book.sigmoid(positive, logits, marks, b)
-    book.assert_same(loss(z1, z2, labels=labels), total / (2 * count), [z1, z2, b], tolerance=ROUNDING)
+    book.assert_same(
+        loss(z1, z2, labels=labels), total / (2 * count), [z1, z2, b], tolerance=ROUNDING
+    )
 
 
 @POSITIVES
@@ -48,11 +56,19 @@ def test_two_views_equal_a_loop_over_pairs(positives, chunk_size, seed, count, b
 @pytest.mark.parametrize("chunk_size", [None, 2])
 @PROPERTIES
 @given(SEEDS, st.integers(2, 5), st.integers(0, 2), BIASES, st.booleans())
-def test_pairs_equal_a_loop_over_pairs(positives, directions, chunk_size, seed, count, hard, bias, excludes):
+def test_pairs_equal_a_loop_over_pairs(
+    positives, directions, chunk_size, seed, count, hard, bias, excludes
+):
     similarity = draws(seed, count, count + hard).requires_grad_()
     labels = torch.cat((torch.arange(count) % 2, torch.full((hard,), -1)))
-    excluded = draws(seed + 2, count, count + hard) > 0 if excludes else torch.zeros(count, count + hard, dtype=torch.bool)
-    loss = CrossModalLoss(Sigmoid(bias, positives=positives), directions, chunk_size=chunk_size).double()
+    excluded = (
+        draws(seed + 2, count, count + hard) > 0
+        if excludes
+        else torch.zeros(count, count + hard, dtype=torch.bool)
+    )
+    loss = CrossModalLoss(
+        Sigmoid(bias, positives=positives), directions, chunk_size=chunk_size
+    ).double()
     scale, losses = torch.tensor(2.0, dtype=torch.float64, requires_grad=True), []
     for direction in ("text", "image") if directions == "both" else (directions,):
         for i in range(count):
@@ -61,20 +77,33 @@ def test_pairs_equal_a_loop_over_pairs(positives, directions, chunk_size, seed, 
             places = [place for place in places if not excluded[place]]
             marks = [is_positive(positives, labels, *place) for place in places]
             losses.append(
-                book.sigmoid(scale * similarity[i, i], [scale * similarity[p] for p in places], marks, loss.estimator.bias)
+                book.sigmoid(
+                    scale * similarity[i, i],
+                    [scale * similarity[p] for p in places],
+                    marks,
+                    loss.estimator.bias,
+                )
             )
     actual = loss(similarity, scale, labels=labels, exclude=excluded if excludes else None)
-    book.assert_same(actual, sum(losses) / len(losses), [similarity, scale, loss.estimator.bias], tolerance=ROUNDING)
+    book.assert_same(
+        actual,
+        sum(losses) / len(losses),
+        [similarity, scale, loss.estimator.bias],
+        tolerance=ROUNDING,
+    )
 
 
 @pytest.mark.parametrize("directions", ["text", "both"])
 def test_it_equals_openclips_siglip_loss(directions):
     open_clip = pytest.importorskip("open_clip", reason="compares with OpenCLIP's own loss")
-    image, text = (torch.nn.functional.normalize(draws(seed, 12, 8), dim=1).requires_grad_() for seed in (0, 1))
+    image, text = (
+        torch.nn.functional.normalize(draws(seed, 12, 8), dim=1).requires_grad_() for seed in (0, 1)
+    )
     scale = torch.tensor(10.0, dtype=torch.float64, requires_grad=True)
     loss = OpenClipLoss(Sigmoid(), directions).double()
     inputs = [image, text, scale, loss.estimator.bias]
-    theirs = open_clip.loss.SigLipLoss()(image, text, scale, loss.estimator.bias)  # a sum over pairs, divided by B
+    # a sum over pairs, divided by B
+    theirs = open_clip.loss.SigLipLoss()(image, text, scale, loss.estimator.bias)
     book.assert_same(loss(image, text, scale), theirs, inputs)
 
 
@@ -84,9 +113,16 @@ def test_large_and_small_losses_have_the_values_and_gradients_of_the_equation(bi
     similarity = draws(0, 6, 6).tanh().requires_grad_()
     loss = CrossModalLoss(Sigmoid(bias), "text").double()
     sign = 2 * torch.eye(6, dtype=torch.float64) - 1
-    expected = torch.logaddexp(-sign * (scale * similarity + loss.estimator.bias), torch.zeros((), dtype=torch.float64)).sum() / 6
+    expected = (
+        torch.logaddexp(
+            -sign * (scale * similarity + loss.estimator.bias), torch.zeros((), dtype=torch.float64)
+        ).sum()
+        / 6
+    )
     # torch's softplus leaves out log(1 + e^−x) ≤ 2e-9 where x > 20.
-    book.assert_same(loss(similarity, scale), expected, [similarity, loss.estimator.bias], tolerance=1e-7)
+    book.assert_same(
+        loss(similarity, scale), expected, [similarity, loss.estimator.bias], tolerance=1e-7
+    )
 
 
 def test_a_vanishing_loss_keeps_its_relative_precision_and_its_gradient():
@@ -97,12 +133,17 @@ def test_a_vanishing_loss_keeps_its_relative_precision_and_its_gradient():
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
     # The gradients through log N·g and p cancel, up to rounding of their size.
     torch.testing.assert_close(
-        *(torch.autograd.grad(each.sum(), positive)[0] for each in (loss, expected)), rtol=1e-9, atol=1e-40
+        *(torch.autograd.grad(each.sum(), positive)[0] for each in (loss, expected)),
+        rtol=1e-9,
+        atol=1e-40,
     )
 
 
 def test_in_single_precision_a_loss_of_zero_has_no_gradient():
-    positive, negatives = torch.full((2,), 500.0, requires_grad=True), torch.full((2, 3), -500.0, requires_grad=True)
+    positive, negatives = (
+        torch.full((2,), 500.0, requires_grad=True),
+        torch.full((2, 3), -500.0, requires_grad=True),
+    )
     log_mass = Sigmoid()(positive, negatives)
     loss = torch.nn.functional.softplus(log_mass - positive).sum()
     assert loss.item() < 1e-30
@@ -120,7 +161,8 @@ def test_columns_that_are_not_negatives_add_nothing_even_if_they_match(positives
     (gradient,) = torch.autograd.grad(log_mass.sum(), negatives)
     assert torch.equal(gradient != 0, valid)
     loss = torch.nn.functional.softplus(log_mass - positive)
-    assert loss[0].item() == pytest.approx(math.log1p(math.exp(-(positive[0].item() - 1))))  # of its positive alone
+    # of its positive alone
+    assert loss[0].item() == pytest.approx(math.log1p(math.exp(-(positive[0].item() - 1))))
 
 
 @POSITIVES
@@ -128,17 +170,26 @@ def test_positives_are_marked_as_false_negatives(positives):
     loss, labels = CrossModalLoss(Sigmoid(positives=positives), "text"), torch.tensor([0, 1, 0, 1])
     terms = loss.terms(draws(1, 4, 4), 1.0, labels=labels)
     assert loss.estimator.marks == (positives != "own")
-    assert [marked.tolist() for marked in terms.removed] == [(labels[:, None] == labels).tolist()] * (positives == "labels")
+    assert [marked.tolist() for marked in terms.removed] == [
+        (labels[:, None] == labels).tolist()
+    ] * (positives == "labels")
 
 
 def test_the_bias_is_a_parameter_of_the_loss():
     loss = build({"name": "sigmoid", "bias": -3})
-    assert [(name, value.item()) for name, value in loss.named_parameters()] == [("estimator.bias", -3.0)]
-    assert not any(value.requires_grad for value in build({"name": "sigmoid", "learned_bias": False}).parameters())
+    assert [(name, value.item()) for name, value in loss.named_parameters()] == [
+        ("estimator.bias", -3.0)
+    ]
+    assert not any(
+        value.requires_grad
+        for value in build({"name": "sigmoid", "learned_bias": False}).parameters()
+    )
     assert repr(loss.estimator) == "Sigmoid(bias=-3, positives='own')"
 
 
-@pytest.mark.parametrize("change", [{"bias": math.nan}, {"positives": "all"}, {"positives": "guide"}])
+@pytest.mark.parametrize(
+    "change", [{"bias": math.nan}, {"positives": "all"}, {"positives": "guide"}]
+)
 def test_invalid_settings_are_refused(change):
     ((key, value),) = change.items()
     with pytest.raises(ValueError, match=rf"{key}.* '?{value}"):
@@ -147,7 +198,11 @@ def test_invalid_settings_are_refused(change):
 
 def test_what_changes_a_softmax_is_refused():
     z1, z2 = draws(0, 4, 3), draws(1, 4, 3)
-    calls = [({"decoupled": True}, {}), ({"targets": {"name": "half_uniform"}}, {}), ({}, {"targets": torch.eye(4)})]
+    calls = [
+        ({"decoupled": True}, {}),
+        ({"targets": {"name": "half_uniform"}}, {}),
+        ({}, {"targets": torch.eye(4)}),
+    ]
     for options, call in calls:
         with pytest.raises(ValueError, match=r"Sigmoid.*neither targets nor decoupled"):
             build({"name": "sigmoid", **options})(z1, z2, **call)

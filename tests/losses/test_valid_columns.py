@@ -38,7 +38,10 @@ def test_ignored_columns_have_no_effect(estimator):
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=name)
 def test_the_number_of_negatives_may_differ_between_anchors(estimator):
     generator = torch.Generator().manual_seed(2)
-    negatives, positive = torch.randn(3, 8, generator=generator), torch.randn(3, generator=generator)
+    negatives, positive = (
+        torch.randn(3, 8, generator=generator),
+        torch.randn(3, generator=generator),
+    )
     valid = torch.arange(8) < torch.tensor([[8], [5], [2]])
     known = {}
     if estimator.needs_labels:
@@ -48,5 +51,7 @@ def test_the_number_of_negatives_may_differ_between_anchors(estimator):
     together = estimator(positive, negatives, 0.1, -1.0, valid=valid, **known)
     for row, count in enumerate((8, 5, 2)):
         own = {key: value[row : row + 1, :count] for key, value in known.items()}
-        alone = estimator(positive[row : row + 1], negatives[row : row + 1, :count], 0.1, -1.0, **own)
+        alone = estimator(
+            positive[row : row + 1], negatives[row : row + 1, :count], 0.1, -1.0, **own
+        )
         torch.testing.assert_close(together[row : row + 1], alone)

@@ -7,7 +7,11 @@ def pytest_terminal_summary(terminalreporter):
     found = {}
     for outcome, reports in terminalreporter.stats.items():
         for report in reports:
-            test, _, section = report.nodeid.removesuffix("]").partition("[") if hasattr(report, "when") else ("", "", "")
+            test, _, section = (
+                report.nodeid.removesuffix("]").partition("[")
+                if hasattr(report, "when")
+                else ("", "", "")
+            )
             if test.endswith("::test_a_shipped_section_runs_from_its_source_to_the_page"):
                 found[section] = WORDS.get(outcome, outcome)
     if found:

@@ -1,4 +1,6 @@
-"""Tiny generated data and models in the official layouts, at the paths in the miniature sections."""
+"""Tiny generated data and models in the official layouts, at the paths in the miniature
+sections.
+"""
 
 import json
 import subprocess
@@ -48,8 +50,8 @@ def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
         source = settings["source"]
         if source not in writers:
             raise LookupError(
-                f"{key}.source is {source!r}, which has no fixture; tests/miniature/fixtures.py has {', '.join(writers)}. "
-                "Add a writer for its layout."
+                f"{key}.source is {source!r}, which has no fixture; tests/miniature/fixtures.py has"
+                f" {', '.join(writers)}. Add a writer for its layout."
             )
         writers[source](root, settings)
     if "protocol" in section:
@@ -62,11 +64,15 @@ def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
     if benchmark is not None and not (root / benchmark["path"]).exists():
         lists = layouts.chexpert_8x200()
         layouts.write_convirt_lists(root / benchmark["lists"], lists)
-        layouts.write_chexpert_pictures(root / benchmark["path"], [*lists.candidates, *lists.images])
+        layouts.write_chexpert_pictures(
+            root / benchmark["path"], [*lists.candidates, *lists.images]
+        )
 
 
 def write_models(folder: Path) -> None:
-    """Write a language model and a CLIP in place of those of the hub; seven layers, so that six can be frozen."""
+    """Write a language model and a CLIP in place of those of the hub; seven layers, so that six can
+    be frozen.
+    """
     tokenizer = models.tokenizer()
     tokenizer.save_pretrained(folder / "bert")
     models.bert(len(tokenizer), layers=7).save_pretrained(folder / "bert")
@@ -75,10 +81,15 @@ def write_models(folder: Path) -> None:
 
 def _commit_protocol(path: Path) -> None:
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)  # studies with other protocols may share the project
+        # studies with other protocols may share the project
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("The comparisons of this study.\n")
         author = ["-c", "user.name=tester", "-c", "user.email=tester@example.org"]
-        for command in (["init"], ["add", path.name], [*author, "commit", "--message", "The protocol"]):
+        for command in (
+            ["init"],
+            ["add", path.name],
+            [*author, "commit", "--message", "The protocol"],
+        ):
             subprocess.run(["git", "-C", path.parent, *command], check=True, capture_output=True)
 
 
@@ -91,7 +102,9 @@ def _biovil(image: Path, text: Path) -> None:
 
 
 def _nothing(root: Path, settings: Mapping[str, Any]) -> None:
-    """Nothing to write: the source is generated, comes with a package, or is written with the reports."""
+    """Nothing to write: the source is generated, comes with a package, or is written with the
+    reports.
+    """
 
 
 def _shades(labels: np.ndarray, size: int) -> np.ndarray:
@@ -104,7 +117,10 @@ def _shades(labels: np.ndarray, size: int) -> np.ndarray:
 def _cifar10(root: Path, settings: Mapping[str, Any]) -> None:
     if not (root / settings["path"]).exists():
         labels = np.arange(60_000) % 10
-        write_cifar10(root / settings["path"], np.column_stack([labels.astype(np.uint8), _shades(labels, 3072)]))
+        write_cifar10(
+            root / settings["path"],
+            np.column_stack([labels.astype(np.uint8), _shades(labels, 3072)]),
+        )
 
 
 def _stl10(root: Path, settings: Mapping[str, Any]) -> None:
@@ -114,12 +130,17 @@ def _stl10(root: Path, settings: Mapping[str, Any]) -> None:
         for split, count in stl10.ARCHIVE.rows.items():
             _shades(np.arange(count) % 10, STL10_PIXELS).tofile(folder / f"{split}_X.bin")
         with (folder / "unlabeled_X.bin").open("r+b") as stream:  # the others stay black
-            stream.write(_shades(np.arange(settings.get("unlabelled", 0)) % 10, STL10_PIXELS).tobytes())
+            stream.write(
+                _shades(np.arange(settings.get("unlabelled", 0)) % 10, STL10_PIXELS).tobytes()
+            )
 
 
 def _open_i_reports(root: Path, settings: Mapping[str, Any]) -> None:
     said = [(text, "", [heading]) for heading, text in OPEN_I.items()]
-    reports = {number: (*said[number % len(said)], [f"CXR{number}_IM-0001-1001"]) for number in OPEN_I_REPORTS}
+    reports = {
+        number: (*said[number % len(said)], [f"CXR{number}_IM-0001-1001"])
+        for number in OPEN_I_REPORTS
+    }
     layouts.write_open_i_reports(root / settings["path"], reports)
 
 
@@ -159,19 +180,31 @@ def _text_table(root: Path, settings: Mapping[str, Any]) -> None:
     for key, count in (("path", 12), ("test_path", 4)):
         path = root / settings[key]
         path.parent.mkdir(parents=True, exist_ok=True)
-        texts = [(text, f"topic {label}") for label in TOPICS for text in _questions(label, count, held_out=key == "test_path")]
+        texts = [
+            (text, f"topic {label}")
+            for label in TOPICS
+            for text in _questions(label, count, held_out=key == "test_path")
+        ]
         pd.DataFrame(texts, columns=["text", settings["label_column"]]).to_csv(path, index=False)
 
 
 def _clinc150(root: Path, settings: Mapping[str, Any]) -> None:
     sizes = {"train": (0, 12), "val": (12, 16), "test": (16, 20)}
     texts = {
-        part: [[text, f"topic_{label}"] for label in TOPICS for text in _questions(label, 20)[slice(*size)]]
+        part: [
+            [text, f"topic_{label}"]
+            for label in TOPICS
+            for text in _questions(label, 20)[slice(*size)]
+        ]
         for part, size in sizes.items()
     }
     path = root / settings["path"]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(texts | {f"oos_{part}": [[f"Nothing of the kind, {part}", "oos"]] for part in sizes}))
+    path.write_text(
+        json.dumps(
+            texts | {f"oos_{part}": [[f"Nothing of the kind, {part}", "oos"]] for part in sizes}
+        )
+    )
 
 
 DATASETS: dict[str, Writer] = {

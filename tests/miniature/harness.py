@@ -25,9 +25,11 @@ from trueneg.errors import UserError
 from trueneg.report.registry import figures_by_name, tables_by_name
 from trueneg.store.rows import load_rows
 
-SHARED = ("sources", "pairs", "texts", "features", "benchmarks")  # folders of results that belong to no section
+# folders of results that belong to no section
+SHARED = ("sources", "pairs", "texts", "features", "benchmarks")
 LOG_LINES = 30
-LONGEST = 4 * 3600  # seconds of a call of Snakemake; all studies take an hour of two idle cores, and more of busy ones
+# seconds of a call of Snakemake; all studies take an hour of two idle cores, and more of busy ones
+LONGEST = 4 * 3600
 
 
 @dataclass(frozen=True, order=True)
@@ -63,7 +65,9 @@ class Group:
 
     def accepts(self, sections: Mapping[str, Any]) -> bool:
         """Return whether no other section has one of these names."""
-        return all(self.sections.get(name, section) == section for name, section in sections.items())
+        return all(
+            self.sections.get(name, section) == section for name, section in sections.items()
+        )
 
     def snakemake(self, names: Iterable[str], *targets: str) -> subprocess.CompletedProcess[str]:
         """Run some of the sections; a failed job stops only jobs that depend on it."""
@@ -76,8 +80,14 @@ class Group:
     def run(self) -> None:
         """Run all sections; if some fail, move them aside and make the page of the others."""
         done = self.snakemake(self.sections)
-        blocks = re.findall(r"^Error in rule (\w+):\n((?: {4}.*\n)+)", done.stdout + done.stderr, flags=re.MULTILINE)
-        failures = [Failure(rule, re.search(r"log: (\S+)", block)[1]) for rule, block in blocks if "log: " in block]
+        blocks = re.findall(
+            r"^Error in rule (\w+):\n((?: {4}.*\n)+)", done.stdout + done.stderr, flags=re.MULTILINE
+        )
+        failures = [
+            Failure(rule, re.search(r"log: (\S+)", block)[1])
+            for rule, block in blocks
+            if "log: " in block
+        ]
         self.failures = list(dict.fromkeys(failures))
         if not done.returncode:
             return
@@ -86,7 +96,9 @@ class Group:
             whole -= fed
         for name in self.sections.keys() - whole:
             if (self.project.path / "results" / name).exists():
-                shutil.move(self.project.path / "results" / name, self.project.path / "failed" / name)
+                shutil.move(
+                    self.project.path / "results" / name, self.project.path / "failed" / name
+                )
         if whole:
             self.snakemake(whole, "results/index.html")
 
@@ -96,13 +108,29 @@ class Group:
         return aside if aside.exists() else self.project.path / "results" / name
 
     def lacking(self, name: str) -> list[str]:
-        """Return the figures, tables and class probabilities of the section that are missing or empty."""
+        """Return the figures, tables and class probabilities of the section that are missing or
+        empty.
+        """
         study = load_configuration(self.sections, "miniatures").studies[name]
-        wanted = [f"figures/{figure}.{ending}" for figure in figures_by_name(study) for ending in ("png", "pdf", "svg", "txt")]
-        wanted += [f"tables/{table}.{ending}" for table in tables_by_name(study) for ending in ("csv", "tex", "txt")]
-        wanted += [f"text/{corpus}/eta.parquet" for corpus in corpora(study)] if isinstance(study, LikelihoodStudy) else []
+        wanted = [
+            f"figures/{figure}.{ending}"
+            for figure in figures_by_name(study)
+            for ending in ("png", "pdf", "svg", "txt")
+        ]
+        wanted += [
+            f"tables/{table}.{ending}"
+            for table in tables_by_name(study)
+            for ending in ("csv", "tex", "txt")
+        ]
+        wanted += (
+            [f"text/{corpus}/eta.parquet" for corpus in corpora(study)]
+            if isinstance(study, LikelihoodStudy)
+            else []
+        )
         paths = {file: self.results(name) / file for file in wanted}
-        return [file for file, path in paths.items() if not path.is_file() or not path.stat().st_size]
+        return [
+            file for file, path in paths.items() if not path.is_file() or not path.stat().st_size
+        ]
 
     def problems(self, name: str) -> list[str]:
         """Return the missing results of a section; an empty list: it passes."""
@@ -112,19 +140,32 @@ class Group:
             found += _uncompared(study, self.results(name) / "artefacts")
         page = self.project.path / "results/index.html"
         shown = html.unescape(page.read_text()) if page.is_file() else ""
-        found += [f"results/index.html has no {text!r}" for text in (study.title, f'id="{name}"') if text not in shown]
+        found += [
+            f"results/index.html has no {text!r}"
+            for text in (study.title, f'id="{name}"')
+            if text not in shown
+        ]
         return found
 
     def logs(self, name: str) -> str:
         """Return the ends of the logs of failed jobs of the section and of those that it needs."""
-        concerned = [failure for failure in self.failures if failure.concerns({name, *needs(self.sections[name])})]
+        concerned = [
+            failure
+            for failure in self.failures
+            if failure.concerns({name, *needs(self.sections[name])})
+        ]
         if not concerned:
             return _end(self.project.path / "snakemake.log")
-        return "\n".join(f"rule {failure.rule}, {failure.log}:\n{_end(self._log(failure))}" for failure in concerned)
+        return "\n".join(
+            f"rule {failure.rule}, {failure.log}:\n{_end(self._log(failure))}"
+            for failure in concerned
+        )
 
     def _log(self, failure: Failure) -> Path:
         _, name, *inner = failure.log.split("/")
-        return (self.project.path / "results" / name if name in SHARED else self.results(name)).joinpath(*inner)
+        return (
+            self.project.path / "results" / name if name in SHARED else self.results(name)
+        ).joinpath(*inner)
 
 
 def _uncompared(study: TrainedStudy, artefacts: Path) -> list[str]:
@@ -133,7 +174,10 @@ def _uncompared(study: TrainedStudy, artefacts: Path) -> list[str]:
     rows, found = load_rows(artefacts / "rows.parquet"), []
     if primary.measurement.rows_of(rows[rows["split"] == "test"]).empty:
         found += [f"no row of {primary.measurement} on the test split"]
-    found += [f"no task declares {one} on the {split} split" for split, one in written(rows, study) - declared(study)]
+    found += [
+        f"no task declares {one} on the {split} split"
+        for split, one in written(rows, study) - declared(study)
+    ]
     difference = json.loads((artefacts / "comparison.json").read_text())["primary"]["difference"]
     if difference is None or not math.isfinite(difference):
         found += [f"the primary contrast's difference is {difference}"]
@@ -148,7 +192,11 @@ def _end(log: Path) -> str:
 def needs(section: Mapping[str, Any]) -> set[str]:
     """The studies whose results a section reads."""
     text = section.get("dataset", {}).get("text")
-    starts = [model["start"].split("/")[0] for model in section.get("language_models", {}).values() if "start" in model]
+    starts = [
+        model["start"].split("/")[0]
+        for model in section.get("language_models", {}).values()
+        if "start" in model
+    ]
     return {*starts, *([text] if text else [])}
 
 
@@ -158,7 +206,9 @@ def shipped() -> dict[str, dict[str, Any]]:
 
 
 def selected() -> dict[str, dict[str, Any]]:
-    """The shipped files that the environment variable STUDIES names by their paths; all of them if it names none."""
+    """The shipped files that the environment variable STUDIES names by their paths; all of them if
+    it names none.
+    """
     files = shipped()
     return {path: files[path] for path in os.environ.get("STUDIES", "").split() or files}
 
@@ -196,7 +246,10 @@ class Miniatures:
             group.sections |= small
             self.groups[file] = group
         for group in made:
-            print(f"\nSnakemake runs {len(group.sections)} sections in {group.project.path}", flush=True)
+            print(
+                f"\nSnakemake runs {len(group.sections)} sections in {group.project.path}",
+                flush=True,
+            )
             start = time.monotonic()
             group.run()
             print(f"It took {(time.monotonic() - start) / 60:.1f} minutes.")
@@ -204,7 +257,9 @@ class Miniatures:
     def problems(self, section: Section) -> list[str]:
         """Return the missing results of a section."""
         refused = self.refused.get(section.file)
-        return [refused] if refused is not None else self.groups[section.file].problems(section.name)
+        return (
+            [refused] if refused is not None else self.groups[section.file].problems(section.name)
+        )
 
     def logs(self, section: Section) -> str:
         """Return the ends of the logs of failed jobs of the section."""

@@ -13,10 +13,11 @@ from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.pairs.base import SEED
 from trueneg.specs.settings import format_value
 
-# Values of a miniature by kind of study and dotted key: paths, sizes of images and networks, lengths and counts.
-# `*` is any name. [word]: only where the section's name or source is the word. A final ?: only where the study states the key.
-# Everything else is as shipped, except seeds and sweeps: two values are kept, and more if the file names them. Published numbers
-# are kept for the conditions that are kept.
+# Values of a miniature by kind of study and dotted key: paths, sizes of images and networks,
+# lengths and counts. `*` is any name. [word]: only where the section's name or source is the word.
+# A final ?: only where the study states the key. Everything else is as shipped, except seeds and
+# sweeps: two values are kept, and more if the file names them. Published numbers are kept for the
+# conditions that are kept.
 OVERRIDES: dict[str, dict[str, Any]] = {
     "images": {
         "dataset.resolution": 8,
@@ -108,7 +109,8 @@ def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]
         UserError: if the file is not a valid configuration.
     """
     configuration = load_configuration(file, where)
-    found = {name: json.loads(json.dumps(section)) for name, section in file.items()}  # resolves YAML anchors
+    # resolves YAML anchors
+    found = {name: json.loads(json.dumps(section)) for name, section in file.items()}
     printed = [
         (name, table, table.pop("settings"))
         for name, section in found.items()
@@ -123,7 +125,9 @@ def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]
     for name, section in found.items():
         _thin(section, name, configuration, text, _corpora(found, name))
         for key, value in OVERRIDES[section.get("kind", "images")].items():
-            _override(section, key.removesuffix("?").split("."), value, only_stated=key.endswith("?"))
+            _override(
+                section, key.removesuffix("?").split("."), value, only_stated=key.endswith("?")
+            )
     for name, table, settings in printed:
         kept = _labels(found[name])
         table["settings"] = {label: setting for label, setting in settings.items() if label in kept}
@@ -131,42 +135,70 @@ def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]
 
 
 def _corpora(found: Mapping[str, Any], name: str) -> set[int]:
-    """Return the seeds whose corpora of the likelihood section `name` are read by studies with one corpus per seed."""
-    readers = [section for section in found.values() if section.get("dataset", {}).get("text") == name]
+    """Return the seeds whose corpora of the likelihood section `name` are read by studies with one
+    corpus per seed.
+    """
+    readers = [
+        section for section in found.values() if section.get("dataset", {}).get("text") == name
+    ]
     own = [section for section in readers if SEED in (section["dataset"].get("corpus") or "")]
-    return {seed for section in own for seed in (*section["seeds"], *section.get("tuning", {}).get("seeds", ()))}
+    return {
+        seed
+        for section in own
+        for seed in (*section["seeds"], *section.get("tuning", {}).get("seeds", ()))
+    }
 
 
 def _labels(section: Mapping[str, Any]) -> set[str]:
     """Return labels of the values of the section's sweeps, such as ``batch_size=64``."""
     parts = (part for part in section.values() if isinstance(part, dict))
-    swept = ((key, values) for part in parts for key, values in part.items() if isinstance(values, list))
+    swept = (
+        (key, values) for part in parts for key, values in part.items() if isinstance(values, list)
+    )
     return {f"{key}={format_value(value)}" for key, values in swept for value in values}
 
 
-def _thin(section: dict[str, Any], name: str, configuration: Configuration, text: str, corpora: set[int]) -> None:
-    """Shorten the section's sweeps, but keep what a label in the file names, such as ``batch_size=64``, and `corpora`.
+def _thin(
+    section: dict[str, Any], name: str, configuration: Configuration, text: str, corpora: set[int]
+) -> None:
+    """Shorten the section's sweeps, but keep what a label in the file names, such as
+    ``batch_size=64``, and `corpora`.
 
-    In a tuned study all objectives keep equally many configurations: two values of one setting, one value of the others.
+    In a tuned study all objectives keep equally many configurations: two values of one setting, one
+    value of the others.
     """
     study = configuration.studies[name]
-    models = {key: getattr(study, key) for key in ("dataset", *study.SECTIONS)} if isinstance(study, TrainedStudy) else {}
+    models = (
+        {key: getattr(study, key) for key in ("dataset", *study.SECTIONS)}
+        if isinstance(study, TrainedStudy)
+        else {}
+    )
     places = [(section[key], model) for key, model in models.items() if key in section]
     if isinstance(study, TrainedStudy):
-        places += [(stated, study.objectives[label]) for label, stated in section["objectives"].items()]
+        places += [
+            (stated, study.objectives[label]) for label, stated in section["objectives"].items()
+        ]
     elif hasattr(study, "reports"):
         places += [(section["reports"], study.reports)]
     for stated, model in places:
         is_tuned = isinstance(study, TrainedStudy) and study.tuning is not None
         for place, (field, values) in enumerate(swept(model).items()):
-            named = [bool(re.search(rf"\b{field}={re.escape(format_value(value))}(?![\w.])", text)) for value in values]
-            named = [known or (field == "seed" and value in corpora) for known, value in zip(named, values, strict=True)]
+            named = [
+                bool(re.search(rf"\b{field}={re.escape(format_value(value))}(?![\w.])", text))
+                for value in values
+            ]
+            named = [
+                known or (field == "seed" and value in corpora)
+                for known, value in zip(named, values, strict=True)
+            ]
             kept = 1 if is_tuned and place else VARIANTS
             missing = max(kept - sum(named), 0)
             others = [index for index, known in enumerate(named) if not known][:missing]
             *outer, key = field.split(".")
             owner = functools.reduce(dict.__getitem__, outer, stated)
-            owner[key] = [value for index, value in enumerate(owner[key]) if named[index] or index in others]
+            owner[key] = [
+                value for index, value in enumerate(owner[key]) if named[index] or index in others
+            ]
 
 
 def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stated: bool) -> None:
@@ -174,7 +206,9 @@ def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stat
     first, _, word = keys[0].removesuffix("]").partition("[")
     for key in [*section] if first == "*" else [first]:
         stated = section.get(key)
-        if word and not (isinstance(stated, dict) and word in (stated.get("name"), stated.get("source"))):
+        if word and not (
+            isinstance(stated, dict) and word in (stated.get("name"), stated.get("source"))
+        ):
             continue
         if len(keys) > 1:
             if isinstance(stated, dict):
@@ -189,6 +223,8 @@ def differences(shipped: Any, miniature: Any, key: str = "") -> Iterator[str]:
     """Yield the dotted keys of the differences between two configurations."""
     if isinstance(shipped, dict) and isinstance(miniature, dict):
         for name in {**shipped, **miniature}:
-            yield from differences(shipped.get(name), miniature.get(name), f"{key}.{name}" if key else name)
+            yield from differences(
+                shipped.get(name), miniature.get(name), f"{key}.{name}" if key else name
+            )
     elif shipped != miniature:
         yield key

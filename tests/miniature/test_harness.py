@@ -17,5 +17,7 @@ def test_a_section_whose_data_are_missing_fails_alone(tmp_path):
     group.run()
     assert group.problems("my_text") == []
     assert {failure.rule for failure in group.failures} == {"source"}
-    assert "results/cifar10_small/tables/accuracy.csv is missing or empty" in group.problems("cifar10_small")
+    assert "results/cifar10_small/tables/accuracy.csv is missing or empty" in group.problems(
+        "cifar10_small"
+    )
     assert "data/cifar10" in group.logs("cifar10_small")

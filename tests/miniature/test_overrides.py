@@ -1,4 +1,6 @@
-"""A miniature differs from the shipped section in a short list of keys; a source without a fixture is an error."""
+"""A miniature differs from the shipped section in a short list of keys; a source without a fixture
+is an error.
+"""
 
 import re
 
@@ -42,7 +44,11 @@ def test_a_miniature_differs_only_in_listed_keys_and_shorter_sweeps(file):
                 assert whole == part | {"settings": whole["settings"]}
                 assert part["settings"].items() < whole["settings"].items()
             continue
-        shorter = isinstance(before, list) and isinstance(after, list) and [one for one in before if one in after] == after
+        shorter = (
+            isinstance(before, list)
+            and isinstance(after, list)
+            and [one for one in before if one in after] == after
+        )
         assert shorter or any(re.fullmatch(listed, setting) for listed in SHORT_LIST), key
 
 

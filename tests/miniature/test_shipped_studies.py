@@ -1,4 +1,6 @@
-"""Every section of every shipped configuration runs in miniature with Snakemake, from its source to the page."""
+"""Every section of every shipped configuration runs in miniature with Snakemake, from its source to
+the page.
+"""
 
 import pytest
 

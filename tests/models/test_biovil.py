@@ -1,4 +1,6 @@
-"""BioViL's files are converted without running code and load into equal networks; errors name wrong tensors."""
+"""BioViL's files are converted without running code and load into equal networks; errors name wrong
+tensors.
+"""
 
 import re
 
@@ -36,7 +38,10 @@ def files(pickles, tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["image", "text"])
 def test_conversion_keeps_every_tensor(name, pickles, files):
-    expected, found = torch.load(pickles[name], weights_only=True), load_file(files / f"{name}.safetensors")
+    expected, found = (
+        torch.load(pickles[name], weights_only=True),
+        load_file(files / f"{name}.safetensors"),
+    )
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[key], expected[key]) for key in expected)
 
@@ -54,15 +59,25 @@ def test_the_image_model_equals_hi_mls(files):
 
 def test_the_text_projection_equals_cxr_berts(files, pickles):
     vectors = torch.randn(3, HIDDEN, generator=torch.Generator().manual_seed(1))
-    expected = official.official_text_embedding(vectors, torch.load(pickles["text"], weights_only=True))
-    torch.testing.assert_close(load_text_projection(files / "text.safetensors", HIDDEN)(vectors), expected)
+    expected = official.official_text_embedding(
+        vectors, torch.load(pickles["text"], weights_only=True)
+    )
+    torch.testing.assert_close(
+        load_text_projection(files / "text.safetensors", HIDDEN)(vectors), expected
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "facts"),
     [
-        (lambda state: state.pop("projector.model.3.bias"), "missing tensors (1): projector.model.3.bias"),
-        (lambda state: state.update({"encoder.vit_pooler.x": torch.zeros(1)}), "unknown tensors (1): encoder.vit_pooler.x"),
+        (
+            lambda state: state.pop("projector.model.3.bias"),
+            "missing tensors (1): projector.model.3.bias",
+        ),
+        (
+            lambda state: state.update({"encoder.vit_pooler.x": torch.zeros(1)}),
+            "unknown tensors (1): encoder.vit_pooler.x",
+        ),
         (
             lambda state: state.update({"encoder.encoder.conv1.weight": torch.zeros(64, 1, 7, 7)}),
             "encoder.encoder.conv1.weight has shape (64, 1, 7, 7); expected (64, 3, 7, 7)",
@@ -83,7 +98,9 @@ def test_an_image_model_with_other_tensors_is_refused_by_name(change, facts, tmp
 
 
 def test_a_projection_of_another_text_model_is_refused(files, tmp_path):
-    with pytest.raises(UserError, match=re.escape("dense_to_hidden.weight has shape (12, 16); expected (12, 24)")):
+    with pytest.raises(
+        UserError, match=re.escape("dense_to_hidden.weight has shape (12, 16); expected (12, 24)")
+    ):
         load_text_projection(files / "text.safetensors", 24)
     save_file({"bert.x": torch.zeros(1)}, tmp_path / "bert.safetensors")
     with pytest.raises(UserError, match=r"missing tensors \(6\): cls_projection_head\."):
@@ -99,7 +116,11 @@ def test_conversion_reads_checkpoints_and_runs_no_code(tmp_path, capsys):
     torch.save({"epoch": 3, "model": layer.state_dict()}, tmp_path / "other.pt")
     for source, target, facts in (
         ("module.pt", "new.safetensors", r"module\.pt: .*a complete state dict"),
-        ("other.pt", "new.safetensors", r"other\.pt: expected a state dict, but some entries .* \(epoch, model"),
+        (
+            "other.pt",
+            "new.safetensors",
+            r"other\.pt: expected a state dict, but some entries .* \(epoch, model",
+        ),
         ("nowhere.pt", "new.safetensors", r"nowhere\.pt: does not exist"),
         ("checkpoint.pt", "layer.safetensors", r"layer\.safetensors: already exists"),
         ("checkpoint.pt", "layer.pt", r"layer\.pt: .*\.safetensors"),

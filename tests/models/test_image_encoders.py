@@ -1,4 +1,6 @@
-"""Encoders match torchvision's residual networks; those without a counterpart have the documented properties."""
+"""Encoders match torchvision's residual networks; those without a counterpart have the documented
+properties.
+"""
 
 import json
 import subprocess
@@ -37,8 +39,12 @@ def test_resnets_match_torchvisions_weights_features_and_gradients(name, trainin
     torch.testing.assert_close(features, expected, rtol=1e-10, atol=1e-12)
     features.square().sum().backward()
     expected.square().sum().backward()
-    for (name, parameter), other in zip(encoder.named_parameters(), reference.parameters(), strict=True):
-        torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-8, atol=1e-10, msg=lambda m, name=name: name + m)
+    for (name, parameter), other in zip(
+        encoder.named_parameters(), reference.parameters(), strict=True
+    ):
+        torch.testing.assert_close(
+            parameter.grad, other.grad, rtol=1e-8, atol=1e-10, msg=lambda m, name=name: name + m
+        )
 
 
 def test_resnet18_uses_he_initialisation():
@@ -51,7 +57,9 @@ def test_resnet18_uses_he_initialisation():
             assert abs(found / expected - 1) < 5 / module.weight.numel() ** 0.5, name
 
 
-@pytest.mark.parametrize(("name", "dimensions"), [("resnet18", 512), ("resnet50", 2048), ("small_resnet", 64)])
+@pytest.mark.parametrize(
+    ("name", "dimensions"), [("resnet18", 512), ("resnet50", 2048), ("small_resnet", 64)]
+)
 @pytest.mark.parametrize(("channels", "side"), [(1, 8), (3, 32), (2, 9)])
 def test_encoders_accept_any_channels_and_sizes(name, dimensions, channels, side):
     encoder = build_encoder(name, in_channels=channels).eval()
@@ -67,7 +75,9 @@ def test_small_resnet_has_three_stages():
     encoder = small_resnet(in_channels=1, width=8)
     shapes = []
     for stage in (encoder.layer1, encoder.layer2, encoder.layer3):
-        stage.register_forward_hook(lambda module, inputs, output: shapes.append(tuple(output.shape[1:])))
+        stage.register_forward_hook(
+            lambda module, inputs, output: shapes.append(tuple(output.shape[1:]))
+        )
     encoder(torch.zeros(1, 1, 8, 8))
     assert shapes == [(8, 8, 8), (16, 4, 4), (32, 2, 2)]
     assert len(encoder.layer1) == len(encoder.layer2) == len(encoder.layer3) == 1
@@ -79,13 +89,19 @@ def test_channels_last_gives_the_same_features():
     images = torch.randn(4, 3, 12, 12)
     expected = encoder(images)
     encoder.to(memory_format=torch.channels_last)
-    torch.testing.assert_close(encoder(images.contiguous(memory_format=torch.channels_last)), expected)
+    torch.testing.assert_close(
+        encoder(images.contiguous(memory_format=torch.channels_last)), expected
+    )
 
 
 @pytest.mark.long
 def test_gradients_of_narrow_networks_match_a_float64_reference():
-    """In a separate process, because oneDNN's backward pass of narrow strided convolutions can corrupt the heap."""
-    done = subprocess.run([sys.executable, "-m", "tests.models.narrow_networks"], capture_output=True, text=True)
+    """In a separate process, because oneDNN's backward pass of narrow strided convolutions can
+    corrupt the heap.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.models.narrow_networks"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     differences = json.loads(done.stdout)
     assert len(differences) == 2 * 4 * 2  # encoders, widths, sides

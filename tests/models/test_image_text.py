@@ -1,4 +1,6 @@
-"""The image–text model: shapes, projections, compatibility with the losses, and learning on a toy problem."""
+"""The image–text model: shapes, projections, compatibility with the losses, and learning on a toy
+problem.
+"""
 
 import numpy as np
 import pytest
@@ -25,22 +27,40 @@ def model_of(aggregation="lse+nl", seed=0, **options):
     torch.manual_seed(seed)
     texts = BertTextEncoder(small_bert(vocabulary_size=40, hidden=16, heads=2, dropout=0.0))
     return ImageTextModel(
-        SmallSpatialResNet(width=8), texts, RegionSimilarity(aggregation, **SIMILARITIES[aggregation]), dimensions=12, **options
+        SmallSpatialResNet(width=8),
+        texts,
+        RegionSimilarity(aggregation, **SIMILARITIES[aggregation]),
+        dimensions=12,
+        **options,
     )
 
 
 def batch_of(count, seed=1):
-    """Return images with one of eight textures at a random place, and sentences of two words that name it."""
+    """Return images with one of eight textures at a random place, and sentences of two words that
+    name it.
+    """
     generator = torch.Generator().manual_seed(seed)
     textures = torch.randperm(8, generator=generator)[:count]
     places = torch.randint(4, (count, 2), generator=generator)
     images = 0.3 * torch.randn(count, 1, 64, 64, generator=generator)
     stripes = (torch.arange(16) // 2 % 2 * 2.0 - 1).repeat(16, 1)
     patterns = [stripes, stripes.T, stripes * stripes.T, torch.ones(16, 16)]
-    for image, texture, (row, column) in zip(images, textures.tolist(), places.tolist(), strict=True):
+    for image, texture, (row, column) in zip(
+        images, textures.tolist(), places.tolist(), strict=True
+    ):
         sign = 2 * (texture // 4) - 1
-        image[0, 16 * row : 16 * row + 16, 16 * column : 16 * column + 16] += 2 * patterns[texture % 4] + sign
-    words = torch.stack([torch.full_like(textures, 2), 5 + textures // 4, 10 + textures % 4, torch.full_like(textures, 3)], dim=1)
+        image[0, 16 * row : 16 * row + 16, 16 * column : 16 * column + 16] += (
+            2 * patterns[texture % 4] + sign
+        )
+    words = torch.stack(
+        [
+            torch.full_like(textures, 2),
+            5 + textures // 4,
+            10 + textures % 4,
+            torch.full_like(textures, 3),
+        ],
+        dim=1,
+    )
     return images, {"input_ids": words, "attention_mask": torch.ones_like(words)}, places
 
 
@@ -86,7 +106,9 @@ def test_regions_are_projected_if_needed_or_requested():
     embedded = model.embed_images(images, regions=True)
     scores = heatmaps(model.embed_texts(**tokens), embedded.regions)
     assert scores.shape == (3, 8, 8)
-    expected = functional.cosine_similarity(model.embed_texts(**tokens)[:, :, None, None], embedded.regions, dim=1)
+    expected = functional.cosine_similarity(
+        model.embed_texts(**tokens)[:, :, None, None], embedded.regions, dim=1
+    )
     torch.testing.assert_close(scores, expected)
     assert model_of("lse").eval().embed_images(images).regions is not None
 
@@ -97,7 +119,9 @@ def test_texts_at_once_does_not_change_similarities():
     texts, embedded = model.embed_texts(**tokens), model.embed_images(images)
     whole = model.similarity(texts, embedded)
     for texts_at_once in (1, 3, 100):
-        torch.testing.assert_close(model.similarity(texts, embedded, texts_at_once=texts_at_once), whole)
+        torch.testing.assert_close(
+            model.similarity(texts, embedded, texts_at_once=texts_at_once), whole
+        )
 
 
 def test_relaxed_contrastive_loss_accepts_pooled_embeddings():
@@ -109,7 +133,9 @@ def test_relaxed_contrastive_loss_accepts_pooled_embeddings():
 
 
 def test_training_learns_to_match_and_localise_sentences():
-    """Eight textures at random places are retrieved in unseen images, and heatmaps are high at these places."""
+    """Eight textures at random places are retrieved in unseen images, and heatmaps are high at
+    these places.
+    """
     model = model_of("lse+nl", seed=1).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loss = CrossModalLoss(Debiased(0.0), directions="text")
@@ -128,6 +154,9 @@ def test_training_learns_to_match_and_localise_sentences():
             grids = upsample(heatmaps(texts, embedded.regions), (64, 64))
         corners = 16 * places.flip(1)
         masks = box_masks(torch.cat([corners, corners + 16], dim=1), (64, 64))
-        ratios += [contrast_to_noise_ratio(heatmap, mask, signed=True) for heatmap, mask in zip(grids, masks, strict=True)]
+        ratios += [
+            contrast_to_noise_ratio(heatmap, mask, signed=True)
+            for heatmap, mask in zip(grids, masks, strict=True)
+        ]
     assert np.mean(recalls) > 0.9
     assert np.mean(ratios) > 1

@@ -1,4 +1,6 @@
-"""Aggregators and RoIAlign, compared with loops over regions and bilinear means, and their properties."""
+"""Aggregators and RoIAlign, compared with loops over regions and bilinear means, and their
+properties.
+"""
 
 import math
 
@@ -9,7 +11,13 @@ from hypothesis import given, settings
 from torch.nn import functional
 from torchvision.ops import roi_align
 
-from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity, box_features, heatmaps, log_sum_exp
+from trueneg.models.region_similarity import (
+    ImageEmbeddings,
+    RegionSimilarity,
+    box_features,
+    heatmaps,
+    log_sum_exp,
+)
 
 
 def cosine(a, b):
@@ -23,22 +31,34 @@ def unit(vector):
 
 
 def lse_by_the_book(text, regions, sharpness):
-    return math.log(sum(math.exp(sharpness * cosine(text, region)) for region in regions) / len(regions)) / sharpness
+    return (
+        math.log(
+            sum(math.exp(sharpness * cosine(text, region)) for region in regions) / len(regions)
+        )
+        / sharpness
+    )
 
 
 def nl_by_the_book(text, regions, scale):
     regions = [unit(region) for region in regions]
     critical = max(regions, key=lambda region: cosine(text, region))
     weights = [math.exp(scale * cosine(critical, region)) for region in regions]
-    average = [sum(w * region[d] for w, region in zip(weights, regions, strict=True)) / sum(weights) for d in range(len(text))]
+    average = [
+        sum(w * region[d] for w, region in zip(weights, regions, strict=True)) / sum(weights)
+        for d in range(len(text))
+    ]
     return cosine(average, text)
 
 
 def embeddings(texts, images, dimensions, h, w, seed):
     generator = torch.Generator().manual_seed(seed)
     draw = {"generator": generator, "dtype": torch.float64}
-    regions = torch.randn(images, dimensions, h, w, **draw) * torch.rand(images, 1, h, w, **draw).add(0.1)
-    return torch.randn(texts, dimensions, **draw), ImageEmbeddings(torch.randn(images, dimensions, **draw), regions)
+    regions = torch.randn(images, dimensions, h, w, **draw) * torch.rand(
+        images, 1, h, w, **draw
+    ).add(0.1)
+    return torch.randn(texts, dimensions, **draw), ImageEmbeddings(
+        torch.randn(images, dimensions, **draw), regions
+    )
 
 
 def regions_of(images, image):
@@ -67,22 +87,32 @@ def test_every_part_matches_its_equation(texts, images, dimensions, h, w, seed, 
     for t, text in enumerate(texts.tolist()):
         for i in range(len(images.pooled)):
             regions = regions_of(images, i)
-            assert parts["global"][t, i].item() == pytest.approx(cosine(text, images.pooled[i].tolist()), abs=1e-9)
-            assert parts["lse"][t, i].item() == pytest.approx(lse_by_the_book(text, regions, sharpness), abs=1e-9)
-            assert parts["nl"][t, i].item() == pytest.approx(nl_by_the_book(text, regions, scale), abs=1e-9)
+            assert parts["global"][t, i].item() == pytest.approx(
+                cosine(text, images.pooled[i].tolist()), abs=1e-9
+            )
+            assert parts["lse"][t, i].item() == pytest.approx(
+                lse_by_the_book(text, regions, sharpness), abs=1e-9
+            )
+            assert parts["nl"][t, i].item() == pytest.approx(
+                nl_by_the_book(text, regions, scale), abs=1e-9
+            )
     mean = (parts["global"] + parts["lse"] + parts["nl"]) / 3
     torch.testing.assert_close(similarity(texts, images), mean)
 
 
 @settings(deadline=None, max_examples=50)
 @given(**shapes)
-def test_heatmaps_are_cosines_of_a_text_with_each_region_of_its_image(texts, images, dimensions, h, w, seed):
+def test_heatmaps_are_cosines_of_a_text_with_each_region_of_its_image(
+    texts, images, dimensions, h, w, seed
+):
     texts, images = embeddings(images, images, dimensions, h, w, seed)
     found = heatmaps(texts, images.regions)
     assert found.shape == (len(texts), h, w)
     for number, text in enumerate(texts.tolist()):
         expected = [cosine(text, region) for region in regions_of(images, number)]
-        torch.testing.assert_close(found[number].flatten(), torch.tensor(expected, dtype=torch.float64))
+        torch.testing.assert_close(
+            found[number].flatten(), torch.tensor(expected, dtype=torch.float64)
+        )
 
 
 @settings(deadline=None, max_examples=80)
@@ -106,10 +136,14 @@ def test_log_sum_exp_approaches_the_mean_and_the_maximum():
 
 @settings(deadline=None, max_examples=50)
 @given(sharpness=sharpnesses, scale=scales, **shapes)
-def test_the_order_of_the_regions_does_not_matter(texts, images, dimensions, h, w, seed, sharpness, scale):
+def test_the_order_of_the_regions_does_not_matter(
+    texts, images, dimensions, h, w, seed, sharpness, scale
+):
     texts, images = embeddings(texts, images, dimensions, h, w, seed)
     order = torch.randperm(h * w, generator=torch.Generator().manual_seed(seed))
-    shuffled = ImageEmbeddings(images.pooled, images.regions.flatten(2)[:, :, order].unflatten(2, (h, w)))
+    shuffled = ImageEmbeddings(
+        images.pooled, images.regions.flatten(2)[:, :, order].unflatten(2, (h, w))
+    )
     similarity = RegionSimilarity("lse+nl", lse_sharpness=sharpness, attention_scale=scale)
     torch.testing.assert_close(similarity(texts, shuffled), similarity(texts, images))
 
@@ -121,7 +155,9 @@ def test_scores_are_bounded_and_scale_invariant(texts, images, dimensions, h, w,
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=3.0, attention_scale=scale)
     found = similarity(texts, images)
     assert found.abs().max() <= 1 + 1e-9
-    longer = ImageEmbeddings(5 * images.pooled, images.regions * torch.rand(h, w, dtype=torch.float64).add(0.5))
+    longer = ImageEmbeddings(
+        5 * images.pooled, images.regions * torch.rand(h, w, dtype=torch.float64).add(0.5)
+    )
     torch.testing.assert_close(similarity(0.1 * texts, longer), found)
 
 
@@ -130,7 +166,11 @@ def test_attention_interpolates_between_the_mean_and_the_critical_region():
     mean = functional.normalize(images.regions, dim=1).mean((2, 3))
     expected = functional.cosine_similarity(texts[:, None], mean, dim=2)
     torch.testing.assert_close(RegionSimilarity("nl", attention_scale=0.0)(texts, images), expected)
-    nearest = functional.cosine_similarity(texts[:, None, :, None, None], images.regions, dim=2).flatten(2).amax(2)
+    nearest = (
+        functional.cosine_similarity(texts[:, None, :, None, None], images.regions, dim=2)
+        .flatten(2)
+        .amax(2)
+    )
     torch.testing.assert_close(RegionSimilarity("nl", attention_scale=1e4)(texts, images), nearest)
 
 
@@ -138,7 +178,9 @@ def test_gradients_match_finite_differences():
     texts, images = embeddings(2, 3, 3, 2, 2, seed=3)
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=4.0, attention_scale=3.0)
     inputs = [tensor.requires_grad_() for tensor in (texts, images.pooled, images.regions)]
-    assert torch.autograd.gradcheck(lambda y, pooled, regions: similarity(y, ImageEmbeddings(pooled, regions)), inputs)
+    assert torch.autograd.gradcheck(
+        lambda y, pooled, regions: similarity(y, ImageEmbeddings(pooled, regions)), inputs
+    )
 
 
 def test_half_precision_inputs_are_computed_in_float32():
@@ -165,13 +207,29 @@ def bilinear(grid, y, x):
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.data(), st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(0, 1000))
-def test_box_features_are_means_of_bilinear_samples_inside_the_box(data, h, w, output, samples, seed):
+@given(
+    st.data(),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(0, 1000),
+)
+def test_box_features_are_means_of_bilinear_samples_inside_the_box(
+    data, h, w, output, samples, seed
+):
     """On square and other crops: boxes are scaled by grid / crop in each direction."""
     crop = (data.draw(st.integers(8, 40)), data.draw(st.integers(8, 40)))
     x0, y0 = data.draw(st.integers(-5, crop[1] - 2)), data.draw(st.integers(-5, crop[0] - 2))
-    box = [x0, y0, data.draw(st.integers(max(x0, 0) + 1, crop[1] + 5)), data.draw(st.integers(max(y0, 0) + 1, crop[0] + 5))]
-    regions = torch.randn(1, 2, h, w, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    box = [
+        x0,
+        y0,
+        data.draw(st.integers(max(x0, 0) + 1, crop[1] + 5)),
+        data.draw(st.integers(max(y0, 0) + 1, crop[0] + 5)),
+    ]
+    regions = torch.randn(
+        1, 2, h, w, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     found = box_features(regions, [torch.tensor([box])], crop, output=output, samples=samples)
     left, top, right, bottom = max(x0, 0), max(y0, 0), min(box[2], crop[1]), min(box[3], crop[0])
     points = output * samples
@@ -198,10 +256,14 @@ def test_box_features_match_torchvisions_roi_align():
     ]
     found = box_features(regions, boxes, (480, 480))
     clipped = [own.clamp(0, 480) for own in boxes]
-    expected = roi_align(regions, clipped, 7, spatial_scale=15 / 480, sampling_ratio=2, aligned=True).mean((2, 3))
+    expected = roi_align(
+        regions, clipped, 7, spatial_scale=15 / 480, sampling_ratio=2, aligned=True
+    ).mean((2, 3))
     assert found.shape == (3, 4)
     torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(box_features(regions, [own.double().numpy() for own in boxes], (480, 480)), expected)
+    torch.testing.assert_close(
+        box_features(regions, [own.double().numpy() for own in boxes], (480, 480)), expected
+    )
 
 
 def test_the_feature_of_a_regions_own_box_is_the_region():

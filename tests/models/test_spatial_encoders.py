@@ -1,4 +1,6 @@
-"""Spatial encoders equal torchvision's networks before the pooling; weights load from files or raise clear errors."""
+"""Spatial encoders equal torchvision's networks before the pooling; weights load from files or
+raise clear errors.
+"""
 
 import pytest
 import torch
@@ -21,8 +23,14 @@ def test_feature_maps_match_torchvision(name, training, tmp_path):
     constructor, dimensions = NETWORKS[name]
     network = constructor()
     save_file(network.state_dict(), tmp_path / "network.safetensors")
-    encoder = build_spatial_encoder(name, weights=tmp_path / "network.safetensors").double().train(training)
-    reference = create_feature_extractor(network.double().train(training), ["layer4"]).train(training)
+    encoder = (
+        build_spatial_encoder(name, weights=tmp_path / "network.safetensors")
+        .double()
+        .train(training)
+    )
+    reference = create_feature_extractor(network.double().train(training), ["layer4"]).train(
+        training
+    )
     images = torch.randn(2, 3, 70, 96, dtype=torch.float64)
     found = encoder(images)
     assert found.shape == (2, dimensions, 3, 3)
@@ -47,7 +55,9 @@ def test_pickled_weights_must_contain_only_tensors(tmp_path):
     network = resnet18()
     torch.save(network.state_dict(), tmp_path / "network.pth")
     found = SpatialResNet("resnet18", tmp_path / "network.pth").state_dict()
-    expected = {key: value for key, value in network.state_dict().items() if not key.startswith("fc.")}
+    expected = {
+        key: value for key, value in network.state_dict().items() if not key.startswith("fc.")
+    }
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[key], expected[key]) for key in expected)
     torch.save(network, tmp_path / "pickled.pth")
@@ -65,7 +75,9 @@ def test_missing_damaged_or_mismatched_weights_raise_errors(tmp_path, suffix):
         SpatialResNet("resnet18", path)
     state = {"conv1.weight": torch.zeros(3)}
     save_file(state, path) if suffix == "safetensors" else torch.save(state, path)
-    with pytest.raises(UserError, match=rf"weights.{suffix}: .*a state dict of resnet18 .*Missing key"):
+    with pytest.raises(
+        UserError, match=rf"weights.{suffix}: .*a state dict of resnet18 .*Missing key"
+    ):
         SpatialResNet("resnet18", path)
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(UserError, match="a complete state dict"):
@@ -79,7 +91,9 @@ def test_failed_downloads_name_the_address(tmp_path, monkeypatch):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(UserError, match=r"resnet50 IMAGENET1K_V2: cannot be downloaded from https://.*path"):
+    with pytest.raises(
+        UserError, match=r"resnet50 IMAGENET1K_V2: cannot be downloaded from https://.*path"
+    ):
         SpatialResNet("resnet50", "IMAGENET1K_V2")
 
 
@@ -113,5 +127,8 @@ def test_the_small_encoder_uses_he_initialisation():
 
 
 def test_out_of_memory_is_not_reported_as_damaged_weights():
-    with pytest.raises(torch.OutOfMemoryError), reading("w.pt", "a state dict", "Get a complete copy."):
+    with (
+        pytest.raises(torch.OutOfMemoryError),
+        reading("w.pt", "a state dict", "Get a complete copy."),
+    ):
         raise torch.OutOfMemoryError("tried to allocate 2 GiB")

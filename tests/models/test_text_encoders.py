@@ -13,13 +13,34 @@ from typing import ClassVar
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizer, DistilBertConfig, DistilBertModel
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    BertTokenizer,
+    DistilBertConfig,
+    DistilBertModel,
+)
 
 from trueneg.errors import UserError
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert, tokenise
 from trueneg.training.guides.ema import EmaGuide
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "no", "pleural", "##s", "effusion", "heart", "is", "enlarged", "."]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "no",
+    "pleural",
+    "##s",
+    "effusion",
+    "heart",
+    "is",
+    "enlarged",
+    ".",
+]
 SENTENCES = ["No pleural effusion.", "Heart is enlarged", "no effusions"]
 
 
@@ -32,8 +53,15 @@ def tokenizer():
 def folder(tmp_path, tokenizer):
     """A folder with a saved masked language model and its tokenizer."""
     torch.manual_seed(0)
-    settings = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
-    BertForMaskedLM(BertConfig(vocab_size=len(WORDS), max_position_embeddings=24, **settings)).save_pretrained(tmp_path)
+    settings = {
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    BertForMaskedLM(
+        BertConfig(vocab_size=len(WORDS), max_position_embeddings=24, **settings)
+    ).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     return tmp_path
 
@@ -47,7 +75,10 @@ def test_encoder_and_tokenizer_are_loaded_from_a_masked_language_model(folder):
     mask = tokens["attention_mask"].bool()
     means = torch.stack([row[own].mean(0) for row, own in zip(expected, mask, strict=True)])
     torch.testing.assert_close(BertTextEncoder(bert, pooling="mean")(**tokens), means)
-    maxima = [[max(values) for values in zip(*row[own].tolist(), strict=True)] for row, own in zip(expected, mask, strict=True)]
+    maxima = [
+        [max(values) for values in zip(*row[own].tolist(), strict=True)]
+        for row, own in zip(expected, mask, strict=True)
+    ]
     torch.testing.assert_close(BertTextEncoder(bert, pooling="max")(**tokens), torch.tensor(maxima))
     assert not bert.training
     assert BertTextEncoder(bert).dimensions == 16
@@ -62,14 +93,20 @@ def test_weights_saved_by_torch_are_loaded(folder):
 
 
 def test_cxr_bert_is_loaded_as_a_plain_bert_without_its_code(folder):
-    # Copies: the file is written again below, and some versions of the libraries map it into memory.
+    # Copies: the file is written again below, and some versions of the libraries map it into
+    # memory.
     expected = {name: value.clone() for name, value in load_bert(folder)[0].state_dict().items()}
     settings = json.loads((folder / "config.json").read_text())
-    settings |= {"model_type": "cxr-bert", "auto_map": {"AutoModel": "own.Model", "AutoConfig": "own.Config"}}
+    settings |= {
+        "model_type": "cxr-bert",
+        "auto_map": {"AutoModel": "own.Model", "AutoConfig": "own.Config"},
+    }
     settings["projection_size"] = 8
     (folder / "config.json").write_text(json.dumps(settings))
     (folder / "own.py").write_text("raise SystemExit('the code of a model was run')")
-    weights = load_file(folder / "model.safetensors") | {"cls_projection_head.dense_to_hidden.weight": torch.zeros(8, 16)}
+    weights = load_file(folder / "model.safetensors") | {
+        "cls_projection_head.dense_to_hidden.weight": torch.zeros(8, 16)
+    }
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     torch.testing.assert_close(load_bert(folder)[0].state_dict(), expected, rtol=0, atol=0)
 
@@ -85,7 +122,9 @@ def test_padding_does_not_change_vectors(folder, pooling):
         torch.testing.assert_close(encoder(**alone)[0], vector, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("frozen", "learning_layers"), [(None, [0, 1, 2]), (0, [0, 1, 2]), (2, [2]), (3, [])])
+@pytest.mark.parametrize(
+    ("frozen", "learning_layers"), [(None, [0, 1, 2]), (0, [0, 1, 2]), (2, [2]), (3, [])]
+)
 def test_only_unfrozen_layers_get_gradients(folder, frozen, learning_layers):
     bert, tokenizer = load_bert(folder)
     encoder = BertTextEncoder(bert, frozen_layers=frozen).train()
@@ -94,9 +133,15 @@ def test_only_unfrozen_layers_get_gradients(folder, frozen, learning_layers):
         assert not vectors.requires_grad
         return
     vectors.square().sum().backward()
-    assert all((parameter.grad is not None) == (frozen is None) for parameter in bert.embeddings.parameters())
+    assert all(
+        (parameter.grad is not None) == (frozen is None)
+        for parameter in bert.embeddings.parameters()
+    )
     for number, layer in enumerate(bert.encoder.layer):
-        assert all((parameter.grad is not None) == (number in learning_layers) for parameter in layer.parameters())
+        assert all(
+            (parameter.grad is not None) == (number in learning_layers)
+            for parameter in layer.parameters()
+        )
 
 
 def test_small_bert_is_initialised_from_torchs_generator():
@@ -104,7 +149,9 @@ def test_small_bert_is_initialised_from_torchs_generator():
     torch.manual_seed(3)
     bert = small_bert(**options)
     torch.manual_seed(3)
-    torch.testing.assert_close(small_bert(**options).state_dict(), bert.state_dict(), rtol=0, atol=0)
+    torch.testing.assert_close(
+        small_bert(**options).state_dict(), bert.state_dict(), rtol=0, atol=0
+    )
     assert isinstance(bert, BertModel)
     assert bert.pooler is None
     assert BertTextEncoder(bert).maximum_tokens == 12
@@ -123,7 +170,11 @@ def test_a_moving_average_of_constant_weights_does_not_change_vectors(folder):
 
 def test_batches_are_padded_to_their_longest_text(tokenizer):
     tokens = tokenise(tokenizer, SENTENCES, maximum_tokens=24)
-    assert tokens["input_ids"].tolist() == [[2, 5, 6, 8, 12, 3], [2, 9, 10, 11, 3, 0], [2, 5, 8, 7, 3, 0]]
+    assert tokens["input_ids"].tolist() == [
+        [2, 5, 6, 8, 12, 3],
+        [2, 9, 10, 11, 3, 0],
+        [2, 5, 8, 7, 3, 0],
+    ]
     assert tokens["attention_mask"].tolist() == [[1] * 6, [1] * 5 + [0], [1] * 5 + [0]]
     assert {value.dtype for value in tokens.values()} == {torch.int64}
     assert list(tokens) == ["input_ids", "attention_mask"]
@@ -143,7 +194,10 @@ def test_too_many_frozen_layers_raise_an_error():
 
 
 def test_a_model_missing_from_the_cache_raises_an_error():
-    with pytest.raises(UserError, match=r"nobody/no-such-bert: .*cached files.* Use a hub name or a complete folder"):
+    with pytest.raises(
+        UserError,
+        match=r"nobody/no-such-bert: .*cached files.* Use a hub name or a complete folder",
+    ):
         load_bert("nobody/no-such-bert", offline=True)
 
 
@@ -165,23 +219,35 @@ def test_missing_tensors_are_named(folder):
     weights = load_file(folder / "model.safetensors")
     del weights["bert.encoder.layer.1.output.dense.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"lacks 1 BERT tensors, such as encoder.layer.1.output.dense.weight"):
+    with pytest.raises(
+        UserError, match=r"lacks 1 BERT tensors, such as encoder.layer.1.output.dense.weight"
+    ):
         load_bert(folder)
 
 
 def test_other_architectures_raise_an_error(folder):
-    DistilBertModel(DistilBertConfig(vocab_size=9, dim=8, n_layers=1, n_heads=2, hidden_dim=8)).save_pretrained(folder)
+    DistilBertModel(
+        DistilBertConfig(vocab_size=9, dim=8, n_layers=1, n_heads=2, hidden_dim=8)
+    ).save_pretrained(folder)
     with pytest.raises(UserError, match=r"is a 'distilbert' model; expected a BERT"):
         load_bert(folder)
-    (folder / "config.json").write_text(json.dumps({"model_type": "mystery", "auto_map": {"AutoModel": "own.Model"}}))
-    with pytest.raises(UserError, match=r"is a 'mystery' model .*trust_remote_code.* expected a BERT"):
+    (folder / "config.json").write_text(
+        json.dumps({"model_type": "mystery", "auto_map": {"AutoModel": "own.Model"}})
+    )
+    with pytest.raises(
+        UserError, match=r"is a 'mystery' model .*trust_remote_code.* expected a BERT"
+    ):
         load_bert(folder)
 
 
 class RefusingHub(BaseHTTPRequestHandler):
     """Responds like the hub to requests for gated and unknown models and unknown revisions."""
 
-    ANSWERS: ClassVar = {"gated": (403, "GatedRepo"), "unknown": (401, "RepoNotFound"), "revised": (404, "RevisionNotFound")}
+    ANSWERS: ClassVar = {
+        "gated": (403, "GatedRepo"),
+        "unknown": (401, "RepoNotFound"),
+        "revised": (404, "RevisionNotFound"),
+    }
 
     def do_HEAD(self):
         answers = [answer for name, answer in self.ANSWERS.items() if f"/{name}" in self.path]
@@ -197,7 +263,9 @@ class RefusingHub(BaseHTTPRequestHandler):
 
 
 def test_hub_errors_are_reported_with_a_remedy(tmp_path):
-    """A separate process queries a local hub, because the address is read when the library is imported."""
+    """A separate process queries a local hub, because the address is read when the library is
+    imported.
+    """
     script = (
         "from trueneg.errors import UserError\n"
         "from trueneg.models.text_encoders import load_bert\n"
@@ -207,10 +275,21 @@ def test_hub_errors_are_reported_with_a_remedy(tmp_path):
     )
     hub = HTTPServer(("127.0.0.1", 0), RefusingHub)
     threading.Thread(target=hub.serve_forever, daemon=True).start()
-    home = {"HF_HOME": str(tmp_path), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "HF_HUB_OFFLINE": "0"}
+    home = {
+        "HF_HOME": str(tmp_path),
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+        "HF_HUB_OFFLINE": "0",
+    }
     environment = {**os.environ, **home, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}"}
     try:
-        asked = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+        asked = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
     finally:
         hub.shutdown()
         hub.server_close()

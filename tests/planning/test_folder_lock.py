@@ -1,4 +1,6 @@
-"""The message about a locked folder names the owner of the lock and says whether that process still runs."""
+"""The message about a locked folder names the owner of the lock and says whether that process still
+runs.
+"""
 
 import os
 import socket
@@ -7,7 +9,13 @@ import sys
 
 import pytest
 
-from trueneg.planning.folder_lock import LOCKS, OWNER, describe_lock, reason_not_to_unlock, record_owner
+from trueneg.planning.folder_lock import (
+    LOCKS,
+    OWNER,
+    describe_lock,
+    reason_not_to_unlock,
+    record_owner,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +29,9 @@ def locked(tmp_path, monkeypatch):
 
 def test_a_running_owner_is_named_and_keeps_its_lock():
     record_owner()
-    assert f"process {os.getpid()} on {socket.gethostname()} is using this folder" in describe_lock()
+    assert (
+        f"process {os.getpid()} on {socket.gethostname()} is using this folder" in describe_lock()
+    )
     assert "Do not unlock" in describe_lock()
     assert f"process {os.getpid()} on" in reason_not_to_unlock()
 
@@ -37,7 +47,11 @@ def test_a_killed_owner_is_named_and_its_lock_may_be_removed(locked):
 
 
 @pytest.mark.parametrize(
-    ("host", "facts"), [(socket.gethostname(), ["was killed"]), ("elsewhere", ["on elsewhere locked this folder", "only if"])]
+    ("host", "facts"),
+    [
+        (socket.gethostname(), ["was killed"]),
+        ("elsewhere", ["on elsewhere locked this folder", "only if"]),
+    ],
 )
 def test_a_process_with_the_id_but_not_the_start_or_host_of_the_owner_is_not_the_owner(host, facts):
     OWNER.write_text(f"{os.getpid()} 1.0 {host}")

@@ -31,10 +31,15 @@ def corpora_of(**studies) -> Corpora:
 
 
 def test_a_pattern_is_filled_in_once_for_each_combination_of_its_wildcards():
-    training_jobs = jobs_of(tiny=tiny_study(seeds=3) | {"training": tiny_study()["training"] | {"seeds_per_job": 2}})
+    training_jobs = jobs_of(
+        tiny=tiny_study(seeds=3) | {"training": tiny_study()["training"] | {"seeds_per_job": 2}}
+    )
     of_study = Wildcards(study="tiny")
     assert training_jobs.every("{study}/{block}")(of_study) == ["tiny/seed0-1", "tiny/seed2"]
-    assert len(training_jobs.every("{dataset}/{objective}/{block}")(of_study)) == len(tiny_study()["objectives"]) * 2
+    assert (
+        len(training_jobs.every("{dataset}/{objective}/{block}")(of_study))
+        == len(tiny_study()["objectives"]) * 2
+    )
 
 
 def test_missing_wildcards_default_to_the_first_block_and_objective():
@@ -42,7 +47,10 @@ def test_missing_wildcards_default_to_the_first_block_and_objective():
     first = training_jobs.first("{objective}/{block}")
     names = list(tiny_study()["objectives"])
     assert first(Wildcards(study="tiny", dataset="digits")) == f"{names[0]}/seed0-2"
-    assert first(Wildcards(study="tiny", dataset="digits", objective=names[1])) == f"{names[1]}/seed0-2"
+    assert (
+        first(Wildcards(study="tiny", dataset="digits", objective=names[1]))
+        == f"{names[1]}/seed0-2"
+    )
 
 
 def test_a_missing_objective_defaults_to_one_that_trains():
@@ -55,18 +63,29 @@ def test_a_missing_objective_defaults_to_one_that_trains():
     assert first(Wildcards(study="world", dataset="phantom", objective="CLIP")) == "CLIP/seed0-1"
 
 
-def test_features_and_weights_are_a_parameter_that_changes_with_their_content_alone(tmp_path, monkeypatch):
+def test_features_and_weights_are_a_parameter_that_changes_with_their_content_alone(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     objectives = tiny_study()["objectives"] | {
         "Guided": {
             "name": "guided",
             "margin": 0.1,
-            "guide": {"name": "encoder", "encoder": {"name": "vectors", "path": "features.safetensors"}},
+            "guide": {
+                "name": "encoder",
+                "encoder": {"name": "vectors", "path": "features.safetensors"},
+            },
         }
     }
     training_jobs = jobs_of(tiny=tiny_study(objectives=objectives))
-    plain, guided = (Wildcards(study="tiny", dataset="digits", objective=name, block="seed0-1") for name in ("CL", "Guided"))
-    manifest, file = tmp_path / "results/tiny/manifests/digits/Guided/seed0-1.json", tmp_path / "features.safetensors"
+    plain, guided = (
+        Wildcards(study="tiny", dataset="digits", objective=name, block="seed0-1")
+        for name in ("CL", "Guided")
+    )
+    manifest, file = (
+        tmp_path / "results/tiny/manifests/digits/Guided/seed0-1.json",
+        tmp_path / "features.safetensors",
+    )
     assert training_jobs.files(plain) == training_jobs.files(guided) == {}
     file.write_bytes(b"some")
     before = training_jobs.files(guided)
@@ -80,13 +99,17 @@ def test_features_and_weights_are_a_parameter_that_changes_with_their_content_al
     (run / "run.json").write_text(json.dumps(record))
     listed = {"seed": 0, "id": run.name, "checksum": "0"}
     manifest.parent.mkdir(parents=True)
-    manifest.write_text(json.dumps({"study": "a", "dataset": "b", "objective": "c", "runs": [listed]}))
+    manifest.write_text(
+        json.dumps({"study": "a", "dataset": "b", "objective": "c", "runs": [listed]})
+    )
     file.unlink()
     assert training_jobs.files(guided) == {}  # the run is not finished
     (run / "model.safetensors").touch()
     assert training_jobs.files(guided) == before
     file.write_bytes(b"others")
-    assert training_jobs.files(guided) == {"features.safetensors": hashlib.sha256(b"others").hexdigest()}
+    assert training_jobs.files(guided) == {
+        "features.safetensors": hashlib.sha256(b"others").hexdigest()
+    }
 
 
 def test_each_seed_has_its_own_corpus_if_configured():
@@ -94,12 +117,20 @@ def test_each_seed_has_its_own_corpus_if_configured():
     world = tiny_world(seeds=[7, 8], dataset=tiny_world()["dataset"] | {"corpus": "seed={seed}"})
     configuration = load_configuration({"words": words, "world": world}, "test")
     training_jobs, corpora = TrainingJobs(configuration), Corpora(configuration)
-    inputs = DataInputs(training_jobs, corpora, lambda data_input, results: {"stamp": data_input.place})
-    blocks = [Wildcards(study="world", dataset="phantom", objective="CL", block=f"seed{seed}") for seed in (7, 8)]
+    inputs = DataInputs(
+        training_jobs, corpora, lambda data_input, results: {"stamp": data_input.place}
+    )
+    blocks = [
+        Wildcards(study="world", dataset="phantom", objective="CL", block=f"seed{seed}")
+        for seed in (7, 8)
+    ]
     assert training_jobs.each_block("{block}", "world") == ["seed7", "seed8"]
     sources = [training_jobs.source(block) for block in blocks]
     assert len(set(sources)) == 2
-    assert training_jobs.source(Wildcards(study="world", dataset="phantom", objective="CL")) == sources[0]
+    assert (
+        training_jobs.source(Wildcards(study="world", dataset="phantom", objective="CL"))
+        == sources[0]
+    )
     for block, source, seed in zip(blocks, sources, (7, 8), strict=True):
         place = source.removeprefix("results/").removesuffix(".npz")
         parameters = {name: function({}) for name, function in inputs.parameters(place).items()}
@@ -113,18 +144,36 @@ def test_each_seed_has_its_own_corpus_if_configured():
 def test_a_model_of_another_study_is_used_unchanged_or_trained_further():
     words = tiny_words()
     (label,) = corpora_of(words=words).studies["words"].language_models
-    (corpus,) = {path.split("/")[0] for path in corpora_of(words=words).each_corpus("{corpus}/{study}")}
+    (corpus,) = {
+        path.split("/")[0] for path in corpora_of(words=words).each_corpus("{corpus}/{study}")
+    }
     start = f"words/{corpus}/{label}"
     further = words | {
-        "language_models": {"kept": {"start": start, "train": False}, "tuned": {"start": start, "epochs": 1}},
+        "language_models": {
+            "kept": {"start": start, "train": False},
+            "tuned": {"start": start, "epochs": 1},
+        },
         "eta": {},
     }
     corpora = corpora_of(words=words, further=further)
-    kept, tuned = (Wildcards(study="further", corpus=corpus, model=model) for model in ("kept", "tuned"))
+    kept, tuned = (
+        Wildcards(study="further", corpus=corpus, model=model) for model in ("kept", "tuned")
+    )
     original = MODELS.format(study="words", corpus=corpus, model=label)
-    assert corpora.initial_models(kept) == corpora.initial_models(tuned) == corpora.scoring_models(kept) == original
-    assert corpora.scoring_models(tuned) == MODELS.format(study="further", corpus=corpus, model="tuned")
+    assert (
+        corpora.initial_models(kept)
+        == corpora.initial_models(tuned)
+        == corpora.scoring_models(kept)
+        == original
+    )
+    assert corpora.scoring_models(tuned) == MODELS.format(
+        study="further", corpus=corpus, model="tuned"
+    )
     assert corpora.initial_models(Wildcards(study="words", corpus=corpus, model=label)) == []
-    assert [corpora.embedding_models({"text": text, "corpus": None}) for text in ("words", "further")] == [original] * 2
+    assert [
+        corpora.embedding_models({"text": text, "corpus": None}) for text in ("words", "further")
+    ] == [original] * 2
     chosen = corpora_of(words=words, further=further | {"eta": {"language_model": "tuned"}})
-    assert chosen.embedding_models({"text": "further", "corpus": corpus}) == corpora.scoring_models(tuned)
+    assert chosen.embedding_models({"text": "further", "corpus": corpus}) == corpora.scoring_models(
+        tuned
+    )

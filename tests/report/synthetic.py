@@ -14,7 +14,10 @@ from trueneg.store.rows import to_table
 from trueneg.text.assumption import summarise
 
 # Wide letters, a path without spaces, and more lines than the usual footnote.
-LONG_NOTE = f"WWWWWWWWW MMMMMMMMM {'results/' * 30}study.yaml " + "A note on the data, of usual length and in usual words. " * 14
+LONG_NOTE = (
+    f"WWWWWWWWW MMMMMMMMM {'results/' * 30}study.yaml "
+    + "A note on the data, of usual length and in usual words. " * 14
+)
 FRACTIONS = {"fraction=0.05": 0.05, "fraction=0.1": 0.1, "fraction=0.25": 0.25, "fraction=0.5": 0.5}
 GAINS = {"CL": 0.0, "DCL-low": 0.002, "DCL-high": -0.012, "DCL-true": -0.016, "Oracle": 0.024}
 LABEL_FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -31,13 +34,39 @@ def rows(fractions=FRACTIONS, gains=GAINS, seeds=8, spread=0.008):
                 shared = generator.normal(0, 0.012)
                 for objective, gain in gains.items():
                     effect = gain * (1.2 - fraction) + generator.normal(0, spread)
-                    run = {"dataset": dataset, "objective": objective, "seed": seed, "run": run_id(dataset, objective, seed)}
-                    for task, label_fraction in (*(("linear probe", share) for share in LABEL_FRACTIONS), ("knn", None)):
-                        level = 0.74 + 0.18 * fraction**0.4 + 0.05 * np.log10(label_fraction or 1.0) + shared
-                        for group, lift, part in ((None, 0, 1.0), ("rare", -0.06, 1.6), ("common", 0.06, 0.4)):
+                    run = {
+                        "dataset": dataset,
+                        "objective": objective,
+                        "seed": seed,
+                        "run": run_id(dataset, objective, seed),
+                    }
+                    for task, label_fraction in (
+                        *(("linear probe", share) for share in LABEL_FRACTIONS),
+                        ("knn", None),
+                    ):
+                        level = (
+                            0.74
+                            + 0.18 * fraction**0.4
+                            + 0.05 * np.log10(label_fraction or 1.0)
+                            + shared
+                        )
+                        for group, lift, part in (
+                            (None, 0, 1.0),
+                            ("rare", -0.06, 1.6),
+                            ("common", 0.06, 0.4),
+                        ):
                             value = level + lift + part * effect + generator.normal(0, spread / 3)
-                            measured = Measurement(task, "accuracy", "all", label_fraction, group=group)
-                            table.append({**run, "split": split, **measured._asdict(), "value": np.clip(value, 0, 1)})
+                            measured = Measurement(
+                                task, "accuracy", "all", label_fraction, group=group
+                            )
+                            table.append(
+                                {
+                                    **run,
+                                    "split": split,
+                                    **measured._asdict(),
+                                    "value": np.clip(value, 0, 1),
+                                }
+                            )
     return to_table(pd.DataFrame(table).assign(study="small", condition="{}", variant="{}"))
 
 
@@ -45,14 +74,28 @@ def study_with_baseline(oracles=(), headroom=None, names=None):
     """The parts of a gathered study that a table of means and differences from CL reads."""
     if headroom is None:
         headroom = pd.DataFrame({"dataset": [], "label": [], "sentence": []})
-    return SimpleNamespace(baseline="CL", oracles=list(oracles), headroom=headroom, names=names or {}, table_notes=[])
+    return SimpleNamespace(
+        baseline="CL", oracles=list(oracles), headroom=headroom, names=names or {}, table_notes=[]
+    )
 
 
 def tidy(measured, values, **columns):
     """Tidy rows of one measurement on the test split from {objective: values by seed}."""
-    constant = {"study": "small", "dataset": "d", "split": "test", "variant": "{}", **measured._asdict()} | columns
+    constant = {
+        "study": "small",
+        "dataset": "d",
+        "split": "test",
+        "variant": "{}",
+        **measured._asdict(),
+    } | columns
     return to_table(
-        {**constant, "objective": objective, "seed": seed, "run": f"{objective}-{seed}", "value": value}
+        {
+            **constant,
+            "objective": objective,
+            "seed": seed,
+            "run": f"{objective}-{seed}",
+            "value": value,
+        }
         for objective, of_seeds in values.items()
         for seed, value in enumerate(of_seeds)
     )
@@ -60,7 +103,10 @@ def tidy(measured, values, **columns):
 
 def numbers(text):
     """The numbers in a text, except the level of its intervals."""
-    return [float(number) for number in re.findall(r"[+-]?\d+(?:\.\d+)?", text.replace("95 %", "").replace("−", "-"))]
+    return [
+        float(number)
+        for number in re.findall(r"[+-]?\d+(?:\.\d+)?", text.replace("95 %", "").replace("−", "-"))
+    ]
 
 
 def assert_footnote_inside(figure):
@@ -101,15 +147,23 @@ def curves(datasets=("fraction=0.1", "fraction=0.5"), gains=GAINS, seeds=8, epoc
                     "run": run_id(dataset, objective, seed),
                     "epoch": epoch,
                     "loss": 4.2 + 0.9 * np.exp(-epoch / 9) - 0.12 * place + noise,
-                    "same-class to positive ratio common": 1 - 0.25 * (1 - np.exp(-epoch / 15)) + noise / 3,
-                    "same-class to positive ratio rare": 1 - 0.1 * (1 - np.exp(-epoch / 15)) + noise / 3,
+                    "same-class to positive ratio common": 1
+                    - 0.25 * (1 - np.exp(-epoch / 15))
+                    + noise / 3,
+                    "same-class to positive ratio rare": 1
+                    - 0.1 * (1 - np.exp(-epoch / 15))
+                    + noise / 3,
                     "true mean common": 0.98 + noise / 5,
                     "true mean rare": 0.99 + noise / 5,
                 }
                 if objective.startswith("DCL"):
                     for group, top in (("common", 0.05 * place), ("rare", 0.02 * place)):
-                        table[f"share at bound {group}"] = top * (1 - np.exp(-epoch / 20)) * (1 + noise)
-                        table[f"estimated mean {group}"] = 1 - 0.12 * place * (1 - np.exp(-epoch / 20)) + noise / 2
+                        table[f"share at bound {group}"] = (
+                            top * (1 - np.exp(-epoch / 20)) * (1 + noise)
+                        )
+                        table[f"estimated mean {group}"] = (
+                            1 - 0.12 * place * (1 - np.exp(-epoch / 20)) + noise / 2
+                        )
                 tables.append(pd.DataFrame(table))
     return pd.concat(tables, ignore_index=True)
 
@@ -128,13 +182,19 @@ def coordinates(dataset="fraction=0.1", objectives=("CL", "DCL-high", "DCL-true"
 
 
 def likelihoods():
-    """Points, summary and calibration of two scorers: one for which the assumption holds, one that is noise."""
+    """Points, summary and calibration of two scorers: one for which the assumption holds, one that
+    is noise.
+    """
     generator = np.random.default_rng(0)
     group = generator.integers(0, 12, 300)
     log_rho = np.log((group + 1) / 80)
     frames = []
     for scorer in ("masked LM", "length"):
-        likelihood = (log_rho - np.log(0.2)) / 0.35 if scorer == "masked LM" else -generator.integers(2, 30, 300).astype(float)
+        likelihood = (
+            (log_rho - np.log(0.2)) / 0.35
+            if scorer == "masked LM"
+            else -generator.integers(2, 30, 300).astype(float)
+        )
         columns = {
             "corpus": "phantom",
             "scorer": scorer,

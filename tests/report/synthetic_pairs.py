@@ -20,16 +20,32 @@ from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
 
 CLASSES = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
-GAINS = {"CL": 0.0, "DCL": 0.01, "DCL-LM": 0.03, "DCL-true": 0.035, "ReCo": -0.01, "same": 0.02, "Oracle": 0.06}
+GAINS = {
+    "CL": 0.0,
+    "DCL": 0.01,
+    "DCL-LM": 0.03,
+    "DCL-true": 0.035,
+    "ReCo": -0.01,
+    "same": 0.02,
+    "Oracle": 0.06,
+}
 GAINS |= {"DCL-50": 0.02, "DCL-0": -0.01, "HCL-50": 0.01}
 CONSTANTS = (0.01, 0.05, 0.1, 0.2)
 PUBLISHED = [
     {"paper": "sample-specific-debiasing", "tables": ["Table 1", "Table 3"]}
-    | {"methods": {"CL": "LSE+NL", "DCL,class_probability=0.1": "DCL eta=0.1", "DCL-LM": "DCL eta_LM"}},
+    | {
+        "methods": {
+            "CL": "LSE+NL",
+            "DCL,class_probability=0.1": "DCL eta=0.1",
+            "DCL-LM": "DCL eta_LM",
+        }
+    },
     {"paper": "relaxing-contrastiveness", "tables": ["Table 1"], "methods": {"CL": "InfoNCE"}},
     {"paper": "relaxing-contrastiveness", "tables": ["Table 3"], "methods": {"CL": "CLIP-ZS"}},
 ]
-PRINTED = [published_name(paper["paper"], table) for paper in PUBLISHED for table in paper["tables"]]
+PRINTED = [
+    published_name(paper["paper"], table) for paper in PUBLISHED for table in paper["tables"]
+]
 PRIMARY = {"task": "zero-shot", "metric": "AUC"}
 MEASURED = Measurement(**PRIMARY)
 
@@ -54,7 +70,13 @@ def settings(**changes):
             "Oracle": {"name": "oracle"},
         },
         "seeds": 6,
-        "primary": {**PRIMARY, "treatment": "DCL-LM", "baseline": "CL", "oracle": "Oracle", "published": 0.07},
+        "primary": {
+            **PRIMARY,
+            "treatment": "DCL-LM",
+            "baseline": "CL",
+            "oracle": "Oracle",
+            "published": 0.07,
+        },
         "figures": {
             "overlays": {"objectives": ["CL", "DCL-LM", "Oracle"], "phrases": 4},
             "similarities": {"objectives": ["CL", "DCL,class_probability=0.1", "DCL-LM", "ReCo"]},
@@ -98,7 +120,11 @@ def measurements():
 
 def variants(of):
     """Map each label of a study to its objective and variant."""
-    return {label: (name, variant) for name, labels in runs.variants(of).items() for label, variant in labels.items()}
+    return {
+        label: (name, variant)
+        for name, labels in runs.variants(of).items()
+        for label, variant in labels.items()
+    }
 
 
 def run_ids(of, datasets):
@@ -110,7 +136,9 @@ def run_ids(of, datasets):
 def values_of(rows, label, measured, dataset="phantom"):
     """Values on the test split by seed; `label` is the full name of the variant."""
     chosen = measured.rows_of(rows[(rows["split"] == "test") & (rows["dataset"] == dataset)])
-    labels = [variant_name(*names) for names in zip(chosen["objective"], chosen["variant"], strict=True)]
+    labels = [
+        variant_name(*names) for names in zip(chosen["objective"], chosen["variant"], strict=True)
+    ]
     return chosen[np.array(labels) == label].sort_values("seed")["value"].to_numpy()
 
 
@@ -136,35 +164,72 @@ def rows(of, datasets=("phantom",), spread=0.008, gains=GAINS):
 
 def curves(of, datasets=("phantom",), epochs=20):
     """Training curves of every variant; only DCL has anchors at the bound."""
-    generator, epoch, tables, ids = np.random.default_rng(1), np.arange(1, epochs + 1), [], run_ids(of, datasets)
+    generator, epoch, tables, ids = (
+        np.random.default_rng(1),
+        np.arange(1, epochs + 1),
+        [],
+        run_ids(of, datasets),
+    )
     for dataset in datasets:
         for place, (label, (objective, variant)) in enumerate(variants(of).items()):
             for seed in of.seed_list:
                 noise = generator.normal(0, 0.02)
                 rise = 1 - np.exp(-epoch / 8)
-                bound = (0.1 + 0.02 * place) * rise * (1 + noise) if label.startswith("DCL") else np.nan
-                table = {"study": "small", "dataset": dataset, "condition": "{}", "objective": objective, "variant": variant}
+                bound = (
+                    (0.1 + 0.02 * place) * rise * (1 + noise) if label.startswith("DCL") else np.nan
+                )
+                table = {
+                    "study": "small",
+                    "dataset": dataset,
+                    "condition": "{}",
+                    "objective": objective,
+                    "variant": variant,
+                }
                 table |= {"seed": seed, "run": ids[dataset, label, seed], "epoch": epoch}
-                table |= {"loss": 4.1 - 1.5 * rise + noise, "similarity of pairs": (0.3 + 0.05 * place) * rise + noise}
-                table |= {"share at bound": bound, "share at bound common": 1.3 * bound, "share at bound rare": 0.5 * bound}
+                table |= {
+                    "loss": 4.1 - 1.5 * rise + noise,
+                    "similarity of pairs": (0.3 + 0.05 * place) * rise + noise,
+                }
+                table |= {
+                    "share at bound": bound,
+                    "share at bound common": 1.3 * bound,
+                    "share at bound rare": 0.5 * bound,
+                }
                 tables.append(pd.DataFrame(table))
     return pd.concat(tables, ignore_index=True)
 
 
 def similarities(objectives, pairs=4000):
-    """Normally distributed similarities of three relations per objective, and a sample of all pairs."""
+    """Normally distributed similarities of three relations per objective, and a sample of all
+    pairs.
+    """
     generator, tables = np.random.default_rng(2), []
     for place, objective in enumerate(objectives):
-        for relation, centre in (("own pair", 0.5), ("true of the image", 0.35 + 0.03 * place), ("not true of the image", 0.05)):
+        for relation, centre in (
+            ("own pair", 0.5),
+            ("true of the image", 0.35 + 0.03 * place),
+            ("not true of the image", 0.05),
+        ):
             values = np.clip(generator.normal(centre, 0.15, pairs), -1, 1)
-            table = {"dataset": "phantom", "objective": objective, "seed": 0, "relation": relation, "similarity": values}
+            table = {
+                "dataset": "phantom",
+                "objective": objective,
+                "seed": 0,
+                "relation": relation,
+                "similarity": values,
+            }
             tables.append(pd.DataFrame(table))
     related = pd.concat(tables, ignore_index=True)
-    return pd.concat([related, related.sample(frac=0.5, random_state=0).assign(relation="all pairs")], ignore_index=True)
+    return pd.concat(
+        [related, related.sample(frac=0.5, random_state=0).assign(relation="all pairs")],
+        ignore_index=True,
+    )
 
 
 def overlays(objectives, phrases=5, size=64):
-    """Grey discs with a box, and heatmaps whose peak is outside the box for the first objective and inside it for the others."""
+    """Grey discs with a box, and heatmaps whose peak is outside the box for the first objective and
+    inside it for the others.
+    """
     place, table = np.arange(size), []
     sentences = (
         "Small left apical pneumothorax.",
@@ -176,10 +241,27 @@ def overlays(objectives, phrases=5, size=64):
             x, y = 12 + 7 * number, 18 + 4 * number
             disc = 60 + 120 * np.exp(-((place[None] - 32) ** 2 + (place[:, None] - 32) ** 2) / 500)
             shift = 20 if objective_number == 0 else 0
-            heat = np.exp(-((place[None] - x - 8 - shift) ** 2 + (place[:, None] - y - 6) ** 2) / 80).astype(np.float32)
-            row = {"objective": objective, "seed": 0, "report": number, "finding": CLASSES[number % 5]}
-            row |= {"sentence": sentences[number % 3], "size": size, "pixels": disc.astype(np.uint8).tobytes()}
-            row |= {"heatmap": heat.tobytes(), "x0": [float(x)], "y0": [float(y)], "x1": [float(x + 16)], "y1": [float(y + 12)]}
+            heat = np.exp(
+                -((place[None] - x - 8 - shift) ** 2 + (place[:, None] - y - 6) ** 2) / 80
+            ).astype(np.float32)
+            row = {
+                "objective": objective,
+                "seed": 0,
+                "report": number,
+                "finding": CLASSES[number % 5],
+            }
+            row |= {
+                "sentence": sentences[number % 3],
+                "size": size,
+                "pixels": disc.astype(np.uint8).tobytes(),
+            }
+            row |= {
+                "heatmap": heat.tobytes(),
+                "x0": [float(x)],
+                "y0": [float(y)],
+                "x1": [float(x + 16)],
+                "y1": [float(y + 12)],
+            }
             table.append(row | {"CNR": 0.4 if shift else 1.25 + 0.1 * number})
     return pd.DataFrame(table)
 
@@ -188,7 +270,9 @@ def eta_errors(rows):
     """A mean η of every run, and an error."""
     generator, ids = np.random.default_rng(4), rows["run"].unique()
     draws = generator.uniform(size=(2, len(ids)))
-    return pd.DataFrame({"run": ids, "error of η": 0.2 + 2 * draws[0], "mean η": 0.1 + 0.3 * draws[1]})
+    return pd.DataFrame(
+        {"run": ids, "error of η": 0.2 + 2 * draws[0], "mean η": 0.1 + 0.3 * draws[1]}
+    )
 
 
 def write(folder, settings_of_study, datasets=("phantom",), **options):
@@ -199,18 +283,29 @@ def write(folder, settings_of_study, datasets=("phantom",), **options):
     selection = select(measured, candidates, MEASURED)
     chosen = selected(measured, selection)
     labels = headroom(chosen, "CL", "Oracle", 0.5, MEASURED)
-    labels["sentence"] = [headroom_sentence(row, "AUC", "CL", "Oracle") for _, row in labels.iterrows()]
+    labels["sentence"] = [
+        headroom_sentence(row, "AUC", "CL", "Oracle") for _, row in labels.iterrows()
+    ]
     primary = primary_contrast(chosen, "DCL-LM", "CL", MEASURED, datasets[0], of.primary.margin)
     primary["answer"] = answer(primary, "DCL-LM", "CL", 0.07)
-    comparison = {"name": "small", "selection": json.loads(selection.to_json(orient="records")), "seeds": len(of.seed_list)}
-    comparison |= {"headroom": json.loads(labels.to_json(orient="records")), "primary": json.loads(primary.to_json())}
+    comparison = {
+        "name": "small",
+        "selection": json.loads(selection.to_json(orient="records")),
+        "seeds": len(of.seed_list),
+    }
+    comparison |= {
+        "headroom": json.loads(labels.to_json(orient="records")),
+        "primary": json.loads(primary.to_json()),
+    }
     comparison["selected by"] = MEASURED._asdict()
     folder.mkdir(parents=True)
     (folder / "comparison.json").write_text(json.dumps(comparison))
     (folder / "study.yaml").write_text(yaml.safe_dump(settings_of_study, sort_keys=False))
     (folder / "runs.json").write_text("[]")
     measured.to_parquet(folder / "rows.parquet")
-    describe_candidates(measured, candidates, MEASURED, selection).to_parquet(folder / "candidates.parquet")
+    describe_candidates(measured, candidates, MEASURED, selection).to_parquet(
+        folder / "candidates.parquet"
+    )
     curves(of, datasets).to_parquet(folder / "curves.parquet")
     published_numbers(of, ROOT / "config/published.csv").to_parquet(folder / "published.parquet")
     eta_errors(measured).to_parquet(folder / "eta_errors.parquet")

@@ -1,4 +1,6 @@
-"""Figures and tables are redrawn only if their files or code changed, and one that fails does not stop the others."""
+"""Figures and tables are redrawn only if their files or code changed, and one that fails does not
+stop the others.
+"""
 
 import shutil
 from pathlib import Path
@@ -31,7 +33,10 @@ def study(tmp_path, monkeypatch):
 def drawn(study):
     """The time at which each figure and table was drawn."""
     kept = (study / registry.KEPT).glob("*/*.json")
-    return {path.relative_to(study / registry.KEPT).with_suffix("").as_posix(): path.stat().st_mtime_ns for path in kept}
+    return {
+        path.relative_to(study / registry.KEPT).with_suffix("").as_posix(): path.stat().st_mtime_ns
+        for path in kept
+    }
 
 
 def drawn_again(study, before):
@@ -65,7 +70,12 @@ def test_editing_a_file_of_the_report_redraws_everything(study, tmp_path, monkey
     monkeypatch.setattr(registry, "__file__", str(package / "report/registry.py"))
     assert registry.report_code() == unedited
     assert not registry.drawn_by_other_code(study / "figures/eta_quality.png")
-    for file in ("report/figures/eta_quality.py", "report/page/page.html", "report/page/styles/page.css", "stats/comparison.py"):
+    for file in (
+        "report/figures/eta_quality.py",
+        "report/page/page.html",
+        "report/page/styles/page.css",
+        "stats/comparison.py",
+    ):
         path = next(package.rglob("*.css")) if file.endswith(".css") else package / file
         path.write_text(path.read_text() + " ")
         assert registry.report_code() != unedited
@@ -89,7 +99,9 @@ def test_a_drawing_that_fails_is_reported_after_all_others_are_drawn(study):
     table = study / "artefacts/eta_errors.parquet"
     intact = table.read_bytes()
     table.write_text("damaged")
-    with pytest.raises(UserError, match=r"1 of \d+ figures and tables.*figures/eta_quality.*eta_errors\.parquet"):
+    with pytest.raises(
+        UserError, match=r"1 of \d+ figures and tables.*figures/eta_quality.*eta_errors\.parquet"
+    ):
         build.draw_study(study)
     others = drawn(study)
     assert "figures/training_loss" in others

@@ -1,4 +1,6 @@
-"""The gain by the error of η: points, intervals and slopes equal those that numpy and scipy compute from the rows."""
+"""The gain by the error of η: points, intervals and slopes equal those that numpy and scipy compute
+from the rows.
+"""
 
 import numpy as np
 import pandas as pd
@@ -22,21 +24,35 @@ PARTLY = {
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("quality") / "artefacts"
     first = {"HCL-50": PARTLY["HCL-50"]}  # alone of its kind, so it has no trend
-    synthetic_pairs.write(folder, synthetic_pairs.settings(objectives=first | synthetic_pairs.settings()["objectives"] | PARTLY))
+    synthetic_pairs.write(
+        folder,
+        synthetic_pairs.settings(
+            objectives=first | synthetic_pairs.settings()["objectives"] | PARTLY
+        ),
+    )
     return folder
 
 
 def by_seed(folder, objective, column="value"):
-    """Return a column of the chosen variant's rows of the primary measurement, or of its errors, by seed."""
+    """Return a column of the chosen variant's rows of the primary measurement, or of its errors, by
+    seed.
+    """
     rows = Gathered(folder).rows.merge(pd.read_parquet(folder / "eta_errors.parquet"), on="run")
-    rows = synthetic_pairs.MEASURED.rows_of(rows[(rows["split"] == "test") & (rows["objective"] == objective)])
+    rows = synthetic_pairs.MEASURED.rows_of(
+        rows[(rows["split"] == "test") & (rows["objective"] == objective)]
+    )
     return rows.sort_values("seed")[column].to_numpy()
 
 
 def slopes(folder):
     """The least-squares slope of the measurement on the error in each seed."""
-    errors, values = ([by_seed(folder, name, column) for name in ALIKE] for column in ("error of η", "value"))
-    return [stats.linregress(*of_seed).slope for of_seed in zip(np.transpose(errors), np.transpose(values), strict=True)]
+    errors, values = (
+        [by_seed(folder, name, column) for name in ALIKE] for column in ("error of η", "value")
+    )
+    return [
+        stats.linregress(*of_seed).slope
+        for of_seed in zip(np.transpose(errors), np.transpose(values), strict=True)
+    ]
 
 
 def test_each_class_probability_is_a_point_with_a_paired_interval(folder):
@@ -54,7 +70,9 @@ def test_each_class_probability_is_a_point_with_a_paired_interval(folder):
             differences = by_seed(folder, name) - by_seed(folder, "CL")
             interval = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
             (segment,) = bars.get_segments()
-            np.testing.assert_allclose([*line.get_ydata(), *segment[:, 1]], [differences.mean(), *interval], rtol=1e-6)
+            np.testing.assert_allclose(
+                [*line.get_ydata(), *segment[:, 1]], [differences.mean(), *interval], rtol=1e-6
+            )
     assert "Exploratory" in footnote(figure)
 
 
@@ -66,7 +84,9 @@ def test_the_slope_is_fitted_in_each_seed_over_objectives_that_differ_only_in_th
     assert table.values["error of η"].iloc[:-1].is_monotonic_increasing
     last = table.values.iloc[-1]
     assert last["objective"] == "slope on the error: DCL-true, DCL-50, DCL-0"
-    np.testing.assert_allclose([last["gain"], last["low"], last["high"], last["seeds"]], [np.mean(fitted), low, high, 6])
+    np.testing.assert_allclose(
+        [last["gain"], last["low"], last["high"], last["seeds"]], [np.mean(fitted), low, high, 6]
+    )
     figure = registry.figures_by_name(of.study)["eta_quality"].made(of)
     numbers = f"{np.mean(fitted):+.2g} [{low:+.2g}, {high:+.2g}]".replace("-", "−")
     assert f"over DCL-true, DCL-50, DCL-0: {numbers}" in footnote(figure)
@@ -82,7 +102,9 @@ def test_two_shares_show_no_trend(tmp_path):
 
 def test_a_trend_over_one_seed_has_no_interval(tmp_path):
     objectives = synthetic_pairs.settings()["objectives"] | PARTLY
-    synthetic_pairs.write(tmp_path / "artefacts", synthetic_pairs.settings(objectives=objectives, seeds=1))
+    synthetic_pairs.write(
+        tmp_path / "artefacts", synthetic_pairs.settings(objectives=objectives, seeds=1)
+    )
     of = Gathered(tmp_path / "artefacts")
     note = footnote(registry.figures_by_name(of.study)["eta_quality"].made(of))
     assert "Slope on the error over DCL-true, DCL-50, DCL-0: " in note
@@ -92,6 +114,10 @@ def test_a_trend_over_one_seed_has_no_interval(tmp_path):
 
 @pytest.mark.parametrize("objectives", [{}, {"DCL-LM": {"name": "dcl", "class_probability": 0.1}}])
 def test_studies_without_several_named_class_probabilities_have_no_figure(objectives):
-    few = {name: each for name, each in synthetic_pairs.settings()["objectives"].items() if name not in ("DCL-true", *objectives)}
+    few = {
+        name: each
+        for name, each in synthetic_pairs.settings()["objectives"].items()
+        if name not in ("DCL-true", *objectives)
+    }
     names = registry.figures_by_name(synthetic_pairs.study(objectives=few | objectives))
     assert "eta_quality" not in names

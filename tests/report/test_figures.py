@@ -12,7 +12,15 @@ from tests.studies import tiny_study
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.report import plots
-from trueneg.report.drawing import add_legend, alternative_text, finish, footnote, line_styles, panels, save
+from trueneg.report.drawing import (
+    add_legend,
+    alternative_text,
+    finish,
+    footnote,
+    line_styles,
+    panels,
+    save,
+)
 from trueneg.report.figures import embedding, monitors
 from trueneg.report.figures.by_condition import by_label_fraction, draw_by_place
 from trueneg.stats.comparison import means, paired_differences
@@ -22,7 +30,15 @@ PROBE = Measurement("linear probe", "accuracy", "all", 1.0)
 KNN = Measurement("knn", "accuracy", "all")
 ROWS = synthetic.rows(seeds=5)
 CURVES = synthetic.curves(seeds=3, epochs=12)
-FOREST = pd.DataFrame({"kind": "a", "name": ["second", "first"], "shown": [-0.25, 1], "low": [np.nan, 0], "high": [np.nan, 2]})
+FOREST = pd.DataFrame(
+    {
+        "kind": "a",
+        "name": ["second", "first"],
+        "shown": [-0.25, 1],
+        "low": [np.nan, 0],
+        "high": [np.nan, 2],
+    }
+)
 
 
 def line_of(plot, label):
@@ -36,23 +52,36 @@ def drawn(figure):
     for container in figure.axes[0].containers:
         line, bars = line_of(figure.axes[0], container.get_label()), container.lines[2]
         ends = np.array(bars[0].get_segments()).reshape(-1, 2, 2)[:, :, 1]
-        shown[container.get_label()] = (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
+        shown[container.get_label()] = (
+            *line.get_data(orig=False),
+            ends.min(axis=1),
+            ends.max(axis=1),
+        )
     return shown
 
 
 def curves_of(curves, name, **gathered):
     """A figure of training curves."""
-    drawings = {drawing.name: drawing for drawing in monitors.drawings(ImageStudy.model_validate(tiny_study()))}
-    return drawings[name].made(SimpleNamespace(curves=curves, note_on=lambda *drawn: "", **gathered))
+    drawings = {
+        drawing.name: drawing
+        for drawing in monitors.drawings(ImageStudy.model_validate(tiny_study()))
+    }
+    return drawings[name].made(
+        SimpleNamespace(curves=curves, note_on=lambda *drawn: "", **gathered)
+    )
 
 
 def by_labels(baseline, measured=PROBE):
     """The figure of accuracy by label fraction on one data set."""
-    return by_label_fraction(SimpleNamespace(rows=ROWS, note_on=lambda *drawn: ""), baseline, "fraction=0.5", measured)
+    return by_label_fraction(
+        SimpleNamespace(rows=ROWS, note_on=lambda *drawn: ""), baseline, "fraction=0.5", measured
+    )
 
 
 def embedding_of(points):
-    return embedding.embedding(SimpleNamespace(read=lambda *files: points, study_note=""), ["points.parquet"])
+    return embedding.embedding(
+        SimpleNamespace(read=lambda *files: points, study_note=""), ["points.parquet"]
+    )
 
 
 def of(table, **wanted):
@@ -67,17 +96,27 @@ def test_accuracy_is_drawn_as_means_or_paired_differences_with_intervals(axis, b
     test = of(ROWS, split="test")
     if axis == "condition":
         measured = PROBE._replace(group="rare")
-        chosen, figure = measured.rows_of(test), draw_by_place(ROWS, synthetic.FRACTIONS, [measured], baseline)
+        chosen, figure = (
+            measured.rows_of(test),
+            draw_by_place(ROWS, synthetic.FRACTIONS, [measured], baseline),
+        )
     else:
         chosen, figure = of(test, dataset="fraction=0.5", task="linear probe"), by_labels(baseline)
         chosen = chosen[chosen["group"].isna()]
-    table, column = (paired_differences(chosen, baseline), "difference") if baseline else (means(chosen), "mean")
+    table, column = (
+        (paired_differences(chosen, baseline), "difference")
+        if baseline
+        else (means(chosen), "mean")
+    )
     shown = drawn(figure)
     assert set(shown) == set(synthetic.GAINS) - {baseline}
     for objective, (x, *values) in shown.items():
         expected = of(table, objective=objective)
         np.testing.assert_allclose(
-            x, expected["dataset"].map(synthetic.FRACTIONS) if axis == "condition" else expected["fraction"]
+            x,
+            expected["dataset"].map(synthetic.FRACTIONS)
+            if axis == "condition"
+            else expected["fraction"],
         )
         np.testing.assert_allclose(values, 100 * expected[[column, "low", "high"]].T)
 
@@ -98,7 +137,9 @@ def test_one_seed_draws_points_without_bars():
 
 
 def test_long_footnotes_stay_inside_the_figure():
-    gathered = SimpleNamespace(read=lambda *files: synthetic.coordinates(), study_note=synthetic.LONG_NOTE)
+    gathered = SimpleNamespace(
+        read=lambda *files: synthetic.coordinates(), study_note=synthetic.LONG_NOTE
+    )
     for figure in (
         draw_by_place(ROWS, synthetic.FRACTIONS, [PROBE], notes=[synthetic.LONG_NOTE]),
         embedding.embedding(gathered, []),
@@ -122,7 +163,9 @@ def test_the_alternative_text_contains_the_values():
     expected = of(means(PROBE.rows_of(of(rows, split="test"))), objective="Oracle")["mean"].iloc[0]
     assert f"Oracle: {100 * expected:.4g} [" in alternative_text(figure)
     forest = panels()[0]
-    plots.forest(forest.axes[0], FOREST, line_styles(["a"]), "kind", ["first", "second"], row="name")
+    plots.forest(
+        forest.axes[0], FOREST, line_styles(["a"]), "kind", ["first", "second"], row="name"
+    )
     assert "a: 1 [0, 2] at first, -0.25 at second." in alternative_text(finish(forest, []))
 
 
@@ -130,8 +173,14 @@ def test_objectives_differ_without_colour_and_keep_their_colour_in_every_figure(
     styles = line_styles([f"objective {number}" for number in range(8)]).values()
     assert len({style.marker for style in styles}) == 8
     means, differences = (
-        {line.get_label(): line.get_color() for line in figure.axes[0].lines if not line.get_label().startswith("_")}
-        for figure in (draw_by_place(ROWS, synthetic.FRACTIONS, [PROBE], baseline) for baseline in (None, "CL"))
+        {
+            line.get_label(): line.get_color()
+            for line in figure.axes[0].lines
+            if not line.get_label().startswith("_")
+        }
+        for figure in (
+            draw_by_place(ROWS, synthetic.FRACTIONS, [PROBE], baseline) for baseline in (None, "CL")
+        )
     )
     assert differences.items() <= means.items()
 
@@ -146,26 +195,37 @@ def test_embedding_draws_rare_classes_red_and_common_ones_blue():
         np.testing.assert_allclose(drawn.get_offsets(), expected[["x", "y"]])
         red, _, blue, _ = np.transpose(drawn.get_facecolor())
         np.testing.assert_array_equal(red > blue, expected["rare"])
-        looks = {label: {tuple(color) for color in drawn.get_facecolor()[expected["label"] == label]} for label in range(10)}
+        looks = {
+            label: {tuple(color) for color in drawn.get_facecolor()[expected["label"] == label]}
+            for label in range(10)
+        }
         assert all(len(colors) == 1 for colors in looks.values())
         assert len(set.union(*looks.values())) == 10
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == [*"01234", *(f"{label} (rare)" for label in range(5, 10))]
     points["label"] = points["label"].map(dict(enumerate(synthetic.CLASSES)))
-    assert "truck (rare)" in [text.get_text() for text in embedding_of(points).legends[0].get_texts()]
+    assert "truck (rare)" in [
+        text.get_text() for text in embedding_of(points).legends[0].get_texts()
+    ]
 
 
 def test_silhouettes_are_means_over_rare_and_all_images_with_intervals():
     points = synthetic.coordinates(objectives=["DCL-true", "CL"])
-    points["silhouette"] = np.random.default_rng(0).normal(0.4 - 0.9 * points["rare"], 0.3).clip(-1, 1)
+    points["silhouette"] = (
+        np.random.default_rng(0).normal(0.4 - 0.9 * points["rare"], 0.3).clip(-1, 1)
+    )
     figure = embedding_of(points)
     for plot, objective in zip(figure.axes, ["DCL-true", "CL"], strict=True):
         values = of(points, objective=objective)["silhouette"]
-        for line, chosen in zip(plot.get_xlabel().split("\n"), (values[points["rare"]], values), strict=True):
+        for line, chosen in zip(
+            plot.get_xlabel().split("\n"), (values[points["rare"]], values), strict=True
+        ):
             mean, low, high = synthetic.numbers(line)
             assert mean == pytest.approx(chosen.mean(), abs=0.006)
             half = stats.t.ppf(0.975, len(chosen) - 1) * stats.sem(chosen)
-            assert (low, high) == pytest.approx((chosen.mean() - half, chosen.mean() + half), abs=0.012)
+            assert (low, high) == pytest.approx(
+                (chosen.mean() - half, chosen.mean() + half), abs=0.012
+            )
         assert plot.get_xlabel().replace("\n", " ") in alternative_text(figure)
     assert "bootstrap" in footnote(figure)
 
@@ -193,7 +253,9 @@ def test_only_objectives_with_a_bound_have_a_share_at_the_bound():
         assert [line.get_label() for line in plot.lines] == ["DCL-low", "DCL-high", "DCL-true"]
     line = figure.axes[0].lines[2]
     of_line = of(CURVES, dataset="fraction=0.1", objective="DCL-true")
-    np.testing.assert_allclose(line.get_ydata(), 100 * of_line.groupby("epoch")["share at bound common"].mean())
+    np.testing.assert_allclose(
+        line.get_ydata(), 100 * of_line.groupby("epoch")["share at bound common"].mean()
+    )
 
 
 def test_the_true_mean_is_drawn_beside_the_estimate():
@@ -227,16 +289,25 @@ def test_the_same_class_ratio_has_a_line_at_one():
 @pytest.mark.parametrize("without", ["absent", "missing values"])
 def test_figures_without_values_are_drawn_with_a_message(without, tmp_path):
     columns = [name for name in CURVES if name.startswith(("share at", "estimated"))]
-    curves = CURVES.drop(columns=columns) if without == "absent" else CURVES.assign(**dict.fromkeys(columns, np.nan))
+    curves = (
+        CURVES.drop(columns=columns)
+        if without == "absent"
+        else CURVES.assign(**dict.fromkeys(columns, np.nan))
+    )
     for number, figure in enumerate(
-        (curves_of(curves, "share_at_bound"), curves_of(curves, "true_negative_mean", dataset="fraction=0.1"))
+        (
+            curves_of(curves, "share_at_bound"),
+            curves_of(curves, "true_negative_mean", dataset="fraction=0.1"),
+        )
     ):
         assert all(path.is_file() for path in save(figure, tmp_path / f"{number}.png", "empty"))
         assert "No objective" in figure.axes[0].texts[0].get_text().replace("\n", " ")
 
 
 def test_an_unmeasured_quantity_raises_an_error_that_lists_the_measured_ones():
-    with pytest.raises(ValueError, match=r"nothing to draw for kNN, labels=none.*; found .*labels=all"):
+    with pytest.raises(
+        ValueError, match=r"nothing to draw for kNN, labels=none.*; found .*labels=all"
+    ):
         draw_by_place(ROWS, synthetic.FRACTIONS, [KNN._replace(labels="none")])
 
 

@@ -19,7 +19,10 @@ from trueneg.report.gathered import Gathered
 from trueneg.stats.comparison import headroom, primary_contrast
 from trueneg.stats.measurement import Measurement
 
-ACCURACY, RANK = Measurement("knn", "accuracy", "all"), Measurement("retrieval sentence", "MedR", "truth")
+ACCURACY, RANK = (
+    Measurement("knn", "accuracy", "all"),
+    Measurement("retrieval sentence", "MedR", "truth"),
+)
 HUNDRED = {ACCURACY: 100, RANK: 1}
 
 
@@ -41,7 +44,9 @@ def interval_of(differences):
         (RANK, [5.0, -4.0, 1.5], None, "undecided", "lower is better"),
     ],
 )
-def test_a_finding_states_the_outcome_and_the_difference_with_its_interval(measured, gains, margin, outcome, words):
+def test_a_finding_states_the_outcome_and_the_difference_with_its_interval(
+    measured, gains, margin, outcome, words
+):
     cl = np.array([0.5, 0.52, 0.54]) * (1 if measured == ACCURACY else 60)
     rows = tidy(measured, {"CL": cl, "HCL": cl + gains}, dataset="digits")
     row = primary_contrast(rows, "HCL", "CL", measured, "digits", margin, measured == ACCURACY)
@@ -60,7 +65,13 @@ def test_a_finding_states_the_outcome_and_the_difference_with_its_interval(measu
 @pytest.mark.parametrize("gains", [[0.03], [0.2, 0.2, 0.2]])
 def test_a_finding_without_an_interval_is_undecided(gains):
     cl = np.linspace(0.5, 0.54, len(gains))
-    row = primary_contrast(tidy(ACCURACY, {"CL": cl, "HCL": cl + gains}, dataset="digits"), "HCL", "CL", ACCURACY, "digits")
+    row = primary_contrast(
+        tidy(ACCURACY, {"CL": cl, "HCL": cl + gains}, dataset="digits"),
+        "HCL",
+        "CL",
+        ACCURACY,
+        "digits",
+    )
     assert "cannot tell" in finding(row, "HCL", "CL")
 
 
@@ -79,8 +90,12 @@ def test_the_gain_of_the_oracle_follows_the_direction_of_the_metric(measured, ga
     row = headroom(rows, "CL", "Oracle", 0.1, measured, measured == ACCURACY).iloc[0]
     text = knowing_the_labels(row, measured.metric)
     assert words in text
-    assert abs(numbers(text)[0]) == pytest.approx(HUNDRED[measured] * abs(np.mean(gains)), abs=0.051)
-    assert knowing_the_labels(headroom(rows, "CL", None, 0.1, measured).iloc[0], measured.metric) == ""
+    assert abs(numbers(text)[0]) == pytest.approx(
+        HUNDRED[measured] * abs(np.mean(gains)), abs=0.051
+    )
+    assert (
+        knowing_the_labels(headroom(rows, "CL", None, 0.1, measured).iloc[0], measured.metric) == ""
+    )
 
 
 def test_the_sentence_of_a_trained_study_contains_the_differences_of_its_rows(tmp_path):
@@ -88,8 +103,13 @@ def test_the_sentence_of_a_trained_study_contains_the_differences_of_its_rows(tm
     folder = tmp_path / "phantom" / "artefacts"
     rows = pd.read_parquet(folder / "rows.parquet")
     chosen = Measurement("zero-shot", "AUC").rows_of(rows[rows["split"] == "test"])
-    values = chosen[chosen["objective"].isin(("CL", "DCL-LM", "Oracle"))].pivot(index="seed", columns="objective", values="value")
-    expected = [*interval_of(values["DCL-LM"] - values["CL"]), *interval_of(values["Oracle"] - values["CL"])]
+    values = chosen[chosen["objective"].isin(("CL", "DCL-LM", "Oracle"))].pivot(
+        index="seed", columns="objective", values="value"
+    )
+    expected = [
+        *interval_of(values["DCL-LM"] - values["CL"]),
+        *interval_of(values["Oracle"] - values["CL"]),
+    ]
     assert numbers(sentence(Gathered(folder))) == pytest.approx(expected, abs=5.1e-4)
 
 
@@ -111,12 +131,16 @@ def test_the_sentence_of_a_likelihood_study_names_each_of_several_corpora(tmp_pa
     add_likelihoods(tmp_path)
     folder = tmp_path / "words" / "artefacts"
     settings = tiny_words(reports={"source": "phantom", "correlation": [-0.8, 0.0]})
-    (folder / "study.yaml").write_text(yaml.safe_dump(LikelihoodStudy.model_validate(settings).model_dump(mode="json")))
+    (folder / "study.yaml").write_text(
+        yaml.safe_dump(LikelihoodStudy.model_validate(settings).model_dump(mode="json"))
+    )
     summary = pd.read_parquet(folder / "assumption/phantom/summary.parquet")
     unclear = {"spearman": 0.07, "low": -0.31, "high": 0.44}
     for corpus, changed in (("correlation=-0.8", {}), ("correlation=0", unclear)):
         (folder / "assumption" / corpus).mkdir()
-        summary.assign(corpus=corpus, **changed).to_parquet(folder / f"assumption/{corpus}/summary.parquet")
+        summary.assign(corpus=corpus, **changed).to_parquet(
+            folder / f"assumption/{corpus}/summary.parquet"
+        )
     first, second = sentence(Gathered(folder)).split(" correlation=0: ")
     assert first.startswith("correlation=-0.8: ")
     assert "rises with" in first

@@ -1,4 +1,6 @@
-"""Figures use installed fonts for characters that DejaVu Sans lacks, and the log lists characters that no font has."""
+"""Figures use installed fonts for characters that DejaVu Sans lacks, and the log lists characters
+that no font has.
+"""
 
 import logging
 import warnings
@@ -41,9 +43,14 @@ def test_characters_without_a_font_are_named_once(tmp_path, caplog):
 
 
 def test_another_font_draws_what_the_first_one_lacks(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [font_manager.findfont("STIXGeneral")])
+    monkeypatch.setattr(
+        font_manager, "findSystemFonts", lambda: [font_manager.findfont("STIXGeneral")]
+    )
     lacking = "ℊ⎯"  # in STIXGeneral
-    fonts = [set(map(chr, FT2Font(font_manager.findfont(name)).get_charmap())) for name in (drawing.FONT, "STIXGeneral")]
+    fonts = [
+        set(map(chr, FT2Font(font_manager.findfont(name)).get_charmap()))
+        for name in (drawing.FONT, "STIXGeneral")
+    ]
     assert set(lacking) & fonts[0] == set()
     assert set(lacking) <= fonts[1]
     with caplog.at_level(logging.WARNING, "trueneg"):
@@ -56,7 +63,12 @@ def test_another_font_draws_what_the_first_one_lacks(tmp_path, monkeypatch, capl
 
 def test_figures_with_latin_and_greek_names_keep_their_font(tmp_path, monkeypatch):
     def written(name):
-        return [path.read_bytes() for path in drawing.save(figure_of("N·η ≥ 3 é Ж", ("x$y", "Ö"))[0], tmp_path / name, "title")]
+        return [
+            path.read_bytes()
+            for path in drawing.save(
+                figure_of("N·η ≥ 3 é Ж", ("x$y", "Ö"))[0], tmp_path / name, "title"
+            )
+        ]
 
     with_choice = written("with")
     monkeypatch.setattr(Text, "set_fontfamily", lambda part, families: None)
@@ -65,7 +77,9 @@ def test_figures_with_latin_and_greek_names_keep_their_font(tmp_path, monkeypatc
 
 def test_a_font_that_cannot_be_read_is_passed_over(tmp_path, monkeypatch, caplog):
     (tmp_path / "BrokenSans-Regular.ttf").write_bytes(b"no font")
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [str(Path(tmp_path, "BrokenSans-Regular.ttf"))])
+    monkeypatch.setattr(
+        font_manager, "findSystemFonts", lambda: [str(Path(tmp_path, "BrokenSans-Regular.ttf"))]
+    )
     with caplog.at_level(logging.WARNING, "trueneg"):
         figure_of("心")
     assert "心" in caplog.text

@@ -34,9 +34,13 @@ SWEPT = {
     "conditions": ["batch_size"],
     "training": {"epochs": 2, "batch_size": [32, 64, 96]},
     "projection": {"dimensions": [64, 256]},
-    "objectives": synthetic_pairs.settings()["objectives"] | {"ReCo": {"name": "reco", "negative_weight": [0.1, 0.3, 0.6]}},
+    "objectives": synthetic_pairs.settings()["objectives"]
+    | {"ReCo": {"name": "reco", "negative_weight": [0.1, 0.3, 0.6]}},
     "primary": synthetic_pairs.settings()["primary"] | {"dataset": "batch_size=64"},
-    "figures": {"similarities": {"objectives": ["CL,dimensions=64"]}, "overlays": {"objectives": ["CL,dimensions=64"]}},
+    "figures": {
+        "similarities": {"objectives": ["CL,dimensions=64"]},
+        "overlays": {"objectives": ["CL,dimensions=64"]},
+    },
     "seeds": 3,
 }
 CONDITIONS = ("batch_size=32", "batch_size=64", "batch_size=96")
@@ -98,7 +102,9 @@ def gathered(table, **figures):
 def histograms(table, **changes):
     """The figure of similarities of a study with the objectives in the table."""
     names = {"InfoNCE": "cl", "CL": "cl", "ReCo": "reco", "DCL": "dcl"}
-    objectives = {name: {"name": names[name]} for name in table["objective"].unique()} | {"Oracle": {"name": "oracle"}}
+    objectives = {name: {"name": names[name]} for name in table["objective"].unique()} | {
+        "Oracle": {"name": "oracle"}
+    }
     primary = {
         "task": "zero-shot",
         "metric": "AUC",
@@ -106,8 +112,12 @@ def histograms(table, **changes):
         "baseline": next(iter(objectives)),
         "oracle": "Oracle",
     }
-    of = synthetic_pairs.study(**{"objectives": objectives, "primary": primary, "figures": {}} | changes)
-    return similarity_histograms(SimpleNamespace(read=lambda *files: table, study_note="", study=of), [])
+    of = synthetic_pairs.study(
+        **{"objectives": objectives, "primary": primary, "figures": {}} | changes
+    )
+    return similarity_histograms(
+        SimpleNamespace(read=lambda *files: table, study_note="", study=of), []
+    )
 
 
 def overlays_of(table, phrases):
@@ -128,7 +138,11 @@ def curve(plot):
     """The x, y, low and high values of the only line with error bars."""
     (container,) = plot.containers
     ends = np.array(container.lines[2][0].get_segments()).reshape(-1, 2, 2)[:, :, 1]
-    return (*lines_of(plot)[container.get_label()].get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
+    return (
+        *lines_of(plot)[container.get_label()].get_data(orig=False),
+        ends.min(axis=1),
+        ends.max(axis=1),
+    )
 
 
 def densities_of(plot):
@@ -136,12 +150,18 @@ def densities_of(plot):
     densities = {}
     for outline in plot.collections:
         vertices = outline.get_paths()[0].vertices
-        heights = dict(vertices[len(vertices) // 2 :][::-1].tolist())  # at each edge, the height of the bin that begins there
-        densities[outline.get_label()] = np.array(list(heights.values()))[:-1], np.array(list(heights))
+        # at each edge, the height of the bin that begins there
+        heights = dict(vertices[len(vertices) // 2 :][::-1].tolist())
+        densities[outline.get_label()] = (
+            np.array(list(heights.values()))[:-1],
+            np.array(list(heights)),
+        )
     return densities
 
 
-def test_the_tradeoff_draws_every_constant_as_a_curve_and_other_objectives_as_lines_with_bands(small):
+def test_the_tradeoff_draws_every_constant_as_a_curve_and_other_objectives_as_lines_with_bands(
+    small,
+):
     figure = drawn(small, "tradeoff")
     assert [plot.get_ylabel() for plot in figure.axes] == ["AUC", "CNR", "R@10 (%)"]
     assert {plot.get_xlabel() for plot in figure.axes} == {"Constant η"}
@@ -153,33 +173,49 @@ def test_the_tradeoff_draws_every_constant_as_a_curve_and_other_objectives_as_li
     x, y, low, high = curve(figure.axes[0])
     np.testing.assert_allclose(x, [0, *synthetic_pairs.CONSTANTS])
     names = ["CL", *(f"DCL,class_probability={value:g}" for value in synthetic_pairs.CONSTANTS)]
-    np.testing.assert_allclose(list(zip(y, low, high, strict=True)), [interval_of(name) for name in names])
+    np.testing.assert_allclose(
+        list(zip(y, low, high, strict=True)), [interval_of(name) for name in names]
+    )
     bands = [band.get_paths()[0].get_extents() for band in figure.axes[0].collections[:4]]
     expected = [interval_of(name)[1:] for name in ("CL", "DCL-LM", "DCL-true", "Oracle")]
     np.testing.assert_allclose([[band.y0, band.y1] for band in bands], expected)
     lines = lines_of(figure.axes[1])
     assert lines.keys() == {"DCL", "CL", "DCL-LM", "DCL-true", "Oracle"}
-    np.testing.assert_allclose(lines["Oracle"].get_ydata(), values_of(small, "Oracle", Measurement("grounding", "CNR")).mean())
+    np.testing.assert_allclose(
+        lines["Oracle"].get_ydata(),
+        values_of(small, "Oracle", Measurement("grounding", "CNR")).mean(),
+    )
     figure.draw_without_rendering()
     for plot in figure.axes:  # points and markers lie inside the axes
         left, right = plot.get_xlim()
-        assert all(left < np.min(line.get_xdata()) <= np.max(line.get_xdata()) < right for line in plot.lines)
+        assert all(
+            left < np.min(line.get_xdata()) <= np.max(line.get_xdata()) < right
+            for line in plot.lines
+        )
 
 
 def test_the_tradeoff_of_paired_differences_has_the_baseline_at_zero(small):
     figure = drawn(small, "tradeoff_differences")
-    recalls = [Measurement("retrieval sentence", "R", "truth", direction=way, k=10) for way in ("text to image", "image to text")]
+    recalls = [
+        Measurement("retrieval sentence", "R", "truth", direction=way, k=10)
+        for way in ("text to image", "image to text")
+    ]
 
     def differences_of(eta):
         names = (f"DCL,class_probability={eta:g}", "CL")
-        dcl, cl = (np.mean([values_of(small, name, recall) for recall in recalls], axis=0) for name in names)
+        dcl, cl = (
+            np.mean([values_of(small, name, recall) for recall in recalls], axis=0)
+            for name in names
+        )
         return 100 * (dcl - cl)
 
     x, y, low, high = curve(figure.axes[2])
     np.testing.assert_allclose(x, synthetic_pairs.CONSTANTS)
     for place, eta in enumerate(synthetic_pairs.CONSTANTS):
         interval = stats.ttest_1samp(differences_of(eta), 0).confidence_interval()
-        np.testing.assert_allclose([y[place], low[place], high[place]], [differences_of(eta).mean(), *interval])
+        np.testing.assert_allclose(
+            [y[place], low[place], high[place]], [differences_of(eta).mean(), *interval]
+        )
     assert list(lines_of(figure.axes[1])) == ["DCL-LM", "DCL-true", "Oracle", "DCL"]
     assert any(np.all(np.asarray(line.get_ydata()) == 0) for line in figure.axes[1].lines)
     assert "paired" in footnote(figure)
@@ -210,7 +246,9 @@ def test_the_figure_by_negatives_draws_one_point_per_condition(swept, name):
     expected = []
     for dataset in CONDITIONS:
         oracle, baseline = (
-            values_of(swept, variant_name(objective, selection[dataset, objective]), dataset=dataset).mean()
+            values_of(
+                swept, variant_name(objective, selection[dataset, objective]), dataset=dataset
+            ).mean()
             for objective in ("Oracle", "CL")
         )
         expected.append(oracle - baseline if name.endswith("differences") else oracle)
@@ -224,7 +262,10 @@ def test_ablation_by_embedding_size_compares_objectives_at_the_same_size(swept, 
     x, y = lines["same"].get_data(orig=False)
     np.testing.assert_allclose(x, [64, 256])
     same, cl = (
-        [values_of(swept, f"{objective},dimensions={size}", dataset="batch_size=64").mean() for size in (64, 256)]
+        [
+            values_of(swept, f"{objective},dimensions={size}", dataset="batch_size=64").mean()
+            for size in (64, 256)
+        ]
         for objective in ("same", "CL")
     )
     np.testing.assert_allclose(y, np.subtract(same, cl) if name.endswith("differences") else same)
@@ -234,17 +275,42 @@ def test_ablation_by_embedding_size_compares_objectives_at_the_same_size(swept, 
 @pytest.mark.parametrize(
     ("figure", "objective", "field", "values", "others"),
     [
-        ("ablation_batch_size", "CL", "batch_size", [32, 64, 96], "dimensions=512, negative_weight=0.6"),
-        ("ablation_dimensions", "ReCo", "dimensions", [256, 512], "batch_size=64, negative_weight=0.6"),
-        ("ablation_strength", "ReCo", "negative_weight", [0.1, 0.3, 0.6], "batch_size=64, dimensions=512"),
+        (
+            "ablation_batch_size",
+            "CL",
+            "batch_size",
+            [32, 64, 96],
+            "dimensions=512, negative_weight=0.6",
+        ),
+        (
+            "ablation_dimensions",
+            "ReCo",
+            "dimensions",
+            [256, 512],
+            "batch_size=64, negative_weight=0.6",
+        ),
+        (
+            "ablation_strength",
+            "ReCo",
+            "negative_weight",
+            [0.1, 0.3, 0.6],
+            "batch_size=64, dimensions=512",
+        ),
     ],
 )
-def test_sweeps_of_one_setting_at_a_time_hold_the_others_at_their_base(one_at_a_time, figure, objective, field, values, others):
-    base = {"batch_size": 64, "dimensions": 512} | ({"negative_weight": 0.6} if objective == "ReCo" else {})
+def test_sweeps_of_one_setting_at_a_time_hold_the_others_at_their_base(
+    one_at_a_time, figure, objective, field, values, others
+):
+    base = {"batch_size": 64, "dimensions": 512} | (
+        {"negative_weight": 0.6} if objective == "ReCo" else {}
+    )
     drawn_figure = drawn(one_at_a_time, figure)
     x, y = lines_of(drawn_figure.axes[0])[objective].get_data(orig=False)
     np.testing.assert_allclose(x, values)
-    names = [variant_name(objective, json.dumps(base | {field: value}, sort_keys=True)) for value in values]
+    names = [
+        variant_name(objective, json.dumps(base | {field: value}, sort_keys=True))
+        for value in values
+    ]
     np.testing.assert_allclose(y, [values_of(one_at_a_time, name).mean() for name in names])
     assert f"At {others}." in footnote(drawn_figure)
     assert "validation" not in footnote(drawn_figure)
@@ -252,7 +318,10 @@ def test_sweeps_of_one_setting_at_a_time_hold_the_others_at_their_base(one_at_a_
 
 def test_footnotes_name_the_selected_settings_of_drawn_objectives_only(swept):
     # Only DCL and its variants have anchors at the bound.
-    loss, bound = (footnote(drawn(swept, name)).partition("Phantom:")[0] for name in ("training_loss", "share_at_bound"))
+    loss, bound = (
+        footnote(drawn(swept, name)).partition("Phantom:")[0]
+        for name in ("training_loss", "share_at_bound")
+    )
     assert re.search(r"\bReCo\b", loss)
     assert "Selected on the validation split: DCL" in bound
     assert re.findall(r"\b(?:CL|ReCo|Oracle)\b", bound) == []
@@ -262,10 +331,18 @@ def test_other_settings_of_a_sweep_are_those_selected_on_the_validation_split(sw
     figure = drawn(swept, "ablation_strength")
     x, y, *_ = curve(figure.axes[0])
     size = f"dimensions={json.loads(Gathered(swept).chosen('ReCo'))['dimensions']}"
-    expected = [values_of(swept, f"ReCo,{size},negative_weight={weight}", dataset="batch_size=64").mean() for weight in x]
+    expected = [
+        values_of(swept, f"ReCo,{size},negative_weight={weight}", dataset="batch_size=64").mean()
+        for weight in x
+    ]
     np.testing.assert_allclose(y, expected)
-    assert "Selected on the validation split: dimensions." in footnote(figure)  # DCL, which sweeps η, is not drawn
-    assert {"CL", "ReCo"} <= set(lines_of(figure.axes[0])) <= {"CL", "ReCo", "DCL-LM", "DCL-true", "Oracle"}
+    # DCL, which sweeps η, is not drawn
+    assert "Selected on the validation split: dimensions." in footnote(figure)
+    assert (
+        {"CL", "ReCo"}
+        <= set(lines_of(figure.axes[0]))
+        <= {"CL", "ReCo", "DCL-LM", "DCL-true", "Oracle"}
+    )
 
 
 def test_a_variant_with_a_partly_true_class_probability_has_the_name_of_its_runs():
@@ -276,17 +353,25 @@ def test_a_variant_with_a_partly_true_class_probability_has_the_name_of_its_runs
 
 
 def test_variants_of_a_sweep_differ_only_in_the_swept_number():
-    variants = ['{"a":1,"eta":0.2}', '{"a":1,"eta":0.1}', '{"a":2,"eta":0.1}', '{"a":1,"eta":"language model"}']
+    variants = [
+        '{"a":1,"eta":0.2}',
+        '{"a":1,"eta":0.1}',
+        '{"a":2,"eta":0.1}',
+        '{"a":1,"eta":"language model"}',
+    ]
     expected = {variants[1]: 0.1, variants[0]: 0.2}
     assert list(places_of(variants, variants[3], "eta").items()) == list(expected.items())
 
 
 def assert_densities(plot, table, column):
-    """Each outline of a panel is the density, on the drawn range, of the rows whose value in the column is its label."""
+    """Each outline of a panel is the density, on the drawn range, of the rows whose value in the
+    column is its label.
+    """
     assert set(densities_of(plot)) == set(table[column])
     for name, (density, edges) in densities_of(plot).items():
         values = table[table[column] == name]["similarity"]
-        edges[[0, -1]] += [-1e-12, 1e-12]  # the ends may be values, and are drawn with rounding errors
+        # the ends may be values, and are drawn with rounding errors
+        edges[[0, -1]] += [-1e-12, 1e-12]
         np.testing.assert_allclose(density, np.histogram(values, edges, density=True)[0], rtol=1e-6)
         assert ((values >= edges[0]) & (values <= edges[-1])).mean() > 0.99
         assert plot.get_ylim()[1] > density.max()
@@ -303,7 +388,11 @@ def test_histograms_overlay_the_objectives_and_separate_each_by_relation():
     for plot, name in zip(parts, ["ReCo", "CL"], strict=True):
         assert_densities(plot, table[~is_all & (table["objective"] == name)], "relation")
         (color,) = {tuple(outline.get_edgecolor()[0]) for outline in plot.collections}
-        assert color == tuple(next(part for part in overlay.collections if part.get_label() == name).get_edgecolor()[0])
+        assert color == tuple(
+            next(part for part in overlay.collections if part.get_label() == name).get_edgecolor()[
+                0
+            ]
+        )
 
 
 def test_histograms_of_8x200_share_an_axis_by_kind_of_pair():
@@ -312,16 +401,31 @@ def test_histograms_of_8x200_share_an_axis_by_kind_of_pair():
     names = {"true of the image": "same class", "not true of the image": "another class"}
     table["relation"] = table["relation"].replace(names)
     narrow = 0.9 + table["similarity"] * np.where(table["objective"] == "ReCo", 0.02, 0.1)
-    both = pd.concat([table.assign(pairs="text–image"), table.assign(pairs="image–image", similarity=narrow)])
+    both = pd.concat(
+        [table.assign(pairs="text–image"), table.assign(pairs="image–image", similarity=narrow)]
+    )
     figure = histograms(both)
-    panels = [f"{panel}, {pairs}" for panel in ("all pairs", "InfoNCE", "ReCo") for pairs in ("text–image", "image–image")]
+    panels = [
+        f"{panel}, {pairs}"
+        for panel in ("all pairs", "InfoNCE", "ReCo")
+        for pairs in ("text–image", "image–image")
+    ]
     assert [plot.get_title().split("\n")[0] for plot in figure.axes] == panels
     is_all = both["relation"] == "all pairs"
     for plot, panel in zip(figure.axes, panels, strict=True):
         name, pairs = panel.split(", ")
         chosen = is_all if name == "all pairs" else ~is_all & (both["objective"] == name)
-        assert_densities(plot, both[chosen & (both["pairs"] == pairs)], "objective" if name == "all pairs" else "relation")
-    assert figure.axes[0].get_xlim() == figure.axes[2].get_xlim() == figure.axes[4].get_xlim() != figure.axes[1].get_xlim()
+        assert_densities(
+            plot,
+            both[chosen & (both["pairs"] == pairs)],
+            "objective" if name == "all pairs" else "relation",
+        )
+    assert (
+        figure.axes[0].get_xlim()
+        == figure.axes[2].get_xlim()
+        == figure.axes[4].get_xlim()
+        != figure.axes[1].get_xlim()
+    )
     assert "CheXpert 8×200" in footnote(figure)
 
 
@@ -342,14 +446,17 @@ def test_two_variants_of_an_objective_are_drawn_in_different_colours():
     labels = ["DCL,class_probability=0.1", "DCL,class_probability=0.2"]
     table = synthetic_pairs.similarities(labels)
     of = synthetic_pairs.study()
-    figure = similarity_histograms(SimpleNamespace(read=lambda *files: table, study_note="", study=of), [])
+    figure = similarity_histograms(
+        SimpleNamespace(read=lambda *files: table, study_note="", study=of), []
+    )
     assert len({tuple(outline.get_edgecolor()[0]) for outline in figure.axes[0].collections}) == 2
 
 
 def test_titles_of_histograms_state_the_separation_of_true_texts():
     table = synthetic_pairs.similarities(["CL"], pairs=300)
     true, false = (
-        table[table["relation"] == name]["similarity"].to_numpy() for name in ("true of the image", "not true of the image")
+        table[table["relation"] == name]["similarity"].to_numpy()
+        for name in ("true of the image", "not true of the image")
     )
     expected = (true[:, None] > false).mean()
     assert histograms(table).axes[1].get_title().endswith(f"P(true > not true) {expected:.2f}")
@@ -372,10 +479,14 @@ def test_overlays_show_radiograph_heatmap_boxes_and_contrast():
         boxes = {patch.get_bbox().bounds for patch in plot.patches if isinstance(patch, Rectangle)}
         assert boxes == {(row["x0"][0], row["y0"][0], 16.0, 12.0)}
     radiograph, heat = (image.get_array() for image in axes[1, 2].images)
-    np.testing.assert_array_equal(radiograph, np.frombuffer(row["pixels"], np.uint8).reshape(64, 64))
+    np.testing.assert_array_equal(
+        radiograph, np.frombuffer(row["pixels"], np.uint8).reshape(64, 64)
+    )
     heatmap = np.frombuffer(row["heatmap"], np.float32).reshape(64, 64)
     opacity = heat[..., 3]
-    assert np.unravel_index(opacity.argmax(), opacity.shape) == np.unravel_index(heatmap.argmax(), heatmap.shape)
+    assert np.unravel_index(opacity.argmax(), opacity.shape) == np.unravel_index(
+        heatmap.argmax(), heatmap.shape
+    )
     assert opacity.min() == 0
     assert len(axes[1, 0].images) == 1
     assert "“The heart is moderately enlarged.”" in axes[1, 0].texts[0].get_text()
@@ -385,7 +496,9 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
     of = synthetic_pairs.study(seeds=3)
     curves = synthetic_pairs.curves(of, epochs=6)
     curves = curves[curves["objective"] != "DCL"]
-    (drawing,) = [drawing for drawing in monitors.drawings(of) if drawing.name == "positive_similarity"]
+    (drawing,) = [
+        drawing for drawing in monitors.drawings(of) if drawing.name == "positive_similarity"
+    ]
     lines = lines_of(drawing.made(gathered(curves)).axes[0])
     assert list(lines) == [name for name in of.objectives if name != "DCL"]
     expected = curves[curves["objective"] == "same"].groupby("epoch")["similarity of pairs"].mean()
@@ -395,20 +508,44 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
 
 
 def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_requests():
-    always = ["training_loss", "share_at_bound", "positive_similarity", "same_class_ratio", "true_negative_mean"]
+    always = [
+        "training_loss",
+        "share_at_bound",
+        "positive_similarity",
+        "same_class_ratio",
+        "true_negative_mean",
+    ]
     tradeoff = ["tradeoff", "tradeoff_differences"]
     names = ("primary_by_negatives", "ablation_dimensions", "ablation_strength")
     ablations = [name + end for name in names for end in ("", "_differences")]
     requested = ["similarity_histograms", "grounding_overlays", "eta_quality"]
     plain = synthetic_pairs.study()
     assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, *requested, *always]
-    assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, "similarity_histograms", *ablations}
-    one_constant = {
-        "DCL": {"name": "dcl", "class_probability": [0.1, {"true_share": 0.5}, {"true_share": 0.2}, "language model"]}
+    assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {
+        *tradeoff,
+        "similarity_histograms",
+        *ablations,
     }
-    least = synthetic_pairs.study(objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={})
+    one_constant = {
+        "DCL": {
+            "name": "dcl",
+            "class_probability": [0.1, {"true_share": 0.5}, {"true_share": 0.2}, "language model"],
+        }
+    }
+    least = synthetic_pairs.study(
+        objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={}
+    )
     assert list(registry.figures_by_name(least)) == ["contrasts", "eta_quality", *always]
-    tables = {"tasks", "zero_shot", "grounding", "retrieval", "linear_evaluation", "differences", "candidates", "eta_quality"}
+    tables = {
+        "tasks",
+        "zero_shot",
+        "grounding",
+        "retrieval",
+        "linear_evaluation",
+        "differences",
+        "candidates",
+        "eta_quality",
+    }
     assert set(registry.tables_by_name(plain)) == tables
     papers = {
         "sample-specific-debiasing": [f"Table {n}" for n in (1, 3, 4, 5)],
@@ -418,7 +555,9 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
         "published": [{"paper": name, "tables": list(tables)} for name, tables in papers.items()],
         "contrasts": [{"treatment": "DCL-LM", "baseline": "DCL"}],
     }
-    everything = registry.tables_by_name(synthetic_pairs.study(evaluation={"precision": {}}, **named))
+    everything = registry.tables_by_name(
+        synthetic_pairs.study(evaluation={"precision": {}}, **named)
+    )
     printed = {published_name(paper, place) for paper, places in papers.items() for place in places}
     assert set(everything) == {*tables, *printed, "precision"}
 

@@ -1,4 +1,6 @@
-"""Tables of image–text studies contain the numbers of the comparison in their units, and notes on the data."""
+"""Tables of image–text studies contain the numbers of the comparison in their units, and notes on
+the data.
+"""
 
 import json
 import shutil
@@ -46,7 +48,9 @@ def study(tmp_path_factory):
 def rows(study):
     """Rows of the test split; for DCL, those of the variant selected on the validation split."""
     measured = load_rows(study / "rows.parquet")
-    auc = AUC.rows_of(measured[(measured["split"] == "validation") & (measured["objective"] == "DCL")])
+    auc = AUC.rows_of(
+        measured[(measured["split"] == "validation") & (measured["objective"] == "DCL")]
+    )
     best = auc.groupby("variant")["value"].mean().idxmax()
     chosen = (measured["objective"] != "DCL") | (measured["variant"] == best)
     return measured[(measured["split"] == "test") & chosen].assign(variant="{}")
@@ -90,7 +94,9 @@ def test_the_table_of_tasks_contains_means_and_paired_differences(study, rows):
     cells = dict(group.lines)["DCL-LM"]
     for place, (values, baseline, factor, tolerance) in enumerate(expected):
         half = stats.t.ppf(0.975, 5) * stats.sem(values)
-        np.testing.assert_allclose(numbers(cells[2 * place].text), [factor * values.mean(), factor * half], atol=tolerance)
+        np.testing.assert_allclose(
+            numbers(cells[2 * place].text), [factor * values.mean(), factor * half], atol=tolerance
+        )
         low, high = stats.ttest_rel(values, baseline).confidence_interval()
         difference = [factor * (values - baseline).mean(), factor * low, factor * high]
         np.testing.assert_allclose(numbers(cells[2 * place + 1].text), difference, atol=tolerance)
@@ -108,11 +114,22 @@ def test_the_table_of_tasks_prefers_retrieval_of_boxed_regions(rows):
     heads = {head.title: [] for head in layout.heads}
     for head, measured in zip(layout.heads, layout.groups[""], strict=True):
         heads[head.title].append(measured)
-    # Table 1 of Sample-Specific Debiasing has AUC and ACC, CNR and mIoU, and recall over all k and both directions and MedR.
+    # Table 1 of Sample-Specific Debiasing has AUC and ACC, CNR and mIoU, and recall over all k and
+    # both directions and MedR.
     (title,) = (title for title in heads if "retrieval" in title)
     assert "boxed regions" in title
-    assert heads[title] == [Measurement("region retrieval", metric, "pair") for metric in ("R", "MedR")]
-    assert [measured.metric for measured in layout.groups[""]] == ["AUC", "ACC", "CNR", "mIoU", "R", "MedR", "AUC"]
+    assert heads[title] == [
+        Measurement("region retrieval", metric, "pair") for metric in ("R", "MedR")
+    ]
+    assert [measured.metric for measured in layout.groups[""]] == [
+        "AUC",
+        "ACC",
+        "CNR",
+        "mIoU",
+        "R",
+        "MedR",
+        "AUC",
+    ]
     recalls = values_of(both, "CL", heads[title][0])
     expected = values_of(rows, "CL", Measurement("retrieval sentence", "R", "report")) / 2
     np.testing.assert_allclose(recalls, expected)
@@ -121,13 +138,17 @@ def test_the_table_of_tasks_prefers_retrieval_of_boxed_regions(rows):
 def test_shares_of_anchors_and_negatives_are_those_of_the_last_epoch(study, tmp_path):
     folder = shutil.copytree(study, tmp_path / "artefacts")
     curves = pd.read_parquet(study / "curves.parquet")
-    curves["share removed"] = (curves["epoch"] / 100 + curves["seed"] / 1000).where(curves["objective"] == "DCL-LM")
+    curves["share removed"] = (curves["epoch"] / 100 + curves["seed"] / 1000).where(
+        curves["objective"] == "DCL-LM"
+    )
     curves.to_parquet(folder / "curves.parquet")
     last = curves[(curves["epoch"] == curves["epoch"].max()) & (curves["objective"] == "DCL-LM")]
     lines = dict(table("tasks", folder).groups[0].lines)
     for cell, name in zip(lines["DCL-LM"][-2:], ("share at bound", "share removed"), strict=True):
         half = stats.t.ppf(0.975, 5) * stats.sem(last[name])
-        np.testing.assert_allclose(numbers(cell.text), [100 * last[name].mean(), 100 * half], atol=0.051)
+        np.testing.assert_allclose(
+            numbers(cell.text), [100 * last[name].mean(), 100 * half], atol=0.051
+        )
     assert [cell.text for cell in lines["CL"][-2:]] == ["–", "–"]
     assert last_share(curves.drop(columns="share at bound"), "share at bound") == {}
 
@@ -162,16 +183,22 @@ def test_tables_state_that_the_data_are_synthetic_and_adjust_p_within_columns(na
         alone = (compared["objective"] == "DCL-LM") & (measured == primary)
         np.testing.assert_allclose(compared.loc[~alone, "p Holm"], holm(compared.loc[~alone, "p"]))
         np.testing.assert_allclose(compared.loc[alone, "p Holm"], compared.loc[alone, "p"])
-    assert {len(cells) for group in shown.groups for _, cells in group.lines} == {len(shown.columns)}
+    assert {len(cells) for group in shown.groups for _, cells in group.lines} == {
+        len(shown.columns)
+    }
 
 
 def test_classification_and_grounding_are_listed_by_class(study, rows):
     for name, measured in (("zero_shot", AUC), ("grounding", CNR)):
-        groups = {group.title.split("; ")[1]: dict(group.lines) for group in table(name, study).groups}
+        groups = {
+            group.title.split("; ")[1]: dict(group.lines) for group in table(name, study).groups
+        }
         assert groups.keys() >= set(synthetic_pairs.CLASSES)
         for finding in synthetic_pairs.CLASSES:
             values = values_of(rows, "Oracle", measured._replace(group=finding))
-            assert numbers(groups[finding]["Oracle"][0].text)[0] == pytest.approx(values.mean(), abs=0.00051)
+            assert numbers(groups[finding]["Oracle"][0].text)[0] == pytest.approx(
+                values.mean(), abs=0.00051
+            )
     assert "mean over findings" in groups
 
 
@@ -179,7 +206,10 @@ def test_retrieval_has_both_directions_and_their_mean(study, rows):
     groups = {group.title: dict(group.lines) for group in table("retrieval", study).groups}
     start = "phantom; retrieval report, relevant: pairs from the same report; "
     of_way = {
-        way: [values_of(rows, "ReCo", recall("retrieval report", "report", way, k)) for k in (1, 5, 10)]
+        way: [
+            values_of(rows, "ReCo", recall("retrieval report", "report", way, k))
+            for k in (1, 5, 10)
+        ]
         for way in ("text to image", "image to text")
     }
     for way, recalls in of_way.items():
@@ -187,16 +217,24 @@ def test_retrieval_has_both_directions_and_their_mean(study, rows):
         shown = [numbers(cell.text)[0] for cell in groups[start + way]["ReCo"][:8:2]]
         np.testing.assert_allclose(shown, expected, atol=0.051)
     mean = [100 * np.mean([of_way[way][place] for way in of_way]) for place in range(3)]
-    shown = [numbers(cell.text)[0] for cell in groups[f"{start}mean of both directions"]["ReCo"][:6:2]]
+    shown = [
+        numbers(cell.text)[0] for cell in groups[f"{start}mean of both directions"]["ReCo"][:6:2]
+    ]
     np.testing.assert_allclose(shown, mean, atol=0.051)
 
 
 def test_linear_evaluation_has_a_column_per_label_fraction(study, rows):
     shown = table("linear_evaluation", study)
-    assert [title for title, _ in shown.columns[::2]] == ["1 % of the labels", "10 % of the labels", "100 % of the labels"]
+    assert [title for title, _ in shown.columns[::2]] == [
+        "1 % of the labels",
+        "10 % of the labels",
+        "100 % of the labels",
+    ]
     groups = {group.title: dict(group.lines) for group in shown.groups}
     values = values_of(rows, "CL", PROBE._replace(fraction=0.1, group="edema"))
-    assert numbers(groups["phantom; linear probe; edema"]["CL"][2].text)[0] == pytest.approx(values.mean(), abs=0.00051)
+    assert numbers(groups["phantom; linear probe; edema"]["CL"][2].text)[0] == pytest.approx(
+        values.mean(), abs=0.00051
+    )
 
 
 def test_the_table_of_differences_has_every_measurement_in_its_unit(study, rows):
@@ -204,13 +242,18 @@ def test_the_table_of_differences_has_every_measurement_in_its_unit(study, rows)
     titles = [group.title for group in shown.groups]
     assert titles[0] == "phantom; zero-shot; AUC"
     assert "phantom; retrieval sentence, relevant=truth; R@10 (points)" in titles
-    assert "phantom; retrieval report, relevant=report; median rank from text to image (ranks)" in titles
+    assert (
+        "phantom; retrieval report, relevant=report; median rank from text to image (ranks)"
+        in titles
+    )
     assert len(titles) == len(set(titles))
     assert not any("(" in name for _, name in shown.columns)
     assert PHANTOM in shown.notes
     difference = values_of(rows, "same", AUC) - values_of(rows, "CL", AUC)
     cells = dict(shown.groups[0].lines)["same − CL"]
-    assert numbers(cells[3].text)[0] == pytest.approx(3.514 * difference.std(ddof=1) / 6**0.5, abs=0.00051)
+    assert numbers(cells[3].text)[0] == pytest.approx(
+        3.514 * difference.std(ddof=1) / 6**0.5, abs=0.00051
+    )
 
 
 def test_table_1_of_ssd_is_laid_out_as_printed(study):
@@ -230,7 +273,14 @@ def test_table_1_of_ssd_is_laid_out_as_printed(study):
     assert numbers(classification.text)[0] == pytest.approx(values.mean(), abs=0.00051)
     assert len(classification.runs.split()) == len(values) == 6
     assert rank.text == "– (111)"  # this study retrieves no regions
-    assert [cell.text for cell in lines["BioViL"]] == ["– (0.78)", "– (0.62)", "– (1.14)", "– (0.17)", "– (0.25)", "– (148)"]
+    assert [cell.text for cell in lines["BioViL"]] == [
+        "– (0.78)",
+        "– (0.62)",
+        "– (1.14)",
+        "– (0.17)",
+        "– (0.25)",
+        "– (148)",
+    ]
     assert {name.partition(" (")[0] for name, _ in others.lines} >= {"ReCo", "same", "Oracle"}
     biovil = shown.values[shown.values["method"] == "BioViL"]
     assert len(biovil) == 6
@@ -243,7 +293,9 @@ def test_published_numbers_are_compared_with_our_means_of_the_same_method(study,
     assert shown.groups[0].title == "Flickr30K retrieval (%)"
     lines = dict(shown.groups[0].lines)
     for objective, line, theirs in (("ReCo", "ReCo", "99.1"), ("CL", "CLIP-ZS; ours: CL", "97.0")):
-        values = values_of(rows, objective, recall("retrieval sentence", "report", "image to text", 10))
+        values = values_of(
+            rows, objective, recall("retrieval sentence", "report", "image to text", 10)
+        )
         assert lines[line][-1].text.endswith(f" ({theirs})")
         low, high = stats.t.interval(0.95, 5, values.mean(), stats.sem(values))
         ours = [100 * values.mean(), 50 * (high - low), float(theirs)]
@@ -255,11 +307,18 @@ def test_published_numbers_are_compared_with_our_means_of_the_same_method(study,
 
 def test_the_note_on_recos_table_1_follows_from_its_printed_standard_errors():
     printed = pd.read_csv(Path(__file__).parents[2] / "config/published.csv")
-    printed = printed[(printed["paper"] == "relaxing-contrastiveness") & (printed["table"] == "Table 1")]
-    cells = printed.pivot(index=["setting", "metric"], columns="method", values=["value", "standard_error"])
+    printed = printed[
+        (printed["paper"] == "relaxing-contrastiveness") & (printed["table"] == "Table 1")
+    ]
+    cells = printed.pivot(
+        index=["setting", "metric"], columns="method", values=["value", "standard_error"]
+    )
     p = []
     for _, cell in cells.iterrows():
-        sides = [(cell["value", name], 2 * cell["standard_error", name], 4) for name in ("ReCo", "InfoNCE")]
+        sides = [
+            (cell["value", name], 2 * cell["standard_error", name], 4)
+            for name in ("ReCo", "InfoNCE")
+        ]
         p.append(stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
     assert len(p) == 7
     assert sum(value < 0.05 for value in p) == 4
@@ -282,20 +341,38 @@ def test_the_smaller_rank_is_better(metric, best):
 
 
 def test_a_measurement_that_a_data_set_lacks_is_shown_as_a_dash():
-    both = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("CNR", {"CL": [1.0, 1.1], "a": [1.2, 1.4]})])
-    rows = pd.concat([both, both[both["metric"] == "AUC"].assign(dataset="other")], ignore_index=True)
+    both = pd.concat(
+        [
+            some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}),
+            some("CNR", {"CL": [1.0, 1.1], "a": [1.2, 1.4]}),
+        ]
+    )
+    rows = pd.concat(
+        [both, both[both["metric"] == "AUC"].assign(dataset="other")], ignore_index=True
+    )
     keys = [Measurement("t", "AUC"), Measurement("t", "CNR")]
-    shown = side_by_side(compare(rows, "CL", keys), Layout([], {"": keys}), synthetic.study_with_baseline())
+    shown = side_by_side(
+        compare(rows, "CL", keys), Layout([], {"": keys}), synthetic.study_with_baseline()
+    )
     assert [group.title for group in shown.groups] == ["d", "other"]
     assert [cell.text for cell in dict(shown.groups[1].lines)["a"]][2:] == ["–", ""]
-    pd.testing.assert_frame_equal(compare(rows, "CL", [*keys, Measurement("t", "mIoU")]), compare(rows, "CL", keys))
+    pd.testing.assert_frame_equal(
+        compare(rows, "CL", [*keys, Measurement("t", "mIoU")]), compare(rows, "CL", keys)
+    )
 
 
 def test_a_shared_unit_is_in_the_column_head_and_others_in_the_group_titles():
-    rows = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("MedR", {"CL": [9.0, 8.0], "a": [7.0, 4.0]})])
+    rows = pd.concat(
+        [
+            some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}),
+            some("MedR", {"CL": [9.0, 8.0], "a": [7.0, 4.0]}),
+        ]
+    )
     one = difference_table(comparisons(rows, "CL", [Measurement("t", "MedR")]))
     assert one.columns[1] == ("", "difference (ranks)")
-    two = difference_table(comparisons(rows, "CL", [Measurement("t", "AUC"), Measurement("t", "MedR")]))
+    two = difference_table(
+        comparisons(rows, "CL", [Measurement("t", "AUC"), Measurement("t", "MedR")])
+    )
     assert [group.title for group in two.groups] == ["d; t; AUC", "d; t; median rank (ranks)"]
 
 
@@ -308,9 +385,13 @@ def test_precision_is_listed_for_both_directions_and_their_mean():
     frames.append(some("Prec", {"CL": [0.425, 0.5], "a": [0.5, 0.6]}, "precision"))
     rows = with_means(pd.concat(frames, ignore_index=True))
     layout = LAYOUTS["precision"](rows)
-    shown = side_by_side(compare(rows, "CL", layout.keys(rows)), layout, synthetic.study_with_baseline(["a"]))
+    shown = side_by_side(
+        compare(rows, "CL", layout.keys(rows)), layout, synthetic.study_with_baseline(["a"])
+    )
     assert [name for name, _ in shown.columns[::2]] == ["Prec@5", "Prec@10", "mean precision"]
-    groups = {group.title: [cell.text for cell in dict(group.lines)["CL"][::2]] for group in shown.groups}
+    groups = {
+        group.title: [cell.text for cell in dict(group.lines)["CL"][::2]] for group in shown.groups
+    }
     assert groups["d; image to image"][0].startswith("37.5 ±")
     assert groups["d; mean of both"][0].startswith("47.5 ±")
     assert groups["d; mean of both"][2].startswith("46.2 ±")
@@ -318,18 +399,24 @@ def test_precision_is_listed_for_both_directions_and_their_mean():
 
 def test_means_skip_a_k_that_one_direction_lacks():
     def recall(direction, k, value):
-        return some("R", {"CL": [value]}, "retrieval sentence", labels="report", direction=direction, k=k)
+        return some(
+            "R", {"CL": [value]}, "retrieval sentence", labels="report", direction=direction, k=k
+        )
 
     rows = [recall("text to image", k, value) for k, value in ((5, 0.1), (10, 0.2), (50, 0.9))]
     rows += [recall("image to text", k, value) for k, value in ((5, 0.3), (10, 0.5))]
     added = with_means(pd.concat(rows, ignore_index=True)).iloc[5:]
     both, over_k = added[added["direction"].isna()], added[added["k"].isna()]
     assert both.set_index("k")["value"].to_dict() == pytest.approx({5: 0.2, 10: 0.35})
-    assert over_k.set_index("direction")["value"].to_dict() == pytest.approx({"text to image": 0.15, "image to text": 0.4})
+    assert over_k.set_index("direction")["value"].to_dict() == pytest.approx(
+        {"text to image": 0.15, "image to text": 0.4}
+    )
 
 
 def test_sentence_retrieval_uses_the_ground_truth_if_it_is_known():
-    rows = some("R", {"CL": [0.1]}, "retrieval sentence", labels="report", direction="text to image", k=5)
+    rows = some(
+        "R", {"CL": [0.1]}, "retrieval sentence", labels="report", direction="text to image", k=5
+    )
     assert sentence_labels(rows) == "report"
     assert sentence_labels(pd.concat([rows, rows.assign(labels="truth")])) == "truth"
     assert sentence_labels(rows.assign(task="zero-shot")) is None
@@ -339,7 +426,9 @@ def test_sentence_retrieval_uses_the_ground_truth_if_it_is_known():
 def test_named_contrasts_come_first_and_are_corrected_together(tmp_path):
     named = [("DCL-LM", "DCL"), ("Oracle", "DCL-LM"), ("same", "CL")]
     folder = tmp_path / "small" / "artefacts"
-    given = synthetic_pairs.settings(contrasts=[{"treatment": one, "baseline": other} for one, other in named])
+    given = synthetic_pairs.settings(
+        contrasts=[{"treatment": one, "baseline": other} for one, other in named]
+    )
     measured = synthetic_pairs.write(folder, given)
     chosen = json.loads((folder / "comparison.json").read_text())["selection"]
     auc = AUC.rows_of(selected(measured[measured["split"] == "test"], pd.DataFrame(chosen)))
@@ -347,10 +436,15 @@ def test_named_contrasts_come_first_and_are_corrected_together(tmp_path):
     assert compared["contrast"].tolist()[:3] == ["DCL-LM − DCL", "Oracle − DCL-LM", "same − CL"]
     tests = []
     for (treatment, baseline), row in zip(named, compared.head(3).to_dict("records"), strict=True):
-        values, other = (auc[auc["objective"] == name].sort_values("seed")["value"].to_numpy() for name in (treatment, baseline))
+        values, other = (
+            auc[auc["objective"] == name].sort_values("seed")["value"].to_numpy()
+            for name in (treatment, baseline)
+        )
         test = stats.ttest_rel(values, other)
         shown = [row[name] for name in ("difference", "difference low", "difference high")]
-        np.testing.assert_allclose(shown, [(values - other).mean(), *test.confidence_interval()], rtol=1e-9)
+        np.testing.assert_allclose(
+            shown, [(values - other).mean(), *test.confidence_interval()], rtol=1e-9
+        )
         tests.append(test.pvalue)
     np.testing.assert_allclose(compared["p Holm"].head(3), holm(tests))
 
@@ -358,10 +452,17 @@ def test_named_contrasts_come_first_and_are_corrected_together(tmp_path):
 def test_the_protocol_note_states_whether_it_precedes_the_runs(study, tmp_path):
     folder = shutil.copytree(study, tmp_path / "artefacts")
     comparison = json.loads((folder / "comparison.json").read_text())
-    protocol = {"file": "protocol.md", "checksum": "0123456789abcdef" * 4, "commit": "c", "date": "2026-10-01T12:00:00+02:00"}
+    protocol = {
+        "file": "protocol.md",
+        "checksum": "0123456789abcdef" * 4,
+        "commit": "c",
+        "date": "2026-10-01T12:00:00+02:00",
+    }
     assert Gathered(folder).protocol_notes == []
     for beforehand in (False, True):
-        (folder / "comparison.json").write_text(json.dumps(comparison | {"protocol": protocol | {"beforehand": beforehand}}))
+        (folder / "comparison.json").write_text(
+            json.dumps(comparison | {"protocol": protocol | {"beforehand": beforehand}})
+        )
         (note,) = Gathered(folder).protocol_notes
         assert all(fact in note for fact in ("protocol.md", "0123456789ab", "2026-10-01"))
         assert ("before the first of" in note) == beforehand

@@ -16,7 +16,9 @@ POINTS, SUMMARY, CALIBRATION = synthetic.likelihoods()
 
 def figure_of(sentences, note=""):
     tables = {"points": POINTS, "summary": SUMMARY, "calibration": CALIBRATION}
-    return class_probability_by_likelihood(SimpleNamespace(read=tables.get, study_note=note), list(tables), sentences)
+    return class_probability_by_likelihood(
+        SimpleNamespace(read=tables.get, study_note=note), list(tables), sentences
+    )
 
 
 def test_the_figure_shows_points_quantiles_and_the_fit():
@@ -30,7 +32,9 @@ def test_the_figure_shows_points_quantiles_and_the_fit():
     np.testing.assert_allclose(drawn[:, 0], np.sort(points["log_likelihood"]))
     np.testing.assert_allclose(drawn[:, 1], np.sort(np.exp(points["log_class_probability"])))
     quantiles, fit = plot.lines
-    expected = CALIBRATION.query("scorer == 'masked LM' and sentences == 'all sentences'").sort_values("log_likelihood")
+    expected = CALIBRATION.query(
+        "scorer == 'masked LM' and sentences == 'all sentences'"
+    ).sort_values("log_likelihood")
     np.testing.assert_allclose(quantiles.get_ydata(), expected["actual"])
     np.testing.assert_allclose(fit.get_ydata(), 0.2 * np.exp(0.35 * fit.get_xdata()))
     assert "1.00 [1.00, 1.00]" in plot.get_title()
@@ -56,6 +60,10 @@ def test_the_table_shows_the_summary():
     name, cells = table.groups[0].lines[0]
     assert name == "masked LM"
     assert [cell.text for cell in cells] == ["1.00 [1.00, 1.00]", "1.00", "0.2", "0.350", "0.000"]
-    assert table.groups[1].lines[1][1][0].text.startswith(f"{SUMMARY.iloc[3]['spearman']:.2f}".replace("-", "−"))
+    assert (
+        table.groups[1]
+        .lines[1][1][0]
+        .text.startswith(f"{SUMMARY.iloc[3]['spearman']:.2f}".replace("-", "−"))
+    )
     assert all(part in to_latex(table) for part in ("phantom, findings only", "\\toprule"))
     pd.testing.assert_frame_equal(table.values, SUMMARY)

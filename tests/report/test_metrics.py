@@ -2,7 +2,14 @@
 
 import pytest
 
-from trueneg.report.metrics import format_metric, group_name, higher_is_better, metric_name, scale, unit
+from trueneg.report.metrics import (
+    format_metric,
+    group_name,
+    higher_is_better,
+    metric_name,
+    scale,
+    unit,
+)
 from trueneg.stats.measurement import Measurement
 
 
@@ -29,7 +36,11 @@ def test_values_are_formatted_by_metric(value, metric, signed, text):
 
 
 def test_differences_of_percentages_are_in_points():
-    assert [unit("accuracy"), unit("accuracy", difference=True), unit("median rank")] == ["%", "points", ""]
+    assert [unit("accuracy"), unit("accuracy", difference=True), unit("median rank")] == [
+        "%",
+        "points",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -37,13 +48,48 @@ def test_differences_of_percentages_are_in_points():
     [
         ("ACC", {"group": "edema"}, "accuracy on edema", 100, ("%", "points"), True),
         ("AUC positive prompt", {}, "AUC of the positive prompt alone", 1, ("", ""), True),
-        ("AUC positive prompt", {"group": "edema"}, "AUC of the positive prompt alone on edema", 1, ("", ""), True),
+        (
+            "AUC positive prompt",
+            {"group": "edema"},
+            "AUC of the positive prompt alone on edema",
+            1,
+            ("", ""),
+            True,
+        ),
         ("accuracy", {"group": "macro"}, "balanced accuracy", 100, ("%", "points"), True),
-        ("CNR signed", {"group": "macro"}, "CNR with its sign on the mean of findings", 1, ("", ""), True),
+        (
+            "CNR signed",
+            {"group": "macro"},
+            "CNR with its sign on the mean of findings",
+            1,
+            ("", ""),
+            True,
+        ),
         ("R", {"k": 5}, "R@5", 100, ("%", "points"), True),
-        ("Prec", {"k": 10, "group": "rib fracture"}, "Prec@10 on rib fracture", 100, ("%", "points"), True),
-        ("R", {"direction": "text to image"}, "mean recall from text to image", 100, ("%", "points"), True),
-        ("MedR", {"direction": "image to text"}, "median rank from image to text", 1, ("", "ranks"), False),
+        (
+            "Prec",
+            {"k": 10, "group": "rib fracture"},
+            "Prec@10 on rib fracture",
+            100,
+            ("%", "points"),
+            True,
+        ),
+        (
+            "R",
+            {"direction": "text to image"},
+            "mean recall from text to image",
+            100,
+            ("%", "points"),
+            True,
+        ),
+        (
+            "MedR",
+            {"direction": "image to text"},
+            "median rank from image to text",
+            1,
+            ("", "ranks"),
+            False,
+        ),
         ("MedR", {}, "median rank", 1, ("", "ranks"), False),
         ("phrases", {}, "phrases", 1, ("", ""), True),
     ],

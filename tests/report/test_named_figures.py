@@ -1,4 +1,6 @@
-"""The forest plot of named contrasts and the plot of gain by mask quality show paired differences."""
+"""The forest plot of named contrasts and the plot of gain by mask quality show paired
+differences.
+"""
 
 import json
 from types import SimpleNamespace
@@ -17,14 +19,21 @@ from trueneg.report.gathered import Gathered
 MARGIN = 0.03
 CONTRASTS = [
     {"treatment": "DCL-LM", "baseline": "DCL-true", "family": "controls"},
-    {"treatment": "Oracle", "baseline": "CL", "family": None, "minus": {"treatment": "same", "baseline": "ReCo"}},
+    {
+        "treatment": "Oracle",
+        "baseline": "CL",
+        "family": None,
+        "minus": {"treatment": "same", "baseline": "ReCo"},
+    },
 ]
 MASKS = {"same": (0.5, 0.25), "Oracle": (1.0, 1.0)}
 
 
 @pytest.fixture(scope="module")
 def gathered(tmp_path_factory):
-    """A study that names contrasts and has an oracle with errors, called `same`, and curves with the quality of masks."""
+    """A study that names contrasts and has an oracle with errors, called `same`, and curves with
+    the quality of masks.
+    """
     folder = tmp_path_factory.mktemp("results") / "small" / "artefacts"
     settings = synthetic_pairs.settings(contrasts=CONTRASTS, published=[])
     settings["primary"] |= {"margin": MARGIN}
@@ -33,7 +42,11 @@ def gathered(tmp_path_factory):
     curves = pd.read_parquet(folder / "curves.parquet")
     last = curves["epoch"] == curves["epoch"].max()
     for place, monitor in enumerate(("mask precision", "mask recall")):
-        at_end = curves["objective"].map({name: values[place] for name, values in MASKS.items()}).astype(float)
+        at_end = (
+            curves["objective"]
+            .map({name: values[place] for name, values in MASKS.items()})
+            .astype(float)
+        )
         curves[monitor] = at_end.where(last, 0.0).where(at_end.notna())  # the last epoch counts
     curves.to_parquet(folder / "curves.parquet")
     return Gathered(folder)
@@ -41,7 +54,9 @@ def gathered(tmp_path_factory):
 
 def of_seeds(gathered, objective):
     rows = pd.read_parquet(gathered.folder / "rows.parquet")
-    chosen = pd.DataFrame(json.loads((gathered.folder / "comparison.json").read_text())["selection"])[["objective", "variant"]]
+    chosen = pd.DataFrame(
+        json.loads((gathered.folder / "comparison.json").read_text())["selection"]
+    )[["objective", "variant"]]
     rows = rows[(rows["split"] == "test") & (rows["objective"] == objective)].merge(chosen)
     rows = rows[(rows["task"] == "zero-shot") & (rows["metric"] == "AUC") & rows["group"].isna()]
     return rows.sort_values("seed")["value"].to_numpy()
@@ -76,7 +91,9 @@ def test_the_forest_plot_shows_the_named_contrasts_and_the_margin(gathered):
     for place, differences in enumerate(expected.values()):
         np.testing.assert_allclose(shown[place], interval_of(differences), rtol=1e-6)
     (band,) = plot.patches
-    np.testing.assert_allclose(band.get_path().get_extents(band.get_patch_transform()).intervalx, [-MARGIN, MARGIN])
+    np.testing.assert_allclose(
+        band.get_path().get_extents(band.get_patch_transform()).intervalx, [-MARGIN, MARGIN]
+    )
     assert "interval only" in alternative_text(figure)
 
 
@@ -89,17 +106,25 @@ def test_gains_are_plotted_against_precision_and_recall_at_the_last_epoch(gather
             name = line.get_label()
             (segment,) = bars.get_segments()
             expected = interval_of(of_seeds(gathered, name) - of_seeds(gathered, "CL"))
-            np.testing.assert_allclose([segment[0, 1], *line.get_ydata(), segment[1, 1]], expected, rtol=1e-6)
+            np.testing.assert_allclose(
+                [segment[0, 1], *line.get_ydata(), segment[1, 1]], expected, rtol=1e-6
+            )
             np.testing.assert_allclose(line.get_xdata(), MASKS[name][place])
 
 
-@pytest.mark.parametrize(("name", "is_drawn"), [("contrasts", False), ("dose_response", False), ("training_loss", True)])
+@pytest.mark.parametrize(
+    ("name", "is_drawn"), [("contrasts", False), ("dose_response", False), ("training_loss", True)]
+)
 def test_footnotes_state_the_selected_value_of_dcl_only_where_it_is_drawn(gathered, name, is_drawn):
     assert ("DCL,class_probability=" in footnote(drawn(gathered, name))) == is_drawn
 
 
-@pytest.mark.parametrize(("follow", "shown"), [({"same": "Oracle"}, {"Oracle", "same"}), ({}, {"Oracle"})])
-def test_tuned_studies_draw_only_oracles_with_the_same_settings(gathered, monkeypatch, follow, shown):
+@pytest.mark.parametrize(
+    ("follow", "shown"), [({"same": "Oracle"}, {"Oracle", "same"}), ({}, {"Oracle"})]
+)
+def test_tuned_studies_draw_only_oracles_with_the_same_settings(
+    gathered, monkeypatch, follow, shown
+):
     tuned = gathered.study.model_copy(update={"tuning": SimpleNamespace(follow=follow)})
     monkeypatch.setattr(gathered, "study", tuned)
     monkeypatch.setattr(Gathered, "note_on", lambda *drawn: "")  # it describes the tuning

@@ -16,7 +16,13 @@ from trueneg.specs.objectives.base import Softmax
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    add_study(folder, contrasts=[{"treatment": "DCL", "baseline": "CL"}, {"treatment": "Oracle", "baseline": "DCL"}])
+    add_study(
+        folder,
+        contrasts=[
+            {"treatment": "DCL", "baseline": "CL"},
+            {"treatment": "Oracle", "baseline": "DCL"},
+        ],
+    )
     return [folder / "phantom/artefacts"]
 
 
@@ -28,7 +34,11 @@ def test_each_kind_is_compared_with_the_baseline(folders):
     found = {row["kind"]: row for row in differences(gathered)}
     assert found["Oracle"]["objective"] == "Oracle"
     best = found["best label-free method"]
-    free = [name for name, objective in gathered.study.objectives.items() if not objective.uses_labels and objective.name != "cl"]
+    free = [
+        name
+        for name, objective in gathered.study.objectives.items()
+        if not objective.uses_labels and objective.name != "cl"
+    ]
     assert best["objective"] == gains[free].mean().idxmax()
     assert best["of"] == len(free)
     for row in found.values():
@@ -44,7 +54,9 @@ def test_soft_targets_on_the_baselines_loss_are_a_method(folders, monkeypatch):
     gathered = Gathered(folders[0])
     before, base = best(), gathered.study.objectives["CL"]
     for changes, count in (({"targets": Softmax(name="softmax")}, 0), ({"logit_scale": 3.0}, -1)):
-        monkeypatch.setitem(gathered.study.objectives, before["objective"], base.model_copy(update=changes))
+        monkeypatch.setitem(
+            gathered.study.objectives, before["objective"], base.model_copy(update=changes)
+        )
         assert best()["of"] == before["of"] + count
 
 

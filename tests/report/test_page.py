@@ -26,7 +26,9 @@ VOID = {"meta", "img", "link", "br", "hr", "input"}
 
 
 class Reader(HTMLParser):
-    """Collects elements with their attributes, the text of each kind of element, and unclosed tags."""
+    """Collects elements with their attributes, the text of each kind of element, and unclosed
+    tags.
+    """
 
     def __init__(self, text):
         super().__init__()
@@ -53,7 +55,9 @@ class Reader(HTMLParser):
 def figure(tmp_path_factory):
     rows = synthetic.rows(seeds=3)
     drawn = draw_by_place(rows, synthetic.FRACTIONS, [Measurement("knn", "accuracy", "all")])
-    png, _, _ = save(drawn, tmp_path_factory.mktemp("results") / "small" / "figures" / "by fraction", "Accuracy")
+    png, _, _ = save(
+        drawn, tmp_path_factory.mktemp("results") / "small" / "figures" / "by fraction", "Accuracy"
+    )
     return drawn, png
 
 
@@ -71,7 +75,9 @@ FULL = {
     "headroom": ["clear headroom: so it is"],
     "warnings": ["2 runs are stale."],
     "config": "small:\n  seeds: 8\n",
-    "tables": [("Numbers", "In percent.", from_frame(pd.DataFrame({"objective": ["CL"], "mean": [91.25]})))],
+    "tables": [
+        ("Numbers", "In percent.", from_frame(pd.DataFrame({"objective": ["CL"], "mean": [91.25]})))
+    ],
 }
 
 
@@ -81,7 +87,12 @@ def test_the_page_shows_every_part_of_a_study(tmp_path, figure):
     _, reader = page_of(png.parents[2], study)
     text = " ".join(reader.texts["body"].split())
     assert "open" in reader.of("details")[0]  # the first table
-    parts = (*map(study.get, ("title", "question", "finding", "answer")), *study["headroom"], *study["warnings"], "seeds: 8")
+    parts = (
+        *map(study.get, ("title", "question", "finding", "answer")),
+        *study["headroom"],
+        *study["warnings"],
+        "seeds: 8",
+    )
     for part in (*parts, "In percent.", "91.25", "Caption."):
         assert part in text
     image = reader.of("img")[-1]
@@ -93,11 +104,23 @@ HOSTILE = "<script>alert('x')</script>\"&"
 
 
 def test_all_text_is_escaped(tmp_path):
-    table = Table(pd.DataFrame(), [(HOSTILE, HOSTILE)], [Group(HOSTILE, [(HOSTILE, [Cell(HOSTILE)])])], [HOSTILE], HOSTILE)
+    table = Table(
+        pd.DataFrame(),
+        [(HOSTILE, HOSTILE)],
+        [Group(HOSTILE, [(HOSTILE, [Cell(HOSTILE)])])],
+        [HOSTILE],
+        HOSTILE,
+    )
     texts = dict.fromkeys(("title", "question", "finding", "answer", "config"), HOSTILE)
     text, reader = page_of(
         tmp_path,
-        section("small", **texts, headroom=[HOSTILE], warnings=[HOSTILE], tables=[(HOSTILE, HOSTILE, table)]),
+        section(
+            "small",
+            **texts,
+            headroom=[HOSTILE],
+            warnings=[HOSTILE],
+            tables=[(HOSTILE, HOSTILE, table)],
+        ),
     )
     assert len(reader.of("script")) == 1
     assert "<script>alert" not in text
@@ -107,37 +130,59 @@ def test_all_text_is_escaped(tmp_path):
 
 def test_the_page_fetches_nothing(figure):
     _, png = figure
-    text, reader = page_of(png.parents[2], section("small", "A small study", figures=[("By r", "", png)], **FULL))
+    text, reader = page_of(
+        png.parents[2], section("small", "A small study", figures=[("By r", "", png)], **FULL)
+    )
     without_data = re.sub(r"data:image/[a-z+]+;base64,[A-Za-z0-9+/=]+", "", text)
     # The digests of the policy look like addresses and are none.
     without_data = re.sub(r"'sha256-[^']+'", "", without_data)
-    assert not re.search(r"(https?:)?//\w", re.sub(r"^\s*//.*$", "", without_data, flags=re.MULTILINE))
+    assert not re.search(
+        r"(https?:)?//\w", re.sub(r"^\s*//.*$", "", without_data, flags=re.MULTILINE)
+    )
     assert "@import" not in text
     assert not re.search(r"url\(", text)
-    assert {tag for tag, _ in reader.elements}.isdisjoint({"link", "iframe", "object", "embed", "base"})
+    assert {tag for tag, _ in reader.elements}.isdisjoint(
+        {"link", "iframe", "object", "embed", "base"}
+    )
     assert all(image["src"].startswith("data:") for image in reader.of("img"))
 
 
 def test_the_content_security_policy_allows_only_the_embedded_style_and_script(tmp_path):
     text, reader = page_of(tmp_path, section("small", "A small study", **FULL))
-    (policy,) = [meta["content"] for meta in reader.of("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
+    (policy,) = [
+        meta["content"]
+        for meta in reader.of("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    ]
     parts = dict(part.split(" ", 1) for part in policy.split("; "))
     assert parts["default-src"] == parts["base-uri"] == parts["form-action"] == "'none'"
     assert parts["img-src"] == "data:"
     for name, tag in (("style-src", "style"), ("script-src", "script")):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, flags=re.DOTALL)
-        assert parts[name] == f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-    assert not any(attributes.keys() & {"style", "onclick", "onload", "onerror"} for _, attributes in reader.elements)
+        assert (
+            parts[name]
+            == f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+        )
+    assert not any(
+        attributes.keys() & {"style", "onclick", "onload", "onerror"}
+        for _, attributes in reader.elements
+    )
 
 
 def test_the_page_supports_phones_dark_mode_and_the_keyboard(figure):
     _, png = figure
-    text, reader = page_of(png.parents[2], section("small", "A small study", figures=[("By r", "", png)], **FULL))
-    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in reader.of("meta")
+    text, reader = page_of(
+        png.parents[2], section("small", "A small study", figures=[("By r", "", png)], **FULL)
+    )
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in reader.of(
+        "meta"
+    )
     assert "prefers-color-scheme: dark" in text
     assert all(image["alt"] for image in reader.of("img"))
     assert all(
-        box["tabindex"] == "0" and box["aria-label"] for box in reader.of("div") if box.get("class", "").startswith("scroll")
+        box["tabindex"] == "0" and box["aria-label"]
+        for box in reader.of("div")
+        if box.get("class", "").startswith("scroll")
     )
     assert len(reader.of("summary")) == len(reader.of("details"))
     assert all(head["scope"] for head in reader.of("th"))
@@ -155,24 +200,33 @@ def pixels_of(content, size=None):
 
 def test_a_figure_is_embedded_in_full_size_and_smaller_than_its_svg(figure):
     _, png = figure
-    _, reader = page_of(png.parents[2], section("small", "A small study", figures=[("By r", "", png)]))
+    _, reader = page_of(
+        png.parents[2], section("small", "A small study", figures=[("By r", "", png)])
+    )
     content, drawn = content_of(reader.of("img")[-1]), pixels_of(png.read_bytes())
     assert np.abs(pixels_of(content) - drawn).mean() < 1
     assert len(content) < png.with_suffix(".svg").stat().st_size
 
 
-def test_each_card_shows_the_finding_and_the_headline_figure_and_no_image_is_embedded_twice(figure, tmp_path):
+def test_each_card_shows_the_finding_and_the_headline_figure_and_no_image_is_embedded_twice(
+    figure, tmp_path
+):
     _, png = figure
     other = tmp_path / "other.png"
     Image.linear_gradient("L").convert("RGB").save(other)
     both = [("By r", "", png), ("Gradient", "", other)]
     names = ("digits", "cifar10")
-    studies = [section(name, name, finding=f"Finding of {name}.", figures=both, headline=at) for at, name in enumerate(names)]
+    studies = [
+        section(name, name, finding=f"Finding of {name}.", figures=both, headline=at)
+        for at, name in enumerate(names)
+    ]
     _, reader = page_of(tmp_path, *studies)
     for study, image in zip(studies, reader.of("img")[:2], strict=True):
         assert study["finding"] in reader.texts["ul"]
         shown = pixels_of(content_of(image))
-        expected = pixels_of(study["figures"][study["headline"]][2].read_bytes(), shown.shape[1::-1])
+        expected = pixels_of(
+            study["figures"][study["headline"]][2].read_bytes(), shown.shape[1::-1]
+        )
         assert np.abs(shown - expected).mean() < 5
         assert image["alt"]
     first, _ = page_of(tmp_path, studies[0])
@@ -188,7 +242,9 @@ def test_paired_differences_come_before_means_and_other_tables(tmp_path, figure)
     (tmp_path / "phantom/figures").mkdir()
     for name in names:
         for ending in (".png", ".svg"):
-            shutil.copyfile(png.with_suffix(ending), tmp_path / "phantom/figures" / f"{name}{ending}")
+            shutil.copyfile(
+                png.with_suffix(ending), tmp_path / "phantom/figures" / f"{name}{ending}"
+            )
     page = study_page(tmp_path / "phantom/artefacts")
     paths = [path.stem for _, _, path in page["figures"]]
     assert sorted(paths) == sorted(names)

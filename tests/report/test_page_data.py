@@ -57,7 +57,9 @@ def test_runs_have_their_provenance(provenance):
     assert first["made"]["Code"] == f"version 1 except training/image-text: {STALE}"
     assert first["made"]["Commit"] == "8a226e2ecca8"
     for key in ("epochs", "batch_size"):
-        assert first["configuration"][f"training.{key}"] == json.dumps(first["settings"]["training"][key])
+        assert first["configuration"][f"training.{key}"] == json.dumps(
+            first["settings"]["training"][key]
+        )
 
 
 def runs_at(described):
@@ -67,7 +69,12 @@ def runs_at(described):
 
 def test_the_provenance_of_a_cell_is_its_runs_or_its_publication(provenance):
     ids = [run["id"] for run in provenance.runs]
-    cells = [Cell("0.81", runs=f"{ids[7]} {ids[2]}"), Cell("–", runs=ids[0]), Cell("0.80", printed="a paper"), Cell("3 seeds")]
+    cells = [
+        Cell("0.81", runs=f"{ids[7]} {ids[2]}"),
+        Cell("–", runs=ids[0]),
+        Cell("0.80", printed="a paper"),
+        Cell("3 seeds"),
+    ]
     places = [provenance.of_cell(cell) for cell in cells]
     assert places[1] is None
     assert provenance.of_cell(Cell("0.7", runs=f"{ids[2]} {ids[7]}")) == places[0]
@@ -92,7 +99,9 @@ def test_examples_of_an_earlier_configuration_are_not_shown(tmp_path):
     add_examples(tmp_path)
     folder = tmp_path / "phantom" / "artefacts"
     page = study_page(folder)
-    shutil.copy(folder / "retrieval/phantom/CL.parquet", folder / "retrieval/phantom/Removed.parquet")
+    shutil.copy(
+        folder / "retrieval/phantom/CL.parquet", folder / "retrieval/phantom/Removed.parquet"
+    )
     (folder / "retrieval/other").mkdir()
     shutil.copy(folder / "retrieval/phantom/CL.parquet", folder / "retrieval/other/CL.parquet")
     assert study_page(folder)["examples"] == page["examples"]
@@ -122,12 +131,19 @@ def test_the_provenance_of_every_number_is_the_runs_of_its_objectives(name, with
                 described = None if place is None else provenance.described()[place]
                 if described is not None and "printed" in described:
                     assert name in PRINTED
-                    assert described["printed"] in {f"{paper['paper']}, {of}" for paper in PUBLISHED for of in paper["tables"]}
+                    assert described["printed"] in {
+                        f"{paper['paper']}, {of}" for paper in PUBLISHED for of in paper["tables"]
+                    }
                 if described is None or "runs" not in described:
                     assert described is None or cell.text.startswith("–")
                     continue
-                objectives = [*line.rpartition("; ours: ")[2].split(" − "), *(["CL"] if "− CL" in column else [])]
-                expected = {(labels.get(name, name), seed) for name in objectives for seed in range(6)}
+                objectives = [
+                    *line.rpartition("; ours: ")[2].split(" − "),
+                    *(["CL"] if "− CL" in column else []),
+                ]
+                expected = {
+                    (labels.get(name, name), seed) for name in objectives for seed in range(6)
+                }
                 assert runs_at(described) == expected, (line, column, cell)
 
 
@@ -136,7 +152,9 @@ def test_marks_and_warnings_state_the_caveats(page, tmp_path):
     assert marks["small"] == "small default"
     assert marks["stale"] == f"stale: 1 of {count} runs"
     assert "few" not in marks  # six seeds
-    assert any(f"1 of {count} runs" in warning and "stale" in warning for warning in page["warnings"])
+    assert any(
+        f"1 of {count} runs" in warning and "stale" in warning for warning in page["warnings"]
+    )
     add_study(tmp_path)
     path = tmp_path / "phantom" / "artefacts" / "comparison.json"
     comparison = json.loads(path.read_text()) | {"seeds": 3}
@@ -151,7 +169,10 @@ def test_marks_and_warnings_state_the_caveats(page, tmp_path):
     assert any(warning.startswith("3 seeds") for warning in page["warnings"])
 
 
-@pytest.mark.parametrize(("cpus", "shown"), [((), ()), (("EPYC", "EPYC"), ()), (("EPYC", "Xeon"), ("EPYC; Xeon", "differ"))])
+@pytest.mark.parametrize(
+    ("cpus", "shown"),
+    [((), ()), (("EPYC", "EPYC"), ()), (("EPYC", "Xeon"), ("EPYC; Xeon", "differ"))],
+)
 def test_the_page_says_when_runs_come_from_several_types_of_cpu(tmp_path, cpus, shown):
     add_study(tmp_path)
     path = tmp_path / "phantom" / "artefacts" / "runs.json"
@@ -169,7 +190,10 @@ def test_the_page_says_what_the_data_are_and_which_objective_is_numerically_the_
     path = tmp_path / "phantom" / "artefacts" / "runs.json"
     runs = json.loads(path.read_text())
     facts = {"negatives": 63, "expected": {"texts": 1.25}}
-    of_eta = {"eta": dict.fromkeys(("minimum", "mean", "most"), 2e-5) | {"maximum": 4e-5}, "only_eta": True}
+    of_eta = {
+        "eta": dict.fromkeys(("minimum", "mean", "most"), 2e-5) | {"maximum": 4e-5},
+        "only_eta": True,
+    }
     for run in runs:
         if run["seed"]:  # the runs of the first seed are those of an earlier version
             run["false_negatives"] = facts | of_eta if run["objective"] == "DCL-LM" else facts
@@ -186,7 +210,12 @@ def test_the_page_says_what_the_data_are_and_which_objective_is_numerically_the_
     assert all(part in of_eta for part in ("DCL-LM", "2e-05 to 4e-05", "average 2e-05"))
     (warning,) = (line for line in page["warnings"] if "numerically" in line)
     assert all(
-        part in warning for part in ("DCL-LM is numerically uncorrected", "at most 0.0013", "about 1.25 (2 %) have its text")
+        part in warning
+        for part in (
+            "DCL-LM is numerically uncorrected",
+            "at most 0.0013",
+            "about 1.25 (2 %) have its text",
+        )
     )
     assert all(line in html.unescape(text) for line in (known, of_eta, warning))
 
@@ -196,11 +225,19 @@ SECRET = "A sentence of a patient"
 
 @pytest.mark.parametrize("marked_by", ["the files", "the source"])
 def test_the_page_shows_only_numbers_of_restricted_data(tmp_path, marked_by):
-    source = {"dataset": {"source": "mimic_cxr", "text": "reports", "path": "data/mimic"}} if marked_by == "the source" else {}
+    source = (
+        {"dataset": {"source": "mimic_cxr", "text": "reports", "path": "data/mimic"}}
+        if marked_by == "the source"
+        else {}
+    )
     add_study(tmp_path, **source)
     add_examples(tmp_path, restricted=marked_by == "the files", text=SECRET)
     folder = tmp_path / "phantom" / "artefacts"
-    overlays = [text for path in folder.glob("overlays/*/*.parquet") for text in pd.read_parquet(path)["sentence"]]
+    overlays = [
+        text
+        for path in folder.glob("overlays/*/*.parquet")
+        for text in pd.read_parquet(path)["sentence"]
+    ]
     assert overlays
     page = study_page(folder)
     text = render_page([page], tmp_path / "index.html").read_text()
@@ -231,7 +268,9 @@ def test_a_likelihood_study_without_known_classes_states_what_it_measures(tmp_pa
     folder = tmp_path / "words" / "artefacts"
     folder.mkdir(parents=True)
     reports = {"source": "text_table", "path": "texts.csv", "text_column": "text"}
-    study = tiny_words(reports=reports, eta={"a": 0.25, "k": 0.75}) | {"language_models": {"Small": {}, "Other": {}}}
+    study = tiny_words(reports=reports, eta={"a": 0.25, "k": 0.75}) | {
+        "language_models": {"Small": {}, "Other": {}}
+    }
     (folder / "study.yaml").write_text(yaml.safe_dump(study))
     page = study_page(folder)
     for fact in ("Small", "Other", "0.25", "0.75", "text/text_table/eta.parquet"):
@@ -247,7 +286,14 @@ def test_the_page_of_a_likelihood_study_shows_the_provenance_of_its_language_mod
     text = page_of(tmp_path).read_text()
     assert 'popovertarget="words:made:0"' in text
     trained, missing, released = re.findall(r"<dl>\s*<dt>Model</dt>.*?</dl>", text, flags=re.DOTALL)
-    facts = ("BERT (abcdef)", f"<dt>Version</dt><dd>{STALE}</dd>", "8a226e2ecca8", "torch 2.15.0", "2.5 min", "7e3f")
+    facts = (
+        "BERT (abcdef)",
+        f"<dt>Version</dt><dd>{STALE}</dd>",
+        "8a226e2ecca8",
+        "torch 2.15.0",
+        "2.5 min",
+        "7e3f",
+    )
     for fact in (*facts, "GPU seconds not recorded"):
         assert fact in trained
     assert "BERT<" in missing
@@ -262,7 +308,10 @@ def test_the_answer_says_what_more_seeds_would_cost_and_what_to_use_and_export(t
     assert "trueneg export" not in study_page(folder)["answer"]  # no weights are here
     gathered = Gathered(folder)
     rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
-    labelled = ["Oracle", *(name for name in gathered.study.objectives if name.startswith("Remove-labels"))]
+    labelled = [
+        "Oracle",
+        *(name for name in gathered.study.objectives if name.startswith("Remove-labels")),
+    ]
     means = rows.groupby("objective")["value"].mean().drop(labelled, errors="ignore").sort_values()
     of_best = rows[rows["objective"] == means.index[-1]].sort_values("value")
     run = tmp_path / "runs" / of_best["run"].iloc[-1]
@@ -271,7 +320,13 @@ def test_the_answer_says_what_more_seeds_would_cost_and_what_to_use_and_export(t
         (run / name).write_text("{}")
     path = folder / "comparison.json"
     comparison = json.loads(path.read_text())
-    comparison["primary"] |= {"outcome": "undecided", "difference": 0.01, "standard deviation": 0.02, "seeds": 6, "p": 0.3}
+    comparison["primary"] |= {
+        "outcome": "undecided",
+        "difference": 0.01,
+        "standard deviation": 0.02,
+        "seeds": 6,
+        "p": 0.3,
+    }
     path.write_text(json.dumps(comparison))
     answer = study_page(folder)["answer"]
     needed = int(np.ceil(tt_solve_power(0.5, power=0.8, alpha=0.05)))
@@ -293,7 +348,10 @@ def test_the_answer_advises_the_baseline_if_no_method_is_better_on_the_test_spli
     rows = pd.read_parquet(folder / "rows.parquet")
     of_cl = rows[rows["objective"] == "CL"].drop_duplicates(place).set_index(place)["value"]
     noise = pd.Series(np.random.default_rng(0).normal(0, 1e-3, len(rows)), rows.index)
-    values = pd.Series(of_cl.reindex(pd.MultiIndex.from_frame(rows[place])).to_numpy(), rows.index) + noise
+    values = (
+        pd.Series(of_cl.reindex(pd.MultiIndex.from_frame(rows[place])).to_numpy(), rows.index)
+        + noise
+    )
     is_changed = (rows["split"] == "test") & (rows["objective"] != "CL") & values.notna()
     rows.assign(value=rows["value"].mask(is_changed, values)).to_parquet(folder / "rows.parquet")
     validation = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])

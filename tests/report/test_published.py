@@ -1,4 +1,6 @@
-"""Every published number is in a table of a shipped study, next to the corresponding measurement."""
+"""Every published number is in a table of a shipped study, next to the corresponding
+measurement.
+"""
 
 import csv
 
@@ -30,10 +32,20 @@ def shipped():
 
 def test_every_published_number_is_in_a_table_of_a_shipped_study(shipped):
     columns = ["paper", "table", "method", *PLACE, "printed"]
-    shown = {tuple(row) for _, numbers in shipped.values() for row in numbers[columns].itertuples(index=False)}
+    shown = {
+        tuple(row)
+        for _, numbers in shipped.values()
+        for row in numbers[columns].itertuples(index=False)
+    }
     with PUBLISHED.open() as file:
         for row in csv.DictReader(file):
-            assert tuple(row[column] for column in ("paper", "table", "method", "task", "setting", "metric", "value")) in shown
+            assert (
+                tuple(
+                    row[column]
+                    for column in ("paper", "table", "method", "task", "setting", "metric", "value")
+                )
+                in shown
+            )
 
 
 def test_published_numbers_of_an_objective_are_measured_by_their_study(shipped):
@@ -49,14 +61,22 @@ def test_table_1_of_ssd_has_six_numbers_for_each_of_nine_methods(shipped):
     assert table["method"].value_counts().to_dict() == dict.fromkeys(table["method"], 6)
     assert table["method"].nunique() == 9
     ours = dict(zip(table["method"], table["objective"], strict=True))
-    assert (ours["LSE+NL"], ours["DCL eta_LM"], ours["DCL eta=0.05"]) == ("LSE+NL", "DCL-LM", "DCL,class_probability=0.05")
+    assert (ours["LSE+NL"], ours["DCL eta_LM"], ours["DCL eta=0.05"]) == (
+        "LSE+NL",
+        "DCL-LM",
+        "DCL,class_probability=0.05",
+    )
     recalls = table[(table["metric"] == "R") & (table["method"] == "DCL eta_LM")]
-    assert recalls[["task", "labels", "value"]].values.tolist() == [["region retrieval", "pair", 0.3]]
+    assert recalls[["task", "labels", "value"]].values.tolist() == [
+        ["region retrieval", "pair", 0.3]
+    ]
 
 
 def test_percentages_become_fractions_and_numbers_are_assigned_to_conditions(shipped):
     _, numbers = shipped["bcl_cifar10"]
-    (row,) = numbers[(numbers["objective"] == "BCL-paper") & (numbers["setting"] == "N=254")].to_dict("records")
+    (row,) = numbers[
+        (numbers["objective"] == "BCL-paper") & (numbers["setting"] == "N=254")
+    ].to_dict("records")
     assert row["value"] == pytest.approx(0.9187)
     assert (row["dataset"], row["method"], row["fraction"]) == ("batch_size=128", "BCL", 1)
     _, small = shipped["bcl_cifar10_small"]  # two of the five conditions
@@ -65,13 +85,21 @@ def test_percentages_become_fractions_and_numbers_are_assigned_to_conditions(shi
 
 def test_a_number_is_assigned_to_every_objective_of_its_method(shipped):
     study, _ = shipped["bcl_cifar10"]
-    changed = study.published[0].model_copy(update={"methods": {"BCL-paper": "BCL", "BCL-released": "BCL"}})
+    changed = study.published[0].model_copy(
+        update={"methods": {"BCL-paper": "BCL", "BCL-released": "BCL"}}
+    )
     numbers = published_numbers(study.model_copy(update={"published": [changed]}), PUBLISHED)
     beside = {method: set(rows["objective"].dropna()) for method, rows in numbers.groupby("method")}
     # DCL and HCL have the names of their methods; CL has another, which is not listed here.
-    assert beside == {"BCL": {"BCL-paper", "BCL-released"}, "DCL": {"DCL"}, "HCL": {"HCL"}, "SimCLR": set()}
+    assert beside == {
+        "BCL": {"BCL-paper", "BCL-released"},
+        "DCL": {"DCL"},
+        "HCL": {"HCL"},
+        "SimCLR": set(),
+    }
     _, small = shipped["bcl_cifar10_small"]
-    assert small["objective"].isna().eq(small["dataset"].isna()).all()  # a condition that is not trained has no objectives
+    # a condition that is not trained has no objectives
+    assert small["objective"].isna().eq(small["dataset"].isna()).all()
     assert len(small) == 4 * 5
 
 
@@ -91,6 +119,18 @@ def test_an_unknown_name_is_reported_with_the_known_ones(shipped, wrong):
     with pytest.raises(UserError) as refused:
         published_numbers(study.model_copy(update={"published": [changed]}), PUBLISHED)
     ((key, value),) = wrong.items()
-    named = value if isinstance(value, str) else next(iter(value)) if isinstance(value, list) else value.popitem()[1]
-    expected = {"paper": SSD, "tables": "Table 3", "task": "grounding", "methods": "BioViL", "settings": "Edema"}[key]
+    named = (
+        value
+        if isinstance(value, str)
+        else next(iter(value))
+        if isinstance(value, list)
+        else value.popitem()[1]
+    )
+    expected = {
+        "paper": SSD,
+        "tables": "Table 3",
+        "task": "grounding",
+        "methods": "BioViL",
+        "settings": "Edema",
+    }[key]
     assert all(part in str(refused.value) for part in ("published.csv", repr(named), expected))

@@ -18,10 +18,15 @@ RUNS = {
 
 
 def test_each_study_has_its_own_table_with_its_columns():
-    first, second, unfinished = (block.splitlines() for block in as_text(pd.DataFrame(RUNS), 100).split("\n\n"))
+    first, second, unfinished = (
+        block.splitlines() for block in as_text(pd.DataFrame(RUNS), 100).split("\n\n")
+    )
     assert "first" in first[0]
     assert "small" in first[0]
-    assert [line.split() for line in first[2:]] == [["a1", "finished", "CL", "0", "0.25"], ["a2", "stale", "DCL", "0", "0.75"]]
+    assert [line.split() for line in first[2:]] == [
+        ["a1", "finished", "CL", "0", "0.25"],
+        ["a2", "stale", "DCL", "0", "0.75"],
+    ]
     assert all(fact in second[0] for fact in ("second", "large", "test knn accuracy", "0.5"))
     assert [line.split() for line in second[2:]] == [["b1", "finished", "CL", "1"]]
     assert "unfinished" in unfinished[0]

@@ -1,4 +1,6 @@
-"""Every statistic that a study shows equals the one that scipy or statsmodels computes from its rows."""
+"""Every statistic that a study shows equals the one that scipy or statsmodels computes from its
+rows.
+"""
 
 import functools
 import gc
@@ -25,28 +27,44 @@ CONTRASTS = [
     {"treatment": "Oracle", "baseline": "CL", "family": "oracle"},
     {"treatment": "same", "baseline": "CL", "family": None},
 ]
-MINUS = {"treatment": "Oracle", "baseline": "CL", "family": "oracle", "minus": {"treatment": "same", "baseline": "DCL"}}
+MINUS = {
+    "treatment": "Oracle",
+    "baseline": "CL",
+    "family": "oracle",
+    "minus": {"treatment": "same", "baseline": "DCL"},
+}
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results") / "small" / "artefacts"
     primary = synthetic_pairs.settings()["primary"] | {"margin": MARGIN}
-    synthetic_pairs.write(folder, synthetic_pairs.settings(primary=primary, contrasts=[*CONTRASTS, MINUS], published=[]))
+    synthetic_pairs.write(
+        folder,
+        synthetic_pairs.settings(primary=primary, contrasts=[*CONTRASTS, MINUS], published=[]),
+    )
     return folder
 
 
 @pytest.fixture(scope="module")
 def values(study):
-    """Values by seed for each measurement and objective, with independently computed means over directions and k."""
+    """Values by seed for each measurement and objective, with independently computed means over
+    directions and k.
+    """
     rows = pd.read_parquet(study / "rows.parquet")
-    chosen = pd.DataFrame(json.loads((study / "comparison.json").read_text())["selection"])[["objective", "variant"]]
+    chosen = pd.DataFrame(json.loads((study / "comparison.json").read_text())["selection"])[
+        ["objective", "variant"]
+    ]
     rows = rows[rows["split"] == "test"].merge(chosen)
     recalls = rows[(rows["metric"] == "R") & rows["k"].notna()]
     by_key = {}
     for part in (rows, recalls.assign(direction=None), recalls.assign(k=None)):
-        pooled = part.groupby([*KEYS, "objective", "seed"], dropna=False)["value"].mean().reset_index()
-        for *key, objective, of_seeds in ((*names, group) for names, group in pooled.groupby([*KEYS, "objective"], dropna=False)):
+        pooled = (
+            part.groupby([*KEYS, "objective", "seed"], dropna=False)["value"].mean().reset_index()
+        )
+        for *key, objective, of_seeds in (
+            (*names, group) for names, group in pooled.groupby([*KEYS, "objective"], dropna=False)
+        ):
             by_key[_plain(key), objective] = of_seeds.sort_values("seed")["value"].to_numpy()
     return by_key
 
@@ -83,11 +101,15 @@ def outcome_of(row):
         return "interval only"
     if row["p Holm"] < 0.05:
         gain = -row["difference"] if row["metric"] == "MedR" else row["difference"]
-        return ("better" if gain > 0 else "worse") + (" by less than the margin" if row["p equivalence"] < 0.05 else "")
+        return ("better" if gain > 0 else "worse") + (
+            " by less than the margin" if row["p equivalence"] < 0.05 else ""
+        )
     return "equivalent" if row["p equivalence"] < 0.05 else "undecided"
 
 
-def test_tables_contain_the_statistics_of_scipy_and_statsmodels(study, values, tmp_path, monkeypatch):
+def test_tables_contain_the_statistics_of_scipy_and_statsmodels(
+    study, values, tmp_path, monkeypatch
+):
     monkeypatch.setattr(gc, "collect", lambda: 0)  # multipletests calls it each time
     gathered, expected, outcomes = Gathered(study), {}, set()
     families = {(one["treatment"], one["baseline"]): one["family"] for one in CONTRASTS}
@@ -110,22 +132,41 @@ def test_tables_contain_the_statistics_of_scipy_and_statsmodels(study, values, t
             is_double = row["contrast"].startswith("(")
             if is_double:
                 own, baseline = own - values[key, "same"], baseline - values[key, "DCL"]
-            is_primary = not is_double and (row["objective"], row["baseline"], key) == ("DCL-LM", "CL", AUC)
+            is_primary = not is_double and (row["objective"], row["baseline"], key) == (
+                "DCL-LM",
+                "CL",
+                AUC,
+            )
             own_family = families.get((row["objective"], row["baseline"]), "others")
             assert _plain([row["family"]]) == ("primary" if is_primary else own_family,)
             place = key, row["contrast"]
             if place not in expected:  # most comparisons are in two tables
                 expected[place] = expected_of(own, baseline, key == AUC)
-            wanted = {column: value for column, value in expected[place].items() if own_family is not None or column[0] != "p"}
+            wanted = {
+                column: value
+                for column, value in expected[place].items()
+                if own_family is not None or column[0] != "p"
+            }
             np.testing.assert_allclose(
-                [row[column] for column in wanted], list(wanted.values()), rtol=1e-5, atol=1e-9, err_msg=f"{name} {place}"
+                [row[column] for column in wanted],
+                list(wanted.values()),
+                rtol=1e-5,
+                atol=1e-9,
+                err_msg=f"{name} {place}",
             )
             assert row["outcome"] == outcome_of(row)
-            assert row["exploratory"] == (own_family is not None and (key != AUC or (own_family == "others" and not is_primary)))
+            assert row["exploratory"] == (
+                own_family is not None
+                and (key != AUC or (own_family == "others" and not is_primary))
+            )
             outcomes.add(row["outcome"])
         if name == "differences":  # it holds whole families
-            for _, members in table[table["family"].notna()].groupby([*KEYS, "family"], dropna=False):
-                np.testing.assert_allclose(members["p Holm"], multipletests(members["p"], method="holm")[1])
+            for _, members in table[table["family"].notna()].groupby(
+                [*KEYS, "family"], dropna=False
+            ):
+                np.testing.assert_allclose(
+                    members["p Holm"], multipletests(members["p"], method="holm")[1]
+                )
     assert len(expected) > 400
     assert {"better", "worse", "undecided", "equivalent", "interval only"} <= outcomes
 
@@ -134,11 +175,17 @@ def test_the_comparison_record_contains_the_statistics_of_scipy_and_statsmodels(
     comparison = json.loads((study / "comparison.json").read_text())
     cl, treatment, oracle = (values[AUC, name] for name in ("CL", "DCL-LM", "Oracle"))
     expected = expected_of(treatment, cl, True)
-    primary = comparison["primary"] | {f"difference {end}": comparison["primary"][end] for end in ("low", "high")}
-    np.testing.assert_allclose([primary[name] for name in expected], list(expected.values()), rtol=1e-5)
+    primary = comparison["primary"] | {
+        f"difference {end}": comparison["primary"][end] for end in ("low", "high")
+    }
+    np.testing.assert_allclose(
+        [primary[name] for name in expected], list(expected.values()), rtol=1e-5
+    )
     assert primary["outcome"] == outcome_of(primary | {"p Holm": primary["p"], "family": "primary"})
     (labelled,) = comparison["headroom"]
     gain = stats.ttest_rel(oracle, cl)
     shown = [labelled[name] for name in ("difference", "low", "high", "baseline mean")]
-    np.testing.assert_allclose(shown, [(oracle - cl).mean(), *gain.confidence_interval(0.95), cl.mean()], rtol=1e-9)
+    np.testing.assert_allclose(
+        shown, [(oracle - cl).mean(), *gain.confidence_interval(0.95), cl.mean()], rtol=1e-9
+    )
     assert labelled["label"] == "clear headroom"

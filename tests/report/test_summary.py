@@ -24,14 +24,30 @@ from trueneg.report.summary import at_edge, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, to_table
 
-OUTPUTS = {"rows": "rows.parquet", "curves": "curves.parquet", "runs": "runs.json", "candidates": "candidates.parquet"}
-OUTPUTS |= {"published": "published.parquet", "comparison": "comparison.json", "study": "study.yaml"}
+OUTPUTS = {
+    "rows": "rows.parquet",
+    "curves": "curves.parquet",
+    "runs": "runs.json",
+    "candidates": "candidates.parquet",
+}
+OUTPUTS |= {
+    "published": "published.parquet",
+    "comparison": "comparison.json",
+    "study": "study.yaml",
+}
 
-PROTOCOL = {"file": "protocol.md", "checksum": "0", "commit": "1", "date": "2026-10-01T12:00:00+02:00"}
+PROTOCOL = {
+    "file": "protocol.md",
+    "checksum": "0",
+    "commit": "1",
+    "date": "2026-10-01T12:00:00+02:00",
+}
 
 
 def summarised(folder, settings, rows, curves):
-    """Summarise a study from two blocks of rows; return the comparison and the published numbers."""
+    """Summarise a study from two blocks of rows; return the comparison and the published
+    numbers.
+    """
     folder.mkdir()
     first = rows["seed"] < rows["seed"].max()
     for name, part in (("first", rows[first]), ("second", rows[~first])):
@@ -39,7 +55,9 @@ def summarised(folder, settings, rows, curves):
     curves.to_parquet(folder / "block-curves.parquet")
     (folder / "block.json").write_text("[]")
     blocks = [folder / f"{name}.parquet" for name in ("first", "second")]
-    inputs = SimpleNamespace(rows=blocks, curves=[folder / "block-curves.parquet"], runs=[folder / "block.json"])
+    inputs = SimpleNamespace(
+        rows=blocks, curves=[folder / "block-curves.parquet"], runs=[folder / "block.json"]
+    )
     inputs.published, inputs.pilots, inputs.winners = ROOT / "config/published.csv", [], []
     outputs = SimpleNamespace(**{key: folder / name for key, name in OUTPUTS.items()})
     summarise_study("small", settings, inputs, outputs, PROTOCOL)
@@ -51,7 +69,10 @@ def test_variants_selected_on_the_validation_split_are_compared(tmp_path):
     settings = synthetic_pairs.settings(published=[])
     rows = synthetic_pairs.write(tmp_path / "expected", settings)
     comparison, published = summarised(
-        tmp_path / "found", settings, rows, pd.read_parquet(tmp_path / "expected" / "curves.parquet")
+        tmp_path / "found",
+        settings,
+        rows,
+        pd.read_parquet(tmp_path / "expected" / "curves.parquet"),
     )
     expected = json.loads((tmp_path / "expected" / "comparison.json").read_text())
     for key in ("primary", "headroom", "seeds"):
@@ -71,7 +92,9 @@ def test_a_study_without_sweeps_needs_only_the_test_split(tmp_path):
     test, _ = summarised(tmp_path / "test", settings, rows[rows["split"] == "test"], curves)
     assert test == whole
     assert len(test["selection"]) == len(settings["objectives"])
-    assert all(entry["candidates"] == 1 and entry["validation mean"] is None for entry in test["selection"])
+    assert all(
+        entry["candidates"] == 1 and entry["validation mean"] is None for entry in test["selection"]
+    )
     swept = synthetic_pairs.settings(published=[])
     rows = synthetic_pairs.rows(synthetic_pairs.study(**swept))
     with pytest.raises(UserError, match="validation"):
@@ -79,14 +102,22 @@ def test_a_study_without_sweeps_needs_only_the_test_split(tmp_path):
 
 
 def test_recalls_use_the_measured_chance_level_and_answers_label_the_variant_like_tables(tmp_path):
-    recall = {"task": "retrieval sentence", "labels": "truth", "metric": "R", "direction": "text to image", "k": 10}
+    recall = {
+        "task": "retrieval sentence",
+        "labels": "truth",
+        "metric": "R",
+        "direction": "text to image",
+        "k": 10,
+    }
     primary = synthetic_pairs.settings()["primary"] | recall | {"treatment": "DCL"}
     settings = synthetic_pairs.settings(primary=primary)
     settings["evaluation"] = {"retrieval": {"ks": [1, 5, 10]}}
     rows = synthetic_pairs.rows(synthetic_pairs.study(**settings))
     chance = rows[(rows["metric"] == "R") & (rows["k"] == 10)].assign(metric="chance", value=0.07)
     curves = synthetic_pairs.curves(synthetic_pairs.study(**settings), epochs=2)
-    comparison, published = summarised(tmp_path / "found", settings, pd.concat([rows, chance]), curves)
+    comparison, published = summarised(
+        tmp_path / "found", settings, pd.concat([rows, chance]), curves
+    )
     assert [entry["chance"] for entry in comparison["headroom"]] == [pytest.approx(0.07)]
     gathered = Gathered(tmp_path / "found")
     label = gathered.names[gathered.dataset, "DCL"]
@@ -99,12 +130,19 @@ def test_recalls_use_the_measured_chance_level_and_answers_label_the_variant_lik
 
 @pytest.mark.parametrize(
     ("gains", "lost"),
-    [({"CL": [0.03, 0.02, 0.025], "DCL": [0.01, -0.02, 0.0]}, "DCL"), ({"CL": [-0.03, -0.02, -0.025]}, "CL, DCL")],
+    [
+        ({"CL": [0.03, 0.02, 0.025], "DCL": [0.01, -0.02, 0.0]}, "DCL"),
+        ({"CL": [-0.03, -0.02, -0.025]}, "CL, DCL"),
+    ],
 )
-def test_the_answer_says_what_is_not_shown_to_beat_the_towers_without_training(tmp_path, gains, lost):
+def test_the_answer_says_what_is_not_shown_to_beat_the_towers_without_training(
+    tmp_path, gains, lost
+):
     settings = text_study(LABELLED, seeds=3)
     values = {"untrained": np.array([0.5, 0.52, 0.54])}
-    values |= {name: values["untrained"] + np.array(gains.get(name, gains["CL"])) for name in ("CL", "DCL")}
+    values |= {
+        name: values["untrained"] + np.array(gains.get(name, gains["CL"])) for name in ("CL", "DCL")
+    }
     rows = synthetic.tidy(Measurement("knn", "accuracy", "seen"), values, dataset="text_table")
     chance = rows.assign(metric="chance", value=0.1)
     study = load_configuration({"mine": settings}, "mine.yaml").studies["mine"].model_dump()
@@ -114,24 +152,44 @@ def test_the_answer_says_what_is_not_shown_to_beat_the_towers_without_training(t
     assert re.search(r"Not shown to beat the towers without training: (.*?)\.", text)[1] == lost
     for name in ("CL", "DCL"):  # in points, with its sign in the word or the number
         gain = 100 * np.mean(values[name] - values["untrained"])
-        assert any(abs(abs(number) - abs(gain)) < 0.051 for number in synthetic.numbers(text.partition("Not shown")[2]))
+        assert any(
+            abs(abs(number) - abs(gain)) < 0.051
+            for number in synthetic.numbers(text.partition("Not shown")[2])
+        )
 
 
 def test_the_chance_level_of_earlier_rows_is_one_over_the_number_of_classes_and_says_so(tmp_path):
-    settings = tiny_study(objectives={name: {"name": "cl"} for name in synthetic.GAINS} | {"Oracle": {"name": "oracle"}}, seeds=4)
+    settings = tiny_study(
+        objectives={name: {"name": "cl"} for name in synthetic.GAINS}
+        | {"Oracle": {"name": "oracle"}},
+        seeds=4,
+    )
     rows = synthetic.rows({"digits": 0.5}, seeds=4)
-    chance = rows[(rows["task"] == "knn") & rows["group"].isna()].assign(metric="chance", labels=None, value=0.1)
+    chance = rows[(rows["task"] == "knn") & rows["group"].isna()].assign(
+        metric="chance", labels=None, value=0.1
+    )
     both = to_table(pd.concat([rows, to_table(chance)]))
-    comparison, published = summarised(tmp_path / "found", settings, both, synthetic.curves(("digits",), seeds=4))
+    comparison, published = summarised(
+        tmp_path / "found", settings, both, synthetic.curves(("digits",), seeds=4)
+    )
     (labelled,) = comparison["headroom"]
     assert labelled["chance"] == pytest.approx(0.1)
     assert labelled["above chance"]
-    assert all(part in labelled["sentence"] for part in ("chance is 10.0 %", "1 / classes", "not measured"))
-    assert comparison["primary"]["runs"].split() == [synthetic.run_id("digits", "DCL-true", seed) for seed in range(4)]
+    assert all(
+        part in labelled["sentence"] for part in ("chance is 10.0 %", "1 / classes", "not measured")
+    )
+    assert comparison["primary"]["runs"].split() == [
+        synthetic.run_id("digits", "DCL-true", seed) for seed in range(4)
+    ]
     assert published.empty
     primary = settings["primary"] | {"task": "linear probe", "fraction": 0.3}
     with pytest.raises(UserError, match="fraction"):
-        summarised(tmp_path / "other", settings | {"primary": primary}, both, synthetic.curves(("digits",), seeds=4))
+        summarised(
+            tmp_path / "other",
+            settings | {"primary": primary},
+            both,
+            synthetic.curves(("digits",), seeds=4),
+        )
 
 
 @pytest.mark.parametrize(
@@ -144,18 +202,30 @@ def test_the_chance_level_of_earlier_rows_is_one_over_the_number_of_classes_and_
         ("macro", [0.0, 0.0, 0.0, 0.0], None, 0.1),
     ],
 )
-def test_accuracy_is_compared_with_the_share_of_the_largest_class(tmp_path, group, excess, label, chance):
-    """26.8 % of the images are of one class of ten; stratified splits differ by a fraction of an image."""
-    settings = tiny_study(objectives={name: {"name": "cl"} for name in synthetic.GAINS} | {"Oracle": {"name": "oracle"}}, seeds=4)
+def test_accuracy_is_compared_with_the_share_of_the_largest_class(
+    tmp_path, group, excess, label, chance
+):
+    """26.8 % of the images are of one class of ten; stratified splits differ by a fraction of an
+    image.
+    """
+    settings = tiny_study(
+        objectives={name: {"name": "cl"} for name in synthetic.GAINS}
+        | {"Oracle": {"name": "oracle"}},
+        seeds=4,
+    )
     settings["primary"]["group"] = group
     of_seed = 0.268 + np.array([1e-5, -1e-5, 2e-5, -2e-5])
     rows = synthetic.rows({"digits": 0.5}, seeds=4)
     rows = rows[(rows["task"] == "knn") & rows["group"].isna()]
     rows = rows.assign(value=of_seed[rows["seed"]] + np.array(excess)[rows["seed"]], group=group)
-    largest = rows.assign(task="largest class", metric="share", labels=None, group=None, value=of_seed[rows["seed"]])
+    largest = rows.assign(
+        task="largest class", metric="share", labels=None, group=None, value=of_seed[rows["seed"]]
+    )
     guessing = rows.assign(metric="chance", labels=None, group=None, value=0.1)
     both = to_table(pd.concat([rows, largest, guessing]))
-    comparison, _ = summarised(tmp_path / "found", settings, both, synthetic.curves(("digits",), seeds=4))
+    comparison, _ = summarised(
+        tmp_path / "found", settings, both, synthetic.curves(("digits",), seeds=4)
+    )
     (entry,) = comparison["headroom"]
     assert entry["chance"] == pytest.approx(chance)
     expected = label or "unknown headroom"  # the oracle's differences are equal in all seeds
@@ -169,10 +239,19 @@ def test_accuracy_is_compared_with_the_share_of_the_largest_class(tmp_path, grou
 
 
 def test_rows_without_the_primary_measurement_ask_for_another_evaluation(tmp_path):
-    settings = tiny_study(objectives={name: {"name": "cl"} for name in synthetic.GAINS} | {"Oracle": {"name": "oracle"}}, seeds=4)
+    settings = tiny_study(
+        objectives={name: {"name": "cl"} for name in synthetic.GAINS}
+        | {"Oracle": {"name": "oracle"}},
+        seeds=4,
+    )
     settings["primary"]["group"] = "macro"
     with pytest.raises(UserError, match=r"macro.*--forcerun evaluate"):
-        summarised(tmp_path / "found", settings, synthetic.rows({"digits": 0.5}, seeds=4), synthetic.curves(("digits",), seeds=4))
+        summarised(
+            tmp_path / "found",
+            settings,
+            synthetic.rows({"digits": 0.5}, seeds=4),
+            synthetic.curves(("digits",), seeds=4),
+        )
 
 
 def test_rows_of_another_version_raise_an_error_with_the_missing_columns(tmp_path):
@@ -193,7 +272,11 @@ def test_rows_of_another_version_raise_an_error_with_the_missing_columns(tmp_pat
     ],
 )
 def test_selected_numbers_at_either_end_of_their_grid_are_listed(chosen, edges):
-    grid = [canonical({"class_probability": eta, "beta": beta}) for eta in (0.05, 0.01, 0.2, "low") for beta in (0.5, 1, 2.0)]
+    grid = [
+        canonical({"class_probability": eta, "beta": beta})
+        for eta in (0.05, 0.01, 0.2, "low")
+        for beta in (0.5, 1, 2.0)
+    ]
     assert at_edge(canonical(chosen), grid) == edges
     assert at_edge(canonical(chosen), [canonical(chosen)]) == ""
 
@@ -204,11 +287,18 @@ def test_notes_of_tables_and_figures_mention_a_winner_at_the_edge_of_its_grid(tm
     folder = tmp_path / "found"
     for best, is_marked in ((0.05, False), (0.01, True)):
         shutil.rmtree(folder, ignore_errors=True)
-        wanted = (rows["objective"] == "DCL") & (rows["variant"] == canonical({"class_probability": best}))
+        wanted = (rows["objective"] == "DCL") & (
+            rows["variant"] == canonical({"class_probability": best})
+        )
         assert wanted.any()
         raised = rows.assign(value=rows["value"] + 0.5 * (wanted & (rows["split"] == "validation")))
-        summarised(folder, settings, raised, pd.read_parquet(tmp_path / "expected" / "curves.parquet"))
+        summarised(
+            folder, settings, raised, pd.read_parquet(tmp_path / "expected" / "curves.parquet")
+        )
         gathered = Gathered(folder)
-        for notes in (" ".join(gathered.table_notes), gathered.note_on({gathered.dataset}, {"DCL"})):
+        for notes in (
+            " ".join(gathered.table_notes),
+            gathered.note_on({gathered.dataset}, {"DCL"}),
+        ):
             assert ("edge" in notes) == is_marked
             assert not is_marked or re.search(r"DCL[ ,(]+class_probability", notes)

@@ -49,8 +49,18 @@ def rows_of(values):
 
 def table_of(rows, measured, oracle=None, labels=None, margins=None):
     """The table of accuracies, with CL as the baseline."""
-    groups = {evaluation_name(key): [other for other in measured if other[:4] == key[:4]] for key in measured}
-    layout = Layout([Head(group_name(key), "accuracy", "accuracy") for key in measured if key[:4] == measured[0][:4]], groups)
+    groups = {
+        evaluation_name(key): [other for other in measured if other[:4] == key[:4]]
+        for key in measured
+    }
+    layout = Layout(
+        [
+            Head(group_name(key), "accuracy", "accuracy")
+            for key in measured
+            if key[:4] == measured[0][:4]
+        ],
+        groups,
+    )
     study = synthetic.study_with_baseline([oracle] if oracle else [], labels)
     return side_by_side(compare(rows, "CL", measured, margins), layout, study)
 
@@ -61,12 +71,20 @@ def test_cells_contain_means_and_paired_differences():
     cl, dcl = (column(ROWS, "fraction=0.1", "rare", name) for name in ("CL", "DCL-true"))
     half = stats.t.ppf(0.975, 5) * stats.sem(dcl)
     mean, difference = dict(group.lines)["DCL-true"][2:4]
-    assert table.columns[2:4] == [("rare classes", "accuracy (%)"), ("rare classes", "− CL (points)")]
+    assert table.columns[2:4] == [
+        ("rare classes", "accuracy (%)"),
+        ("rare classes", "− CL (points)"),
+    ]
     assert mean.text == f"{100 * dcl.mean():.1f} ± {100 * half:.1f}"
     low, high = stats.ttest_rel(dcl, cl).confidence_interval()
-    np.testing.assert_allclose(numbers(difference.text), [100 * (dcl - cl).mean(), 100 * low, 100 * high], atol=0.051)
+    np.testing.assert_allclose(
+        numbers(difference.text), [100 * (dcl - cl).mean(), 100 * low, 100 * high], atol=0.051
+    )
     assert dict(group.lines)["CL"][3].text == ""
-    runs, baseline = ([synthetic.run_id("fraction=0.1", name, seed) for seed in range(6)] for name in ("DCL-true", "CL"))
+    runs, baseline = (
+        [synthetic.run_id("fraction=0.1", name, seed) for seed in range(6)]
+        for name in ("DCL-true", "CL")
+    )
     assert mean.runs.split() == runs
     assert difference.runs.split() == runs + baseline
 
@@ -74,19 +92,35 @@ def test_cells_contain_means_and_paired_differences():
 @pytest.mark.parametrize(("fraction", "pools"), [(0.5, {"imbalanced", "all"}), (1, {"all"})])
 def test_balanced_data_have_one_label_pool(fraction, pools):
     dataset = {"source": "digits", "rare_classes": [5, 6], "fraction": fraction, "test": 0.25}
-    study = load_configuration({"tiny": tiny_study(dataset=dataset, figures={"label_fractions": {}})}, "test").studies["tiny"]
-    assert {key.labels for measured in accuracy(study, ROWS).groups.values() for key in measured} == pools
+    study = load_configuration(
+        {"tiny": tiny_study(dataset=dataset, figures={"label_fractions": {}})}, "test"
+    ).studies["tiny"]
+    assert {
+        key.labels for measured in accuracy(study, ROWS).groups.values() for key in measured
+    } == pools
     balanced = ROWS[ROWS["group"] == "rare"].assign(group="macro")
-    for rows, names in ((ROWS, []), (pd.concat([ROWS, balanced]), ["balanced"])):  # earlier rows have no balanced accuracy
-        assert [head.title for head in accuracy(study, rows).heads] == ["all classes", "rare classes", "common classes", *names]
-    figures = {f"probe_by_label_fraction_{pool}_labels{end}" for pool in pools for end in ("", "_differences")}
+    # earlier rows have no balanced accuracy
+    for rows, names in ((ROWS, []), (pd.concat([ROWS, balanced]), ["balanced"])):
+        assert [head.title for head in accuracy(study, rows).heads] == [
+            "all classes",
+            "rare classes",
+            "common classes",
+            *names,
+        ]
+    figures = {
+        f"probe_by_label_fraction_{pool}_labels{end}"
+        for pool in pools
+        for end in ("", "_differences")
+    }
     assert {name for name in figures_by_name(study) if "label_fraction" in name} == figures
 
 
 def test_a_star_marks_adjusted_p_below_5_percent():
     texts = {
         (dataset, objective): cells[1].text
-        for dataset, group in zip(("fraction=0.1", "fraction=0.5"), table_of(ROWS, MEASURED).groups[1::2], strict=True)
+        for dataset, group in zip(
+            ("fraction=0.1", "fraction=0.5"), table_of(ROWS, MEASURED).groups[1::2], strict=True
+        )
         for objective, cells in group.lines
     }
     chosen = KNN.rows_of(VALUES)
@@ -105,12 +139,18 @@ def test_a_comparison_has_the_same_outcome_in_every_table():
     named = Named("fraction=0.1", KNN, "Oracle", "CL", contrasts)
     everything = comparisons(ROWS, "CL", MEASURED, named=named)
     beside = compare(ROWS, "CL", MEASURED, named=named)
-    both = everything.merge(beside, on=["dataset", *KNN._fields, "objective", "family"], suffixes=("", " beside"))
+    both = everything.merge(
+        beside, on=["dataset", *KNN._fields, "objective", "family"], suffixes=("", " beside")
+    )
     both = both[both["baseline"] == "CL"]
     assert len(both) == len(beside.dropna(subset="difference")) > 10
     pd.testing.assert_series_equal(both["p Holm"], both["p Holm beside"], check_names=False)
     assert (both["outcome"] == both["outcome beside"]).all()
-    families = everything[everything["dataset"] == "fraction=0.1"].groupby("family", dropna=False)["contrast"].unique()
+    families = (
+        everything[everything["dataset"] == "fraction=0.1"]
+        .groupby("family", dropna=False)["contrast"]
+        .unique()
+    )
     assert set(families["label-free"]) == {"DCL-low − CL", "DCL-true − DCL-low"}
     assert families["primary"] == ["Oracle − CL"]
     assert len(everything[everything["family"] == "primary"]) == 1
@@ -148,7 +188,9 @@ def test_marks_distinguish_the_outcomes():
 
 
 def test_equal_differences_in_all_seeds_have_no_interval_and_no_tests():
-    values = comparisons(rows_of({"CL": LOW, "a": [low + 0.2 for low in LOW]}), "CL", [KNN], {KNN: 0.01})
+    values = comparisons(
+        rows_of({"CL": LOW, "a": [low + 0.2 for low in LOW]}), "CL", [KNN], {KNN: 0.01}
+    )
     (group,) = difference_table(values).groups
     cells = [cell.text for cell in dict(group.lines)["a − CL"]]
     assert cells == ["6", "+20.0 [–, –]", "0.0", "–", "1.00", "–", "–", "–", "–", "undecided"]
@@ -156,20 +198,32 @@ def test_equal_differences_in_all_seeds_have_no_interval_and_no_tests():
 
 def test_the_table_of_differences_lists_spread_tests_and_outcome():
     table = difference_table(comparisons(ROWS, "CL", MEASURED))
-    group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all; accuracy")
-    difference = column(ROWS, "fraction=0.1", None, "Oracle") - column(ROWS, "fraction=0.1", None, "CL")
+    group = next(
+        group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all; accuracy"
+    )
+    difference = column(ROWS, "fraction=0.1", None, "Oracle") - column(
+        ROWS, "fraction=0.1", None, "CL"
+    )
     cells = [cell.text for cell in dict(group.lines)["Oracle − CL"]]
     assert cells[0] == "6"
     assert float(cells[2]) == pytest.approx(100 * difference.std(ddof=1), abs=0.051)
     assert float(cells[3]) == pytest.approx(351 * difference.std(ddof=1) / 6**0.5, abs=0.051)
     assert len(cells) == len(table.columns) == 9  # none on equivalence, as nothing has a margin
-    assert cells[8] == ("better, exploratory" if float(cells[6].strip("< ")) < 0.05 else "undecided")  # named by no study
-    assert float(cells[7]) == pytest.approx(stats.wilcoxon(difference, method="exact").pvalue, abs=0.0005)
+    # named by no study
+    assert cells[8] == (
+        "better, exploratory" if float(cells[6].strip("< ")) < 0.05 else "undecided"
+    )
+    assert float(cells[7]) == pytest.approx(
+        stats.wilcoxon(difference, method="exact").pvalue, abs=0.0005
+    )
     assert "CL" not in dict(group.lines)
 
 
 def test_a_measurement_without_rows_is_shown_as_a_dash():
-    table = table_of(rows_of({"CL": LOW, "a": FAR}), [KNN, KNN._replace(group="rare"), KNN._replace(labels="none")])
+    table = table_of(
+        rows_of({"CL": LOW, "a": FAR}),
+        [KNN, KNN._replace(group="rare"), KNN._replace(labels="none")],
+    )
     (group,) = table.groups
     assert [cell.text for cell in dict(group.lines)["a"]][2:] == ["–", ""]
     assert set(table.values["group"].isna()) == {True}
@@ -179,7 +233,9 @@ def test_the_csv_contains_unrounded_numbers(tmp_path):
     path = tmp_path / "tables" / "accuracy"
     save(table_of(ROWS, MEASURED), path, "Accuracy")
     read = pd.read_csv(path.with_suffix(".csv"))
-    np.testing.assert_allclose(read["difference"].dropna(), VALUES["difference"].dropna(), rtol=1e-12)
+    np.testing.assert_allclose(
+        read["difference"].dropna(), VALUES["difference"].dropna(), rtol=1e-12
+    )
     assert len(read) == len(VALUES)
     assert path.with_suffix(".tex").read_text().startswith(r"\begin{table}")
 
@@ -198,7 +254,11 @@ def test_the_csv_contains_the_displayed_line_names(tmp_path):
     shown = {("fraction=0.1", "Oracle"): "Oracle (t = 0.2 of 0.1, 0.2)"}
     for table in (
         difference_table(comparisons(ROWS, "CL", MEASURED), names=shown),
-        side_by_side(VALUES, Layout([Head("", "accuracy", "accuracy")], {"": [KNN]}), synthetic.study_with_baseline(names=shown)),
+        side_by_side(
+            VALUES,
+            Layout([Head("", "accuracy", "accuracy")], {"": [KNN]}),
+            synthetic.study_with_baseline(names=shown),
+        ),
     ):
         save(table, tmp_path / "shown", "")
         lines = {name for group in table.groups for name, _ in group.lines}
@@ -209,7 +269,11 @@ def test_the_csv_contains_the_displayed_line_names(tmp_path):
 def test_latex_is_escaped():
     text = to_latex(TABLE, "A_caption")
     body = text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if "50" in line)]
-    for command in (r"50\% \& a\_b \#1 \{x\}", r"\textbackslash{}y", r"\textasciitilde{}\textasciicircum{}"):
+    for command in (
+        r"50\% \& a\_b \#1 \{x\}",
+        r"\textbackslash{}y",
+        r"\textasciitilde{}\textasciicircum{}",
+    ):
         assert command in body
     assert r"1 $\pm$ 2 & {}[$-$1, 2] \\" in body
     assert r"\caption{A\_caption 100 \% sure.}" in text
@@ -221,17 +285,35 @@ def test_a_data_frame_becomes_a_table():
     frame = pd.DataFrame({"run": ["a", "a"], "value": [0.123456, np.nan], "count": [3, 4]})
     table = from_frame(frame)
     assert table.corner == "run"
-    assert [cell.text for _, cells in table.groups[0].lines for cell in cells] == ["0.1235", "3", "–", "4"]
+    assert [cell.text for _, cells in table.groups[0].lines for cell in cells] == [
+        "0.1235",
+        "3",
+        "–",
+        "4",
+    ]
 
 
-PRINTED = {"paper": "A paper", "table": "Table 1", "printed task": "probe", "printed metric": "Acc", "unit": "%", "differs": None}
+PRINTED = {
+    "paper": "A paper",
+    "table": "Table 1",
+    "printed task": "probe",
+    "printed metric": "Acc",
+    "unit": "%",
+    "differs": None,
+}
 
 
 def test_a_printed_table_has_our_mean_beside_each_number():
     rows = rows_of({"CL": [0.80, 0.82, 0.84], "DCL": [0.85, 0.85, 0.88]})
-    lines = [("SimCLR", "CL", "10", "90.00", 0.90), ("Theirs", None, "10", "7.50", 0.075), ("SimCLR", None, "20", "95.0", 0.95)]
+    lines = [
+        ("SimCLR", "CL", "10", "90.00", 0.90),
+        ("Theirs", None, "10", "7.50", 0.075),
+        ("SimCLR", None, "20", "95.0", 0.95),
+    ]
     printed = pd.DataFrame(lines, columns=["method", "objective", "setting", "printed", "value"])
-    printed = printed.assign(**PRINTED, **KNN._asdict(), dataset=["d", "d", None], standard_error=[0.004, None, None])
+    printed = printed.assign(
+        **PRINTED, **KNN._asdict(), dataset=["d", "d", None], standard_error=[0.004, None, None]
+    )
     table = published_table(rows, typed(printed))
     half = 100 * stats.t.ppf(0.975, 2) * stats.sem([0.80, 0.82, 0.84])
     assert list(table.columns) == [("", "10"), ("", "20")]
@@ -242,9 +324,9 @@ def test_a_printed_table_has_our_mean_beside_each_number():
         ("Theirs", ["– (7.50)", "–"]),
     ]
     assert rest == "not printed in Table 1 (%)"
-    assert [(name, cells[0].text[:5], cells[0].text[-4:], cells[1].text) for name, cells in others] == [
-        ("DCL", "86.00", " (–)", "–")
-    ]
+    assert [
+        (name, cells[0].text[:5], cells[0].text[-4:], cells[1].text) for name, cells in others
+    ] == [("DCL", "86.00", " (–)", "–")]
     assert [(cell.runs, cell.printed) for _, cells in (*lines, *others) for cell in cells] == [
         ("CL-0 CL-1 CL-2", "A paper, Table 1"),
         ("", "A paper, Table 1"),
@@ -255,14 +337,27 @@ def test_a_printed_table_has_our_mean_beside_each_number():
     ]
     ours = table.values.set_index(["method", "setting"]).loc[("SimCLR", "10")]
     by_hand = [-0.08, -0.08 - half / 100, -0.08 + half / 100]
-    np.testing.assert_allclose([ours[f"{end} − published"] for end in ("mean", "low", "high")], by_hand)
+    np.testing.assert_allclose(
+        [ours[f"{end} − published"] for end in ("mean", "low", "high")], by_hand
+    )
 
 
 def test_a_protocol_that_differs_marks_our_numbers():
     rows = rows_of({"CL": [0.80, 0.82, 0.84]})
-    printed = pd.DataFrame({"method": ["CL", "CL"], "setting": ["10", "20"], "printed": "90", "value": 0.9, "objective": "CL"})
+    printed = pd.DataFrame(
+        {
+            "method": ["CL", "CL"],
+            "setting": ["10", "20"],
+            "printed": "90",
+            "value": 0.9,
+            "objective": "CL",
+        }
+    )
     printed = printed.assign(
-        **PRINTED | {"differs": [None, "Half of the images."]}, **KNN._asdict(), dataset="d", standard_error=None
+        **PRINTED | {"differs": [None, "Half of the images."]},
+        **KNN._asdict(),
+        dataset="d",
+        standard_error=None,
     )
     table = published_table(rows, typed(printed))
     assert [cell.text.count("†") for cell in table.groups[0].lines[0][1]] == [0, 1]

@@ -1,4 +1,6 @@
-"""A tuned study: winners from pilot rows, their comparison on new seeds, and their names in tables."""
+"""A tuned study: winners from pilot rows, their comparison on new seeds, and their names in
+tables.
+"""
 
 import itertools
 import json
@@ -38,14 +40,22 @@ def measured_rows(job, variant, drawn):
     for seed, split in itertools.product([run.seed for run in job.runs], ("validation", "test")):
         is_best = (BEST.get(objective) == temperature) == (split == "validation")
         value = 0.5 if objective == "CL" else 0.5 + 0.1 * is_best + 0.001 * drawn.random()
-        row = {**job.row_names, "variant": variant, "seed": seed, "run": f"{job.objective}-{seed}", "split": split}
+        row = {
+            **job.row_names,
+            "variant": variant,
+            "seed": seed,
+            "run": f"{job.objective}-{seed}",
+            "split": split,
+        }
         yield {**row, **KNN._asdict(), "value": value}
         yield {**row, **Measurement("knn", "chance")._asdict(), "value": 0.1}
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """The folder with the rows, winners and artefacts of both stages, and the settings of the selection."""
+    """The folder with the rows, winners and artefacts of both stages, and the settings of the
+    selection.
+    """
     tmp_path = tmp_path_factory.mktemp("tuned")
     configuration, drawn = loaded(), np.random.default_rng(0)
     (study,), trainings = configuration.studies.values(), TrainingJobs(configuration)
@@ -60,10 +70,19 @@ def both(tmp_path_factory):
         variant = chosen(job.to_json(), winners)[0] if job.family else job.row_names["variant"]
         parts[False] += measured_rows(job, variant, drawn)
     to_table(parts[False]).to_parquet(tmp_path / "rows-of-blocks.parquet")
-    synthetic.curves(("digits",), gains=study.objectives, seeds=2).to_parquet(tmp_path / "curves-of-blocks.parquet")
+    synthetic.curves(("digits",), gains=study.objectives, seeds=2).to_parquet(
+        tmp_path / "curves-of-blocks.parquet"
+    )
     (tmp_path / "runs-of-blocks.json").write_text("[]")
-    inputs = SimpleNamespace(rows=[tmp_path / "rows-of-blocks.parquet"], curves=[tmp_path / "curves-of-blocks.parquet"])
-    inputs.runs, inputs.pilots, inputs.winners, inputs.published = [tmp_path / "runs-of-blocks.json"], [], str(winners), ""
+    inputs = SimpleNamespace(
+        rows=[tmp_path / "rows-of-blocks.parquet"], curves=[tmp_path / "curves-of-blocks.parquet"]
+    )
+    inputs.runs, inputs.pilots, inputs.winners, inputs.published = (
+        [tmp_path / "runs-of-blocks.json"],
+        [],
+        str(winners),
+        "",
+    )
     outputs = SimpleNamespace(**{key: tmp_path / name for key, name in OUTPUTS.items()})
     summarise_study("tuned", study.model_dump(mode="json"), inputs, outputs)
     return tmp_path, settings
@@ -73,7 +92,9 @@ def test_winners_are_selected_on_the_validation_split_and_written_reproducibly(b
     folder, settings = both
     content = json.loads((folder / "winners.json").read_text())
     selected = content["winners"]["digits"]
-    assert {name: winner["variant"]["temperature"] for name, winner in selected.items()} == BEST | {"CL": 0.2}
+    assert {name: winner["variant"]["temperature"] for name, winner in selected.items()} == BEST | {
+        "CL": 0.2
+    }
     assert [candidate["tied"] for candidate in selected["CL"]["candidates"]] == [False, True]
     assert (content["rule"], content["measured"]) == ("largest mean", KNN._asdict())
     assert {candidate["runs"] for candidate in selected["HCL"]["candidates"]} == {
@@ -81,7 +102,12 @@ def test_winners_are_selected_on_the_validation_split_and_written_reproducibly(b
     }
     assert set(load_rows(folder / "tuning.parquet")["split"]) == {"validation"}
     before = (folder / "winners.json").read_bytes()
-    select_winners([folder / "pilots.parquet"], settings, winners=folder / "winners.json", validation=folder / "tuning.parquet")
+    select_winners(
+        [folder / "pilots.parquet"],
+        settings,
+        winners=folder / "winners.json",
+        validation=folder / "tuning.parquet",
+    )
     assert (folder / "winners.json").read_bytes() == before
 
 
@@ -89,15 +115,25 @@ def test_a_tuned_study_is_compared_on_new_seeds(both):
     folder, _ = both
     gathered = Gathered(folder)
     selection = gathered.selection.set_index("objective")
-    assert selection["candidates"].to_dict() == {"CL": 2, "HCL": 2, "Oracle": 2, "Hardness": 1, "CL-untuned": 1}
+    assert selection["candidates"].to_dict() == {
+        "CL": 2,
+        "HCL": 2,
+        "Oracle": 2,
+        "Hardness": 1,
+        "CL-untuned": 1,
+    }
     assert selection.loc["Hardness", "variant"] == selection.loc["HCL", "variant"]
     assert selection.loc["HCL", "at edge"] == "temperature"
     rows = load_rows(folder / "rows-of-blocks.parquet")
     values = {
-        name: KNN.rows_of(rows[(rows["objective"] == name) & (rows["split"] == "test")]).set_index("seed")["value"]
+        name: KNN.rows_of(rows[(rows["objective"] == name) & (rows["split"] == "test")]).set_index(
+            "seed"
+        )["value"]
         for name in ("HCL", "CL")
     }
-    assert gathered.comparison["primary"]["difference"] == pytest.approx((values["HCL"] - values["CL"]).mean())
+    assert gathered.comparison["primary"]["difference"] == pytest.approx(
+        (values["HCL"] - values["CL"]).mean()
+    )
     assert gathered.comparison["seeds"] == 2
 
 
@@ -106,7 +142,8 @@ def test_selection_on_test_data_is_said_only_if_seeds_draw_them(both):
     gathered = Gathered(folder)
     assert SHARED_TEST in gathered.selection_notes
     file = Path(__file__).parents[2] / "config/studies/banking77_tuned.yaml"
-    gathered.study = read_configuration([file]).studies["banking77_tuned"]  # official test texts; each seed draws labels
+    # official test texts; each seed draws labels
+    gathered.study = read_configuration([file]).studies["banking77_tuned"]
     assert SHARED_TEST not in gathered.selection_notes
 
 
@@ -129,7 +166,9 @@ def test_tables_show_selected_values_ties_and_edges(both):
     notes = " ".join(made.notes)
     assert all(part in notes for part in ("kNN", "2 seeds", names["CL"], "Tied", "edge"))
     made = tables["candidates"].made(gathered)
-    remarks = {(group.title, name): cells[-1].text for group in made.groups for name, cells in group.lines}
+    remarks = {
+        (group.title, name): cells[-1].text for group in made.groups for name, cells in group.lines
+    }
     assert remarks["digits; CL", "t = 0.5"] == "tied"
     assert "edge of t" in remarks["digits; HCL", "β = 2, t = 0.2"]
     assert remarks["digits; HCL", "β = 2, t = 0.5"] == ""
@@ -154,7 +193,11 @@ def test_rows_of_another_variant_than_the_winner_raise_an_error(both, tmp_path):
     rows = load_rows(folder / "rows-of-blocks.parquet")
     rows["variant"] = rows["variant"].mask(rows["objective"] == "Oracle", '{"temperature":0.2}')
     rows.to_parquet(tmp_path / "rows-of-blocks.parquet")
-    inputs = SimpleNamespace(rows=[tmp_path / "rows-of-blocks.parquet"], curves=[folder / "curves-of-blocks.parquet"], runs=[])
+    inputs = SimpleNamespace(
+        rows=[tmp_path / "rows-of-blocks.parquet"],
+        curves=[folder / "curves-of-blocks.parquet"],
+        runs=[],
+    )
     inputs.pilots, inputs.winners, inputs.published = [], str(folder / "winners.json"), ""
     outputs = SimpleNamespace(**{key: tmp_path / name for key, name in OUTPUTS.items()})
     with pytest.raises(UserError, match=r"Oracle.*0\.5"):
@@ -165,26 +208,56 @@ def test_unselected_candidates_are_not_reported():
     names = itertools.product(("a", "b"), ("x", "y"), ('{"t":1}', '{"t":2}'))
     rows = pd.DataFrame(names, columns=["dataset", "objective", "variant"])
     selection = [{"dataset": "a", "objective": "x", "variant": '{"t":2}', "candidates": 2}]
-    selection += [{"dataset": "a", "objective": "y", "variant": '{"t":1}', "candidates": 1}]  # sweeps one at a time
+    # sweeps one at a time
+    selection += [{"dataset": "a", "objective": "y", "variant": '{"t":1}', "candidates": 1}]
     kept = reported(rows, selection)
     assert len(kept) == 7
-    assert kept[(kept["dataset"] == "a") & (kept["objective"] == "x")]["variant"].tolist() == ['{"t":2}']
+    assert kept[(kept["dataset"] == "a") & (kept["objective"] == "x")]["variant"].tolist() == [
+        '{"t":2}'
+    ]
 
 
 @pytest.mark.parametrize(
-    ("winners", "fact"), [({}, "no winner of HCL on digits"), ({"HCL": {"beta": 3.0}}, "HCL on digits is .*3.*expected")]
+    ("winners", "fact"),
+    [
+        ({}, "no winner of HCL on digits"),
+        ({"HCL": {"beta": 3.0}}, "HCL on digits is .*3.*expected"),
+    ],
 )
 def test_winners_that_do_not_match_the_study_raise_an_error(tmp_path, winners, fact):
-    numbers = {"seeds": 1, "mean": 0.5, "standard deviation": None, "low": None, "high": None, "runs": "r", "tied": False}
-    of_dataset = {name: {"variant": value, "candidates": [{"variant": value, **numbers}]} for name, value in winners.items()}
-    content = {"rule": "largest mean", "seeds": [100], "measured": KNN._asdict(), "winners": {"digits": of_dataset}}
+    numbers = {
+        "seeds": 1,
+        "mean": 0.5,
+        "standard deviation": None,
+        "low": None,
+        "high": None,
+        "runs": "r",
+        "tied": False,
+    }
+    of_dataset = {
+        name: {"variant": value, "candidates": [{"variant": value, **numbers}]}
+        for name, value in winners.items()
+    }
+    content = {
+        "rule": "largest mean",
+        "seeds": [100],
+        "measured": KNN._asdict(),
+        "winners": {"digits": of_dataset},
+    }
     path = tmp_path / "winners.json"
     path.write_text(json.dumps(content))
     (study,) = loaded().studies.values()
     job = next(job for job in runs.jobs("tuned", study) if job.objective == "HCL")
     with pytest.raises(UserError, match=fact):
         chosen(job.to_json(), path)
-    for damaged in ({"winners": content["winners"]}, content | {"winners": {"digits": {"HCL": {}}}}, []):
+    for damaged in (
+        {"winners": content["winners"]},
+        content | {"winners": {"digits": {"HCL": {}}}},
+        [],
+    ):
         path.write_text(json.dumps(damaged))
-        with pytest.raises(UserError, match=r"winners\.json: cannot be read as the winners .*correct tuning\.winners"):
+        with pytest.raises(
+            UserError,
+            match=r"winners\.json: cannot be read as the winners .*correct tuning\.winners",
+        ):
             chosen(job.to_json(), path)

@@ -10,7 +10,8 @@ SCRIPT = """
 import ctypes, logging, os, signal, sys, time
 from trueneg.runtime.jobs import job
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+# Ignored where the tests run in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("before", end=" ")  # still in the buffer when the job starts
 with job(sys.argv[1]):
     logging.getLogger("trueneg.work").info("epoch 7")
@@ -18,7 +19,8 @@ with job(sys.argv[1]):
     match sys.argv[2]:
         case "SIGSEGV": ctypes.string_at(0)
         case "waits":
-            for _ in range(6000): time.sleep(0.1)  # a signal just before a long sleep would be noticed after it
+            # A signal just before a long sleep would be noticed after it.
+            for _ in range(6000): time.sleep(0.1)
         case "exits": sys.exit(3)
         case name if name != "ends": os.kill(os.getpid(), signal.Signals[name])
 print("after")
@@ -33,7 +35,9 @@ def start(tmp_path):
 
     def start(ending):
         command = [sys.executable, "-c", SCRIPT, str(tmp_path / "log"), ending]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         started.append(process)
         if ending == "waits":  # nothing follows, so nothing is lost in the buffer of this line
             assert process.stdout.readline() == BEGINNING
@@ -54,12 +58,15 @@ def test_a_death_by_signal_is_named_in_the_log_and_on_stderr(start, name):
     assert [line for line in said.splitlines() if name in line and str(path) in line]
     assert "epoch 7" in logged.splitlines()[0]
     assert name in logged.splitlines()[-1]
-    assert ('File "<string>", line' in logged) == (name in ("SIGSEGV", "SIGABRT"))  # the stack of a crash
+    # the stack of a crash
+    assert ('File "<string>", line' in logged) == (name in ("SIGSEGV", "SIGABRT"))
     assert ("mem_mb" in logged) == (name == "SIGKILL")
 
 
 @pytest.mark.parametrize(("ending", "code", "rest"), [("ends", 0, "after\n"), ("exits", 3, "")])
-def test_a_job_ends_with_the_status_of_its_work_and_prints_everything_once(start, ending, code, rest):
+def test_a_job_ends_with_the_status_of_its_work_and_prints_everything_once(
+    start, ending, code, rest
+):
     process, path = start(ending)
     assert process.communicate() == (BEGINNING + rest, "")
     assert process.returncode == code

@@ -29,7 +29,8 @@ import time
 from functools import partial
 from trueneg.runtime.processes import map_in_processes
 
-process_ids = map_in_processes(partial(eval, "__import__('os').getpid()"), [{}] * 50, processes=2, chunksize=1)
+own_id = partial(eval, "__import__('os').getpid()")
+process_ids = map_in_processes(own_id, [{}] * 50, processes=2, chunksize=1)
 print(*{next(process_ids) for _ in range(49)}, flush=True)
 time.sleep(600)
 """

@@ -1,4 +1,6 @@
-"""Candidates of a selection: means and intervals over the seeds that all candidates share match scipy; ties are marked."""
+"""Candidates of a selection: means and intervals over the seeds that all candidates share match
+scipy; ties are marked.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ CANDIDATES = {"a": ['{"x":1}', '{"x":2}', '{"x":3}'], "b": ["{}"]}
 
 def described(values, split="validation"):
     rows = variants_of(values, split=split)
-    return describe_candidates(rows, CANDIDATES, MEASURED, select(rows, CANDIDATES, MEASURED)).set_index("variant")
+    return describe_candidates(
+        rows, CANDIDATES, MEASURED, select(rows, CANDIDATES, MEASURED)
+    ).set_index("variant")
 
 
 def test_means_and_intervals_use_the_shared_seeds():
@@ -32,7 +36,9 @@ def test_means_and_intervals_use_the_shared_seeds():
 
 
 def test_means_that_differ_only_in_the_last_bit_are_tied():
-    """0.1 + 0.2 and 0.3 + 0.0 differ in the last bit: the first candidate is chosen, the second is tied with it."""
+    """0.1 + 0.2 and 0.3 + 0.0 differ in the last bit: the first candidate is chosen, the second is
+    tied with it.
+    """
     table = described({1: [0.3, 0.0], 2: [0.1, 0.2], 3: [0.1, 0.1]})
     assert table["chosen"].tolist() == [True, False, False]
     assert table["tied"].tolist() == [False, True, False]

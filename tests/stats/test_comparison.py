@@ -39,10 +39,23 @@ TESTED = ["low", "high", "p", "p equivalence", "minimum detectable"]
 
 def rows_of(values, dataset="digits", split="test", **changed):
     """Return tidy rows from {objective: [value of seed 0, 1, …]}; None marks a missing seed."""
-    constant = {"study": "small", "dataset": dataset, "split": split, "variant": "{}", **MEASURED._asdict(), **changed}
+    constant = {
+        "study": "small",
+        "dataset": dataset,
+        "split": split,
+        "variant": "{}",
+        **MEASURED._asdict(),
+        **changed,
+    }
     return to_table(
         [
-            {**constant, "objective": objective, "seed": seed, "run": f"{objective}-{seed}", "value": value}
+            {
+                **constant,
+                "objective": objective,
+                "seed": seed,
+                "run": f"{objective}-{seed}",
+                "value": value,
+            }
             for objective, of_seeds in values.items()
             for seed, value in enumerate(of_seeds)
             if value is not None
@@ -59,26 +72,37 @@ def test_paired_differences_match_scipy_and_statsmodels(pairs):
     cl, dcl = map(list, zip(*pairs, strict=True))
     differences = np.subtract(dcl, cl)
     assume(min(np.std(cl), np.std(dcl), differences.std()) > 1e-4)
-    found = paired_differences(rows_of({"cl": cl, "dcl": dcl}), "cl", margins={MEASURED: 0.2}).iloc[0]
+    found = paired_differences(rows_of({"cl": cl, "dcl": dcl}), "cl", margins={MEASURED: 0.2}).iloc[
+        0
+    ]
     expected = stats.ttest_rel(dcl, cl)
     interval = expected.confidence_interval(0.95)
     assert found["seeds"] == len(pairs)
     np.testing.assert_allclose([found["low"], found["high"]], interval, rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(found["p"], expected.pvalue, rtol=1e-6, atol=1e-12)
     assert found["mean"] - found["baseline mean"] == pytest.approx(found["difference"], abs=1e-12)
-    np.testing.assert_allclose(found["p equivalence"], ttost_paired(np.array(dcl), np.array(cl), -0.2, 0.2)[0], rtol=1e-6)
-    correlation = stats.pearsonr(cl, dcl).statistic if len(pairs) > 2 else np.nan  # that of two pairs is always ±1
+    np.testing.assert_allclose(
+        found["p equivalence"], ttost_paired(np.array(dcl), np.array(cl), -0.2, 0.2)[0], rtol=1e-6
+    )
+    # that of two pairs is always ±1
+    correlation = stats.pearsonr(cl, dcl).statistic if len(pairs) > 2 else np.nan
     np.testing.assert_allclose(found["correlation"], correlation, atol=1e-8)
 
 
 def test_the_minimum_detectable_difference_matches_statsmodels():
     for seeds in (3, 4, 5, 6, 8, 12, 24, 100):
-        expected = tt_solve_power(nobs=seeds, alpha=0.05, power=0.8, alternative="two-sided") * seeds**0.5
+        expected = (
+            tt_solve_power(nobs=seeds, alpha=0.05, power=0.8, alternative="two-sided") * seeds**0.5
+        )
         assert detectable_multiplier(seeds) == pytest.approx(expected, rel=1e-5)
     assert np.isnan([detectable_multiplier(0), detectable_multiplier(1)]).all()
     gains = [0.01, 0.03, 0.02, 0.05, 0.0]
-    found = paired_differences(rows_of({"cl": [0.5] * 5, "dcl": [0.5 + gain for gain in gains]}), "cl").iloc[0]
-    assert found["minimum detectable"] == pytest.approx(3.7611 * np.std(gains, ddof=1) / 5**0.5, rel=1e-4)
+    found = paired_differences(
+        rows_of({"cl": [0.5] * 5, "dcl": [0.5 + gain for gain in gains]}), "cl"
+    ).iloc[0]
+    assert found["minimum detectable"] == pytest.approx(
+        3.7611 * np.std(gains, ddof=1) / 5**0.5, rel=1e-4
+    )
 
 
 def test_only_seeds_that_both_have_are_paired():
@@ -89,15 +113,31 @@ def test_only_seeds_that_both_have_are_paired():
 
 
 def test_measurements_are_never_mixed():
-    first, second = rows_of({"cl": [0.1, 0.2], "dcl": [0.2, 0.3]}), rows_of({"cl": [0.5, 0.6], "dcl": [0.4, 0.5]})
-    for column in ("study", "dataset", "split", "task", "metric", "labels", "fraction", "direction", "k", "group"):
+    first, second = (
+        rows_of({"cl": [0.1, 0.2], "dcl": [0.2, 0.3]}),
+        rows_of({"cl": [0.5, 0.6], "dcl": [0.4, 0.5]}),
+    )
+    for column in (
+        "study",
+        "dataset",
+        "split",
+        "task",
+        "metric",
+        "labels",
+        "fraction",
+        "direction",
+        "k",
+        "group",
+    ):
         other = typed(second.assign(**{column: 5 if column in ("fraction", "k") else "other"}))
         found = paired_differences(pd.concat([first, other]), "cl")
         assert found["difference"].round(9).tolist() == [0.1, -0.1]
         assert found[column].nunique(dropna=False) == 2
 
 
-@pytest.mark.parametrize("values", [{"cl": [0.5], "dcl": [0.6]}, {"cl": [0.5, None], "dcl": [None, 0.6]}])
+@pytest.mark.parametrize(
+    "values", [{"cl": [0.5], "dcl": [0.6]}, {"cl": [0.5, None], "dcl": [None, 0.6]}]
+)
 def test_without_two_pairs_there_is_no_interval(values):
     found = paired_differences(rows_of(values), "cl").iloc[0]
     assert found["seeds"] < 2
@@ -110,7 +150,9 @@ def test_equal_differences_in_all_seeds_give_no_interval_and_no_p_value(gain, pr
     cl = precision([0.1, 0.3, 0.7])
     dcl = cl + precision(gain)
     assert gain == 0 or np.unique(np.float64(dcl) - cl).size > 1  # they differ in their last bits
-    found = paired_differences(rows_of({"cl": cl, "dcl": dcl}), "cl", margins={MEASURED: 0.5}).iloc[0]
+    found = paired_differences(rows_of({"cl": cl, "dcl": dcl}), "cl", margins={MEASURED: 0.5}).iloc[
+        0
+    ]
     assert found["difference"] == pytest.approx(gain, abs=1e-7)
     assert found["standard deviation"] == 0
     assert found[TESTED].isna().all()
@@ -120,7 +162,9 @@ def test_equal_differences_in_all_seeds_give_no_interval_and_no_p_value(gain, pr
 
 def test_differences_of_one_image_in_50_000_are_not_rounded_away():
     cl = np.array([43_210, 43_215, 43_208]) / 50_000
-    found = paired_differences(rows_of({"cl": cl, "dcl": cl + np.array([1, 1, 2]) / 50_000}), "cl").iloc[0]
+    found = paired_differences(
+        rows_of({"cl": cl, "dcl": cl + np.array([1, 1, 2]) / 50_000}), "cl"
+    ).iloc[0]
     assert found["p"] == pytest.approx(stats.ttest_1samp([1, 1, 2], 0).pvalue)
 
 
@@ -135,7 +179,9 @@ def test_equal_values_in_all_seeds_give_no_interval_and_no_correlation():
 def test_only_measurements_with_a_margin_are_tested_for_equivalence():
     values = {"cl": [0.5, 0.6, 0.7], "dcl": [0.51, 0.6, 0.7]}
     rows = pd.concat([rows_of(values), rows_of(values, group="rare")])
-    found = paired_differences(rows, "cl", margins={MEASURED: 0.05}).set_index("group")[["margin", "p equivalence"]]
+    found = paired_differences(rows, "cl", margins={MEASURED: 0.05}).set_index("group")[
+        ["margin", "p equivalence"]
+    ]
     assert found.loc["rare"].isna().all()
     assert found.loc[found.index.isna()].notna().all(axis=None)
 
@@ -154,7 +200,10 @@ def test_the_signed_rank_test_counts_every_sign_pattern_and_matches_scipy_withou
     nonzero = [d for d in differences if d]
     ranks = stats.rankdata(np.abs(nonzero))
     signs = itertools.product([0, 1], repeat=len(ranks))
-    sums = [sum(rank for rank, positive in zip(ranks, pattern, strict=True) if positive) for pattern in signs]
+    sums = [
+        sum(rank for rank, positive in zip(ranks, pattern, strict=True) if positive)
+        for pattern in signs
+    ]
     observed = sum(rank for rank, d in zip(ranks, nonzero, strict=True) if d > 0)
     tail = min(np.mean([s <= observed for s in sums]), np.mean([s >= observed for s in sums]))
     # Like differences of accuracies, thirds tie only up to rounding.
@@ -187,7 +236,10 @@ def test_selection_reads_only_validation_rows_and_names_missing_variants():
     candidates = {"a": ['{"x":1}', '{"x":2}', '{"x":3}'], "b": ["{}"]}
     both = pd.concat([test, validation])
     selection = select(both, candidates, MEASURED)
-    assert selected(both, selection).groupby("objective")["variant"].agg(set).to_dict() == {"a": {'{"x":1}'}, "b": {"{}"}}
+    assert selected(both, selection).groupby("objective")["variant"].agg(set).to_dict() == {
+        "a": {'{"x":1}'},
+        "b": {"{}"},
+    }
     with pytest.raises(ValueError, match="validation"):
         select(test, candidates, MEASURED)
     with pytest.raises(ValueError, match=re.escape('{"x":4}')):
@@ -205,14 +257,22 @@ DISTINCT_RULES = {
 PERCENT = {
     ("digits", "a"): DISTINCT_RULES,
     ("digits", "b"): {'{"x":1}': [10, 20], '{"x":2}': [40, 60], '{"x":3}': [60, 40]},
-    ("cifar10", "a"): {variant: [*values[::-1], None, 30] for variant, values in DISTINCT_RULES.items()},
+    ("cifar10", "a"): {
+        variant: [*values[::-1], None, 30] for variant, values in DISTINCT_RULES.items()
+    },
     ("cifar10", "b"): {'{"x":1}': [10, 20, 60], '{"x":2}': [10, 30, 50], '{"x":3}': [30, 30, None]},
 }
 
 
 def best_mean(of_variants, higher_is_better):
-    """Return the first candidate with the best mean over the shared seeds, the number of these seeds, and the mean."""
-    seeds = [seed for seed, values in enumerate(zip(*of_variants.values(), strict=True)) if None not in values]
+    """Return the first candidate with the best mean over the shared seeds, the number of these
+    seeds, and the mean.
+    """
+    seeds = [
+        seed
+        for seed, values in enumerate(zip(*of_variants.values(), strict=True))
+        if None not in values
+    ]
     best, best_total = None, None
     for variant, values in of_variants.items():
         total = sum(values[seed] for seed in seeds)
@@ -222,9 +282,16 @@ def best_mean(of_variants, higher_is_better):
 
 
 def assert_best_means_are_selected(percent, higher_is_better):
-    """Select on shuffled rows whose values on the test split, and of another metric, favour the worst candidates."""
+    """Select on shuffled rows whose values on the test split, and of another metric, favour the
+    worst candidates.
+    """
     shown = [
-        rows_of({objective: [value and sign * value / 100 for value in values]}, dataset, variant=variant, **changed)
+        rows_of(
+            {objective: [value and sign * value / 100 for value in values]},
+            dataset,
+            variant=variant,
+            **changed,
+        )
         for (dataset, objective), of_variants in percent.items()
         for variant, values in of_variants.items()
         for sign, changed in (
@@ -239,26 +306,44 @@ def assert_best_means_are_selected(percent, higher_is_better):
     assert set(found.index) == set(percent)
     for place, of_variants in percent.items():
         variant, seeds, mean = best_mean(of_variants, higher_is_better)
-        assert found.loc[place, ["variant", "seeds", "candidates"]].tolist() == [variant, seeds, len(of_variants)]
+        assert found.loc[place, ["variant", "seeds", "candidates"]].tolist() == [
+            variant,
+            seeds,
+            len(of_variants),
+        ]
         assert found.loc[place, "validation mean"] == pytest.approx(mean)
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
-def test_the_best_mean_over_shared_seeds_is_selected_where_other_statistics_prefer_other_candidates(higher_is_better):
+def test_the_best_mean_over_shared_seeds_is_selected_where_other_statistics_prefer_other_candidates(
+    higher_is_better,
+):
     percent = PERCENT
     if not higher_is_better:
         percent = {
-            place: {variant: [value and 100 - value for value in values] for variant, values in of_variants.items()}
+            place: {
+                variant: [value and 100 - value for value in values]
+                for variant, values in of_variants.items()
+            }
             for place, of_variants in PERCENT.items()
         }
     assert_best_means_are_selected(percent, higher_is_better)
     assert best_mean(DISTINCT_RULES, True)[0] == '{"best":"mean"}'
     rules = {"median": np.median, "maximum": max, "minimum": min, "last": lambda values: values[-1]}
     for name, rule in rules.items():
-        assert max(DISTINCT_RULES, key=lambda variant: rule(DISTINCT_RULES[variant])) == f'{{"best":"{name}"}}'
+        assert (
+            max(DISTINCT_RULES, key=lambda variant: rule(DISTINCT_RULES[variant]))
+            == f'{{"best":"{name}"}}'
+        )
 
 
-@given(st.integers(1, 6).flatmap(lambda seeds: st.lists(st.lists(st.integers(1, 4), min_size=seeds, max_size=seeds), min_size=2)))
+@given(
+    st.integers(1, 6).flatmap(
+        lambda seeds: st.lists(
+            st.lists(st.integers(1, 4), min_size=seeds, max_size=seeds), min_size=2
+        )
+    )
+)
 @settings(deadline=None, max_examples=30, derandomize=True)
 def test_the_first_candidate_with_the_best_mean_is_selected(values):
     percent = {("digits", "a"): {f'{{"x":{x}}}': of_seeds for x, of_seeds in enumerate(values)}}
@@ -285,7 +370,10 @@ def variants_of(values, split="test"):
 
 def test_results_list_the_runs_behind_them():
     rows = rows_of({"cl": [0.5, 0.6, None], "dcl": [0.6, 0.7, 0.8]})
-    assert means(rows).set_index("objective")["runs"].to_dict() == {"cl": "cl-0 cl-1", "dcl": "dcl-0 dcl-1 dcl-2"}
+    assert means(rows).set_index("objective")["runs"].to_dict() == {
+        "cl": "cl-0 cl-1",
+        "dcl": "dcl-0 dcl-1 dcl-2",
+    }
     found = paired_differences(rows, "cl").iloc[0]
     assert (found["runs"], found["baseline runs"]) == ("dcl-0 dcl-1 dcl-2", "cl-0 cl-1")
 
@@ -298,16 +386,33 @@ NEAR = {"cl": [0.80, 0.82, 0.78], "oracle": [0.83, 0.86, 0.81]}
     [
         (NEAR, 0.1, "clear headroom", r"oracle − cl is \+3\.3 points.*80\.0 %.*10\.0 %"),
         (NEAR, 0.79, "not clearly above chance", r"\+3\.3 points.*80\.0 %.*79\.0 %"),
-        ({**NEAR, "oracle": [0.81, 0.81, 0.79]}, 0.1, "no clear headroom", r"oracle − cl is \+0\.3 points"),
+        (
+            {**NEAR, "oracle": [0.81, 0.81, 0.79]},
+            0.1,
+            "no clear headroom",
+            r"oracle − cl is \+0\.3 points",
+        ),
         ({"cl": [0.8], "oracle": [0.9]}, 0.1, "unknown headroom", r"share 1 seed"),
         ({"cl": [0.80, 0.81, 0.79]}, 0.1, "unknown headroom", r"80\.0 %.*10\.0 %"),
         ({"cl": [0.80, 0.81, 0.79]}, 0.79, "not clearly above chance", r"80\.0 %.*79\.0 %"),
         ({"cl": [0.8]}, 0.1, "unknown headroom", r"cl has 1 seed"),
-        ({"cl": [1.0, 1.0, 1.0], "oracle": [1.0, 1.0, 1.0]}, 0.1, "unknown headroom", r"cl reaches 100\.0 %, chance"),
-        ({**NEAR, "oracle": [0.82, 0.84, 0.80]}, 0.1, "unknown headroom", r"oracle − cl is \+2\.0 points;"),
+        (
+            {"cl": [1.0, 1.0, 1.0], "oracle": [1.0, 1.0, 1.0]},
+            0.1,
+            "unknown headroom",
+            r"cl reaches 100\.0 %, chance",
+        ),
+        (
+            {**NEAR, "oracle": [0.82, 0.84, 0.80]},
+            0.1,
+            "unknown headroom",
+            r"oracle − cl is \+2\.0 points;",
+        ),
     ],
 )
-def test_headroom_is_the_gain_of_the_oracle_over_a_baseline_above_chance(values, chance, label, says):
+def test_headroom_is_the_gain_of_the_oracle_over_a_baseline_above_chance(
+    values, chance, label, says
+):
     oracle = "oracle" if "oracle" in values else None
     found = headroom(rows_of(values), "cl", oracle, chance, MEASURED)
     assert found["label"].tolist() == [label]
@@ -317,13 +422,21 @@ def test_headroom_is_the_gain_of_the_oracle_over_a_baseline_above_chance(values,
 
 def test_headroom_of_ranks_is_the_decrease_by_the_oracle():
     ranks = {"cl": [20.0, 22.0, 21.0], "oracle": [15.0, 18.0, 16.5]}
-    found = [headroom(rows_of(ranks), "cl", "oracle", chance, MEASURED, False)["label"].item() for chance in (50, 10)]
+    found = [
+        headroom(rows_of(ranks), "cl", "oracle", chance, MEASURED, False)["label"].item()
+        for chance in (50, 10)
+    ]
     assert found == ["clear headroom", "not clearly above chance"]
-    assert headroom(rows_of(ranks), "oracle", "cl", 50, MEASURED, False)["label"].item() == "no clear headroom"
+    assert (
+        headroom(rows_of(ranks), "oracle", "cl", 50, MEASURED, False)["label"].item()
+        == "no clear headroom"
+    )
 
 
 def test_every_data_set_has_its_own_headroom():
-    rows = pd.concat([rows_of(NEAR, "r=0.1"), rows_of({**NEAR, "oracle": [0.7, 0.9, 0.8]}, "r=0.5")])
+    rows = pd.concat(
+        [rows_of(NEAR, "r=0.1"), rows_of({**NEAR, "oracle": [0.7, 0.9, 0.8]}, "r=0.5")]
+    )
     found = headroom(rows, "cl", "oracle", 0.1, MEASURED).set_index("dataset")["label"].to_dict()
     assert found == {"r=0.1": "clear headroom", "r=0.5": "no clear headroom"}
 
@@ -342,7 +455,9 @@ def test_every_data_set_has_its_own_headroom():
         ([0.03], 0.01, "undecided", "they share 1 seed"),
     ],
 )
-def test_the_primary_contrast_has_one_of_three_outcomes_and_a_sentence(gains, margin, expected, says):
+def test_the_primary_contrast_has_one_of_three_outcomes_and_a_sentence(
+    gains, margin, expected, says
+):
     cl = [0.5 + seed / 50 for seed in range(len(gains))]
     rows = rows_of({"cl": cl, "dcl": [a + b for a, b in zip(cl, gains, strict=True)]})
     found = primary_contrast(rows, "dcl", "cl", MEASURED, "digits", margin)
@@ -352,7 +467,10 @@ def test_the_primary_contrast_has_one_of_three_outcomes_and_a_sentence(gains, ma
 
 def test_the_outcome_follows_the_direction_of_the_metric():
     rows = rows_of({"cl": [20.0, 22.0, 21.0], "dcl": [15.0, 18.0, 16.5]})
-    found = [primary_contrast(rows, "dcl", "cl", MEASURED, "digits", None, upwards)["outcome"] for upwards in (True, False)]
+    found = [
+        primary_contrast(rows, "dcl", "cl", MEASURED, "digits", None, upwards)["outcome"]
+        for upwards in (True, False)
+    ]
     assert found == ["worse", "better"]
 
 

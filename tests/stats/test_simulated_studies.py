@@ -1,6 +1,8 @@
-"""Simulated studies with known effects: how often their outcomes are wrong, and how often effects are found.
+"""Simulated studies with known effects: how often their outcomes are wrong, and how often effects
+are found.
 
-Effects and standard deviations are in points; all rates are bounded by the nominal level plus three Monte-Carlo standard errors.
+Effects and standard deviations are in points; all rates are bounded by the nominal level plus three
+Monte-Carlo standard errors.
 """
 
 import numpy as np
@@ -16,19 +18,34 @@ MEASURED = Measurement("knn", "accuracy", "all")
 
 
 def simulated(effects, seeds, deviation, studies=STUDIES):
-    """Compare with CL in simulated studies; `deviation` is that of paired differences; each seed has a level of its own."""
+    """Compare with CL in simulated studies; `deviation` is that of paired differences; each seed
+    has a level of its own.
+    """
     generator, names = np.random.default_rng(0), ["CL", *effects]
     shared = generator.normal(70, 2, (studies, 1, seeds))
     own = generator.normal(0, deviation / 2**0.5, (studies, len(names), seeds))
     values = shared + own + np.array([0.0, *effects.values()])[None, :, None]
     study, objective, seed = (places.ravel() for places in np.indices(values.shape))
-    rows = {"study": study.astype(str), "dataset": "d", "split": "test", "variant": "{}", **MEASURED._asdict()}
-    rows |= {"objective": np.array(names)[objective], "seed": seed, "run": "r", "value": values.ravel()}
+    rows = {
+        "study": study.astype(str),
+        "dataset": "d",
+        "split": "test",
+        "variant": "{}",
+        **MEASURED._asdict(),
+    }
+    rows |= {
+        "objective": np.array(names)[objective],
+        "seed": seed,
+        "run": "r",
+        "value": values.ravel(),
+    }
     return comparisons(to_table(rows), "CL", [MEASURED], {MEASURED: MARGIN})
 
 
 def share(found, expected):
-    """The share of studies with a claim, and three Monte-Carlo standard errors around the expected one."""
+    """The share of studies with a claim, and three Monte-Carlo standard errors around the expected
+    one.
+    """
     return found.mean(), 3 * (expected * (1 - expected) / len(found)) ** 0.5
 
 
@@ -50,7 +67,9 @@ def test_any_false_claim_among_several_methods_occurs_in_at_most_5_percent_of_st
 
 
 @pytest.mark.parametrize(("effect", "seeds", "deviation"), [(MARGIN, 6, 0.3), (-MARGIN, 12, 0.5)])
-def test_equivalence_is_claimed_in_at_most_5_percent_of_studies_with_an_effect_at_the_margin(effect, seeds, deviation):
+def test_equivalence_is_claimed_in_at_most_5_percent_of_studies_with_an_effect_at_the_margin(
+    effect, seeds, deviation
+):
     found = simulated({"DCL": effect}, seeds, deviation)
     claimed = found["outcome"].eq("equivalent") | found["outcome"].str.endswith("margin")
     rate, error = share(claimed, 0.05)
@@ -60,7 +79,9 @@ def test_equivalence_is_claimed_in_at_most_5_percent_of_studies_with_an_effect_a
 @pytest.mark.parametrize("seeds", [12, 24])
 @pytest.mark.parametrize("deviation", [0.5, 0.8])
 def test_effects_are_found_with_the_theoretical_power(seeds, deviation, record_property):
-    real, none = (simulated({"DCL": effect}, seeds, deviation, 300)["outcome"] for effect in (0.5, 0.0))
+    real, none = (
+        simulated({"DCL": effect}, seeds, deviation, 300)["outcome"] for effect in (0.5, 0.0)
+    )
     expected = TTestPower().power(0.5 / deviation, seeds, 0.05)
     better, error = share(real.str.startswith("better"), expected)
     equivalent = none.eq("equivalent").mean()

@@ -1,4 +1,6 @@
-"""Exports and imports of rows: their content, what is refused, and jobs that use runs without weights."""
+"""Exports and imports of rows: their content, what is refused, and jobs that use runs without
+weights.
+"""
 
 import hashlib
 import json
@@ -72,7 +74,11 @@ def records(folder: Path) -> list[dict]:
 
 def sign(folder: Path) -> None:
     """Write checksums that match the files."""
-    files = {name: hashlib.sha256(data).hexdigest() for name, data in contents(folder).items() if name != STUDY}
+    files = {
+        name: hashlib.sha256(data).hexdigest()
+        for name, data in contents(folder).items()
+        if name != STUDY
+    }
     (folder / STUDY).write_text(json.dumps(description(folder) | {"files": files}))
 
 
@@ -83,7 +89,11 @@ class CLBlock:
         folder.mkdir()
         self.folder, self.manifest = folder, folder / "manifest.json"
         (source,) = results.glob("sources/*.npz")
-        self.shared = {"source": source, "subsets": results / "tiny/subsets/digits/seed0-1.parquet", "store": store}
+        self.shared = {
+            "source": source,
+            "subsets": results / "tiny/subsets/digits/seed0-1.parquet",
+            "store": store,
+        }
         columns = ["study", "dataset", "condition", "objective", "variant"]
         self.names = pd.read_parquet(results / "tiny" / ROWS)[columns].iloc[0].to_dict()
 
@@ -94,7 +104,12 @@ class CLBlock:
     def evaluate(self, **settings) -> pd.DataFrame:
         outputs = {name: self.folder / name for name in ("rows", "curves", "runs")}
         evaluate_runs(
-            names=self.names, settings=EVALUATION | settings, manifest=self.manifest, device="cpu", **self.shared, **outputs
+            names=self.names,
+            settings=EVALUATION | settings,
+            manifest=self.manifest,
+            device="cpu",
+            **self.shared,
+            **outputs,
         )
         return sorted_rows(outputs["rows"])
 
@@ -103,12 +118,16 @@ def sorted_rows(path: Path) -> pd.DataFrame:
     return pd.read_parquet(path).sort_values(COLUMNS).reset_index(drop=True)
 
 
-def test_an_export_contains_rows_records_and_checksums_but_neither_data_nor_weights(results, exported, tmp_path):
+def test_an_export_contains_rows_records_and_checksums_but_neither_data_nor_weights(
+    results, exported, tmp_path
+):
     files = contents(exported)
     names = {"rows", "curves", "runs", "subsets"}
     assert files.keys() == {STUDY, *(f"{name}.parquet" for name in names)}
     described = json.loads(files.pop(STUDY))
-    assert described["files"] == {place: hashlib.sha256(content).hexdigest() for place, content in files.items()}
+    assert described["files"] == {
+        place: hashlib.sha256(content).hexdigest() for place, content in files.items()
+    }
     assert (described["format"], described["study"], described["missing"]) == (2, "tiny", {})
     assert (described["protocol"], described["tuning"]) == (None, None)
     ((place, record),) = described["user_files"].items()
@@ -118,7 +137,9 @@ def test_an_export_contains_rows_records_and_checksums_but_neither_data_nor_weig
     for run in records(exported):
         assert run["source"]["checksum"] == record["data"]
         assert run["evaluated"]["settings"]["linear_probe"]["epochs"] == 2
-        assert run["code"]["versions"]["objective/images/" + run["settings"]["objective"]["name"]] == 1
+        assert (
+            run["code"]["versions"]["objective/images/" + run["settings"]["objective"]["name"]] == 1
+        )
     export_study("tiny", STUDIES, results, tmp_path)
     assert contents(tmp_path / "tiny") == contents(exported)
 
@@ -129,30 +150,59 @@ def test_each_table_names_the_files_of_its_rows(results, exported):
             gathered = pd.read_parquet(path)
             for file, rows in gathered.groupby("file"):
                 original = pd.read_parquet(results / "tiny" / file)
-                pd.testing.assert_frame_equal(rows[list(original)].reset_index(drop=True), original, check_dtype=False)
+                pd.testing.assert_frame_equal(
+                    rows[list(original)].reset_index(drop=True), original, check_dtype=False
+                )
 
 
 @pytest.mark.parametrize(
     ("lost", "reason"),
-    [("manifests/{}.json", "not trained"), ("rows/{}.parquet", "not evaluated"), ("artefacts/runs/{}.json", "not evaluated")],
+    [
+        ("manifests/{}.json", "not trained"),
+        ("rows/{}.parquet", "not evaluated"),
+        ("artefacts/runs/{}.json", "not evaluated"),
+    ],
 )
 def test_an_export_names_the_missing_blocks(project, tmp_path, capsys, lost, reason):
     (project.path / "results/tiny" / lost.format(PLACE)).unlink()
     folder, results = tmp_path / "exported", project.path / "results"
-    assert main(["rows", "export", str(project.path / "study.yaml"), str(folder), "--results", str(results)]) == 0
+    assert (
+        main(
+            [
+                "rows",
+                "export",
+                str(project.path / "study.yaml"),
+                str(folder),
+                "--results",
+                str(results),
+            ]
+        )
+        == 0
+    )
     output = capsys.readouterr().out
     assert "4 runs" in output
     assert f"missing: {PLACE} ({reason})" in output
     assert description(folder / "tiny")["missing"] == {PLACE: reason}
-    files = {file for table in ("rows", "curves") for file in pd.read_parquet(folder / f"tiny/{table}.parquet")["file"]}
+    files = {
+        file
+        for table in ("rows", "curves")
+        for file in pd.read_parquet(folder / f"tiny/{table}.parquet")["file"]
+    }
     assert not any(PLACE in file for file in files)
     assert f"missing: {PLACE}" in import_study(folder / "tiny", tmp_path / "results")
 
 
 def test_new_blocks_of_a_study_are_missing_and_changed_ones_outdated(results, tmp_path):
-    more = {f"CL{number}": {"name": "cl", "temperature": 0.1 + 0.01 * number} for number in range(5)}
+    more = {
+        f"CL{number}": {"name": "cl", "temperature": 0.1 + 0.01 * number} for number in range(5)
+    }
     grown = {**tiny_study()["objectives"], **more, "Oracle": {"name": "oracle", "temperature": 0.7}}
-    sentence = export_study("tiny", load_configuration({"tiny": tiny_study(objectives=grown)}, "test").studies, results, tmp_path)
+    sentence = export_study(
+        "tiny",
+        load_configuration({"tiny": tiny_study(objectives=grown)}, "test").studies,
+        results,
+        tmp_path,
+    )
     missing = description(tmp_path / "tiny")["missing"]
     assert missing.pop("digits/Oracle/seed0-1") == "trained with other settings"
     assert missing == {f"digits/{name}/seed0-1": "not trained" for name in more}
@@ -164,7 +214,9 @@ def test_long_curves_are_thinned_to_evenly_spaced_epochs(project, tmp_path):
     place = f"artefacts/curves/{PLACE}.parquet"
     path = project.path / "results/tiny" / place
     curves = pd.read_parquet(path)
-    curves = pd.concat([curves.assign(epoch=epoch) for epoch in range(1, 201)]).sort_values(["seed", "epoch"])
+    curves = pd.concat([curves.assign(epoch=epoch) for epoch in range(1, 201)]).sort_values(
+        ["seed", "epoch"]
+    )
     curves.to_parquet(path, index=False)
     seal(project.path / "results", [path])
     export_study("tiny", STUDIES, project.path / "results", tmp_path / "exported")
@@ -178,11 +230,20 @@ def test_long_curves_are_thinned_to_evenly_spaced_epochs(project, tmp_path):
     assert contents(tmp_path / "again/tiny") == contents(tmp_path / "exported/tiny")
 
 
-def test_an_import_restores_all_files_with_one_time_and_is_exported_to_the_same_bytes(results, exported, imported, tmp_path):
+def test_an_import_restores_all_files_with_one_time_and_is_exported_to_the_same_bytes(
+    results, exported, imported, tmp_path
+):
     restored, made = contents(imported / "tiny"), contents(results / "tiny")
     assert restored.items() <= made.items()
-    assert set(restored) == {place for place in made if table_of(place) or place.startswith(("manifests/", "artefacts/runs/"))}
-    assert len({path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*") if path.is_file()}) == 1
+    assert set(restored) == {
+        place
+        for place in made
+        if table_of(place) or place.startswith(("manifests/", "artefacts/runs/"))
+    }
+    assert (
+        len({path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*") if path.is_file()})
+        == 1
+    )
     store = RunStore(imported / "runs")
     assert {store.state(run) for run in store.records()} == {"imported"}
     assert store.records().keys() == RunStore(results / "runs").records().keys()
@@ -198,7 +259,12 @@ def test_an_import_keeps_the_commit_and_date_of_the_protocol(results, tmp_path, 
     monkeypatch.chdir(tmp_path)
     shutil.copytree(results, tmp_path / "results", ignore=shutil.ignore_patterns("sources", "logs"))
     checksum = hashlib.sha256((tmp_path / "protocol.md").read_bytes()).hexdigest()
-    protocol = {"file": "protocol.md", "checksum": checksum, "commit": "0123", "date": "2026-10-01T12:00:00+02:00"}
+    protocol = {
+        "file": "protocol.md",
+        "checksum": checksum,
+        "commit": "0123",
+        "date": "2026-10-01T12:00:00+02:00",
+    }
     (tmp_path / "results/tiny/protocol.json").write_text(json.dumps(protocol))
     studies = load_configuration({"tiny": tiny_study(protocol="protocol.md")}, "test").studies
     export_study("tiny", studies, tmp_path / "results", tmp_path / "exported")
@@ -215,9 +281,13 @@ def test_winners_are_computed_from_the_rows_of_the_pilot_seeds(tmp_path):
     shutil.copytree(ROOT / "evidence/phantom_replication", folder)
     described = description(folder)
     import_study(folder, tmp_path / "results")
-    decision = json.loads((tmp_path / "results/phantom_replication/tuning/winners.json").read_text())
+    decision = json.loads(
+        (tmp_path / "results/phantom_replication/tuning/winners.json").read_text()
+    )
     winners = described["tuning"]["winners"]["phantom"]
-    assert {name: winner["variant"] for name, winner in decision["winners"]["phantom"].items()} == winners
+    assert {
+        name: winner["variant"] for name, winner in decision["winners"]["phantom"].items()
+    } == winners
     tuning = pd.read_parquet(tmp_path / "results/phantom_replication/artefacts/tuning.parquet")
     assert set(tuning["seed"]) == set(described["tuning"]["seeds"])
     assert set(tuning["split"]) == {"validation"}
@@ -235,19 +305,27 @@ def test_winners_are_computed_from_the_rows_of_the_pilot_seeds(tmp_path):
         assert not (tmp_path / "forged").exists()
 
 
-def test_imported_runs_are_neither_retrained_nor_reevaluated(results, imported, tmp_path, monkeypatch):
+def test_imported_runs_are_neither_retrained_nor_reevaluated(
+    results, imported, tmp_path, monkeypatch
+):
     monkeypatch.setattr(SimCLR, "train_epoch", None)  # not callable
     block = CLBlock(results, imported / "runs", tmp_path / "block")
     block.train()
     assert block.manifest.read_bytes() == (results / f"tiny/manifests/{PLACE}.json").read_bytes()
     pd.testing.assert_frame_equal(block.evaluate(threads=2), sorted_rows(results / "tiny" / ROWS))
     for name, place in (("curves", f"artefacts/curves/{PLACE}.parquet"), ("rows", ROWS)):
-        assert set(pd.read_parquet(block.folder / name)) == set(pd.read_parquet(results / "tiny" / place))
-    made, before = (json.loads(path.read_text()) for path in (block.folder / "runs", results / "tiny" / RECORDS))
+        assert set(pd.read_parquet(block.folder / name)) == set(
+            pd.read_parquet(results / "tiny" / place)
+        )
+    made, before = (
+        json.loads(path.read_text()) for path in (block.folder / "runs", results / "tiny" / RECORDS)
+    )
     assert [run["evaluated"] for run in made] == [run["evaluated"] for run in before]
 
 
-def test_a_block_with_imported_runs_trains_and_evaluates_only_the_others(results, imported, tmp_path):
+def test_a_block_with_imported_runs_trains_and_evaluates_only_the_others(
+    results, imported, tmp_path
+):
     store = RunStore(imported / "runs")
     block = CLBlock(results, store.path, tmp_path / "block")
     before = sorted_rows(results / "tiny" / ROWS)
@@ -258,11 +336,14 @@ def test_a_block_with_imported_runs_trains_and_evaluates_only_the_others(results
     after = block.evaluate()
     is_kept, is_knn = after["run"] == kept, after["task"] == "knn"
     pd.testing.assert_frame_equal(after[is_kept], before[is_kept])
-    pd.testing.assert_frame_equal(after[is_knn], before[is_knn])  # training and nearest neighbours are deterministic
+    # training and nearest neighbours are deterministic
+    pd.testing.assert_frame_equal(after[is_knn], before[is_knn])
     pd.testing.assert_frame_equal(after[COLUMNS], before[COLUMNS])
 
 
-def test_imported_runs_refuse_other_evaluation_settings_and_steps_that_need_weights(results, imported, tmp_path):
+def test_imported_runs_refuse_other_evaluation_settings_and_steps_that_need_weights(
+    results, imported, tmp_path
+):
     block = CLBlock(results, imported / "runs", tmp_path / "block")
     block.train()
     run = json.loads(block.manifest.read_text())["runs"][0]["id"]
@@ -271,7 +352,9 @@ def test_imported_runs_refuse_other_evaluation_settings_and_steps_that_need_weig
     (path,) = (imported / "runs" / run).glob(RunStore.EVALUATED)
     intact = path.read_text()
     path.write_text(intact.replace('"value": 0.', '"value": 1.'))
-    with pytest.raises(UserError, match=f"{path} was damaged or edited.*import the exported study again"):
+    with pytest.raises(
+        UserError, match=f"{path} was damaged or edited.*import the exported study again"
+    ):
         imported_rows(RunStore(imported / "runs"), run, EVALUATION)
     path.write_text(intact)
     with (
@@ -292,9 +375,14 @@ def test_files_made_with_other_settings_are_not_summarised(results, tmp_path):
         setattr(Paths, name, sorted((results / "tiny" / folder).glob("*/*/*.*")))
     for key, changed in (
         ("training.epochs", tiny_study(training=tiny_study()["training"] | {"epochs": 2})),
-        ("evaluation", tiny_study(evaluation={"linear_probe": {"epochs": 3, "label_fractions": [0.5, 1.0]}})),
+        (
+            "evaluation",
+            tiny_study(evaluation={"linear_probe": {"epochs": 3, "label_fractions": [0.5, 1.0]}}),
+        ),
     ):
-        settings = load_configuration({"tiny": changed}, "test").studies["tiny"].model_dump(mode="json")
+        settings = (
+            load_configuration({"tiny": changed}, "test").studies["tiny"].model_dump(mode="json")
+        )
         with pytest.raises(UserError, match=rf"digits, CL, seed 0: .*\({key}"):
             summarise_study("tiny", settings, Paths, None)
 
@@ -306,7 +394,9 @@ def change_table(name: str, **columns):
         path = folder / f"{name}.parquet"
         table = pq.read_table(path)
         for column, function in columns.items():
-            values = pa.array(function(table[column].to_pandas()), type=table.schema.field(column).type)
+            values = pa.array(
+                function(table[column].to_pandas()), type=table.schema.field(column).type
+            )
             table = table.set_column(table.column_names.index(column), column, values)
         pq.write_table(table, path)
         sign(folder)
@@ -350,7 +440,10 @@ def change_description(**changes):
 
 def rename_files(folder: Path) -> None:
     table = pq.read_table(folder / "rows.parquet")
-    metadata = {key: value.replace(b"rows/digits/CL", b"rows/../../CL") for key, value in table.schema.metadata.items()}
+    metadata = {
+        key: value.replace(b"rows/digits/CL", b"rows/../../CL")
+        for key, value in table.schema.metadata.items()
+    }
     pq.write_table(table.replace_schema_metadata(metadata), folder / "rows.parquet")
     change_table("rows", file=change_file)(folder)
 
@@ -358,7 +451,10 @@ def rename_files(folder: Path) -> None:
 DAMAGES = {
     "truncated": (lambda folder: (folder / "rows.parquet").write_bytes(b"PAR1"), "rows.parquet"),
     "missing": (lambda folder: (folder / "runs.parquet").unlink(), "runs.parquet"),
-    "unlisted": (lambda folder: ((folder / "runs.parquet").unlink(), sign(folder)), "has no manifest and record"),
+    "unlisted": (
+        lambda folder: ((folder / "runs.parquet").unlink(), sign(folder)),
+        "has no manifest and record",
+    ),
     "unknown file": (add_file, "notes.txt"),
     "summary": (add_summary, "comparison.parquet"),
     "symbolic link": (link_file, "curves.parquet"),
@@ -368,13 +464,22 @@ DAMAGES = {
     "invalid record": (change_description(user_files={"sources/x": {}}), STUDY),
     "other settings": (change_table("runs", record=change_record), RECORDS),
     "no record": (change_table("runs", record=lambda texts: texts.str[:-1]), "runs.parquet"),
-    "incomplete record": (change_table("runs", record=lambda texts: ["{}"] * len(texts)), "runs.parquet"),
+    "incomplete record": (
+        change_table("runs", record=lambda texts: ["{}"] * len(texts)),
+        "runs.parquet",
+    ),
     "rows without records": (remove_records, f"{PLACE}.parquet has no"),
     "other block": (change_table("runs", block=lambda names: names + "/.."), "seed0-1/.."),
     "parent folder": (change_table("runs", dataset=lambda names: [".."] * len(names)), "../"),
     "rows of another study": (change_table("rows", study=lambda names: names + "er"), "tinyer"),
-    "other run": (change_table("rows", run=lambda names: names.str.replace(names.iloc[0], "0123")), ROWS),
-    "not finite": (change_table("rows", value=lambda values: values.where(values.index > 0, np.inf)), "rows/"),
+    "other run": (
+        change_table("rows", run=lambda names: names.str.replace(names.iloc[0], "0123")),
+        ROWS,
+    ),
+    "not finite": (
+        change_table("rows", value=lambda values: values.where(values.index > 0, np.inf)),
+        "rows/",
+    ),
     "repeated": (change_table("rows", metric=lambda names: ["accuracy"] * len(names)), "rows/"),
     "other file": (change_table("rows", file=change_file), "rows/../../CL"),
     "other files": (rename_files, "rows/../../CL"),
@@ -382,11 +487,16 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_and_foreign_files_are_refused_and_nothing_is_written(exported, tmp_path, damage, capsys):
+def test_damaged_and_foreign_files_are_refused_and_nothing_is_written(
+    exported, tmp_path, damage, capsys
+):
     shutil.copytree(exported, tmp_path / "copies/tiny")
     change, named = DAMAGES[damage]
     change(tmp_path / "copies/tiny")
-    assert main(["rows", "import", str(tmp_path / "copies"), "--results", str(tmp_path / "results")]) == 1
+    assert (
+        main(["rows", "import", str(tmp_path / "copies"), "--results", str(tmp_path / "results")])
+        == 1
+    )
     output = capsys.readouterr()
     assert output.out == ""
     assert named in output.err
@@ -396,19 +506,26 @@ def test_damaged_and_foreign_files_are_refused_and_nothing_is_written(exported, 
 
 def test_an_import_keeps_runs_that_were_trained_here(exported, project, capsys):
     before = contents(project.path / "results")
-    assert main(["rows", "import", str(exported.parent), "--results", str(project.path / "results")]) == 0
+    assert (
+        main(["rows", "import", str(exported.parent), "--results", str(project.path / "results")])
+        == 0
+    )
     assert "kept 6 runs" in capsys.readouterr().out
     assert contents(project.path / "results") == before
 
 
-def test_blocks_with_runs_that_were_retrained_since_their_evaluation_are_left_out(project, tmp_path):
+def test_blocks_with_runs_that_were_retrained_since_their_evaluation_are_left_out(
+    project, tmp_path
+):
     results = project.path / "results"
     run = json.loads((results / "tiny" / RECORDS).read_text())[0]
     path = results / "runs" / run["id"] / RunStore.RECORD
     path.write_text(json.dumps(run | {"finished": "2099-01-01 00:00:00 +0000"}))
     seal(results, [path])
     export_study("tiny", STUDIES, results, tmp_path / "exported")
-    assert description(tmp_path / "exported/tiny")["missing"] == {PLACE: "trained again since its evaluation"}
+    assert description(tmp_path / "exported/tiny")["missing"] == {
+        PLACE: "trained again since its evaluation"
+    }
     assert run["id"] not in {record["id"] for record in records(tmp_path / "exported/tiny")}
 
 
@@ -434,7 +551,9 @@ def test_a_folder_with_other_content_is_neither_replaced_nor_imported(results, t
     assert str(tmp_path) in capsys.readouterr().err
 
 
-def test_check_runs_and_why_mark_imported_runs_even_without_the_data(imported, tmp_path, monkeypatch, capsys):
+def test_check_runs_and_why_mark_imported_runs_even_without_the_data(
+    imported, tmp_path, monkeypatch, capsys
+):
     def absent(**settings):
         raise UserError("there are no images")
 

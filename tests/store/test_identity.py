@@ -37,7 +37,7 @@ print(json.dumps([identity.run_id(run, "data") for run in runs.all_runs("tiny", 
 def recorded(**training) -> dict:
     """Return the settings of a run as they are recorded."""
     study = tiny_study(training=tiny_study()["training"] | training)
-    (first, *_) = runs.all_runs("tiny", load_configuration({"tiny": study}, "test").studies["tiny"])
+    first, *_ = runs.all_runs("tiny", load_configuration({"tiny": study}, "test").studies["tiny"])
     return copy.deepcopy(dict(first.settings))
 
 
@@ -46,7 +46,14 @@ def ids(project: Project, **training) -> list[str]:
     study = tiny_study(training=tiny_study()["training"] | training)
     environment = {"PYTHONPATH": str(project.path / "src"), "PATH": ""}
     command = [sys.executable, "-c", IDS]
-    done = subprocess.run(command, input=yaml.safe_dump(study), env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command,
+        input=yaml.safe_dump(study),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(done.stdout)
 
 
@@ -58,7 +65,11 @@ def edit(project: Project, file: str, old: str, new: str) -> None:
 
 def test_a_changed_default_changes_only_the_ids_of_studies_that_do_not_set_the_key(tmp_path):
     project = new_project(tmp_path / "project")
-    default, old, new = ids(project), ids(project, learning_rate=1e-3), ids(project, learning_rate=3e-4)
+    default, old, new = (
+        ids(project),
+        ids(project, learning_rate=1e-3),
+        ids(project, learning_rate=3e-4),
+    )
     assert default == old
     field = "learning_rate: Sweepable[Positive] = Field({}, desc"
     edit(project, "config/image_study.py", field.format("1e-3"), field.format("3e-4"))
@@ -74,7 +85,12 @@ def test_a_new_key_with_a_frozen_value_changes_no_id_until_it_gets_another_value
     edit(project, "config/image_study.py", TRAINING_KEY, new_key + TRAINING_KEY)
     unlisted = ids(project)
     assert not set(unlisted) & set(before)
-    edit(project, "store/frozen.yaml", "    temperature: 0.5\n", "    temperature: 0.5\n    momentum: 0.9\n")
+    edit(
+        project,
+        "store/frozen.yaml",
+        "    temperature: 0.5\n",
+        "    temperature: 0.5\n    momentum: 0.9\n",
+    )
     assert ids(project) == before
     assert not set(ids(project, momentum=0.5)) & set(before)
 
@@ -88,7 +104,9 @@ def listed(values: dict, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 
 def test_frozen_values_are_those_that_were_committed():
-    """A changed value would orphan runs or reuse runs with other settings. Add new entries to both files."""
+    """A changed value would orphan runs or reuse runs with other settings. Add new entries to both
+    files.
+    """
     committed = yaml.safe_load((Path(__file__).parent / "frozen.yaml").read_text())
     assert dict(listed(identity.frozen())) == dict(listed(committed))
 
@@ -97,17 +115,32 @@ def test_frozen_values_are_those_that_were_committed():
 def test_each_key_of_a_listed_section_has_a_frozen_value(kind):
     study, missing = identity.STUDIES[kind], []
     for section in ("dataset", *study.SECTIONS, "objective"):
-        for model in models_within(study.model_fields["objectives" if section == "objective" else section].annotation):
-            tag = next((model.model_fields[key].annotation for key in ("name", "source") if key in model.model_fields), None)
-            (name, *_) = getattr(tag, "__args__", (None,))
+        for model in models_within(
+            study.model_fields["objectives" if section == "objective" else section].annotation
+        ):
+            tag = next(
+                (
+                    model.model_fields[key].annotation
+                    for key in ("name", "source")
+                    if key in model.model_fields
+                ),
+                None,
+            )
+            name, *_ = getattr(tag, "__args__", (None,))
             frozen = identity.frozen()[kind][section]
             if isinstance(name, str) and any(isinstance(value, dict) for value in frozen.values()):
                 frozen = frozen.get(name)  # a new name has all of its keys in its ids
             for key, field in model.model_fields.items():
-                if frozen is not None and not field.is_required() and not is_technical(field) and key not in frozen:
+                if (
+                    frozen is not None
+                    and not field.is_required()
+                    and not is_technical(field)
+                    and key not in frozen
+                ):
                     missing.append(f"{section}.{key} of {model.__name__}")
     assert missing == [], (
-        "list them in src/trueneg/store/frozen.yaml and tests/store/frozen.yaml; else earlier runs lose their ids"
+        "list them in src/trueneg/store/frozen.yaml and tests/store/frozen.yaml; else earlier runs"
+        " lose their ids"
     )
 
 
@@ -120,14 +153,24 @@ def models_inside(model: type) -> Iterator[type]:
 
 
 def test_each_key_of_nested_settings_and_of_language_models_is_listed():
-    expected = {("language_models", key) for key, field in LanguageModelSettings.model_fields.items() if not is_technical(field)}
+    expected = {
+        ("language_models", key)
+        for key, field in LanguageModelSettings.model_fields.items()
+        if not is_technical(field)
+    }
     for study in identity.STUDIES.values():
         for section in ("dataset", *study.SECTIONS, "objectives"):
             for outer in models_within(study.model_fields[section].annotation):
                 for model in models_inside(outer):
-                    key = next((key for key in ("schedule", "name") if key in model.model_fields), None)
+                    key = next(
+                        (key for key in ("schedule", "name") if key in model.model_fields), None
+                    )
                     fields = model.model_fields.items()
-                    stated = [key for key, field in fields if not (field.is_required() or is_technical(field))]
+                    stated = [
+                        key
+                        for key, field in fields
+                        if not (field.is_required() or is_technical(field))
+                    ]
                     tags = ("None",) if key is None else model.model_fields[key].annotation.__args__
                     names = tags if stated else ()  # without defaults, nothing to list
                     expected |= {(name, key) for name in names for key in stated}
@@ -167,14 +210,20 @@ def test_a_key_that_no_longer_exists_is_compared_as_recorded(monkeypatch):
     identity.refuse_other_settings(Path("run.json"), older, recorded())
 
 
-@pytest.mark.parametrize(("section", "key"), [("similarity", "learned_maps"), ("training", "chunks")])
+@pytest.mark.parametrize(
+    ("section", "key"), [("similarity", "learned_maps"), ("training", "chunks")]
+)
 def test_a_record_with_a_removed_setting_at_its_frozen_value_keeps_its_id(section, key):
-    study = load_configuration({"words": tiny_words(), "world": tiny_world()}, "test").studies["world"]
-    (run, *_) = runs.all_runs("world", study)
+    study = load_configuration({"words": tiny_words(), "world": tiny_world()}, "test").studies[
+        "world"
+    ]
+    run, *_ = runs.all_runs("world", study)
     older = copy.deepcopy(dict(run.settings))
     assert key not in older[section]
     older[section][key] = identity.frozen()["image-text"][section][key]
-    assert identity.run_id(dataclasses.replace(run, settings=older), "data") == identity.run_id(run, "data")
+    assert identity.run_id(dataclasses.replace(run, settings=older), "data") == identity.run_id(
+        run, "data"
+    )
     identity.refuse_other_settings(Path("run.json"), older, run.settings)
 
 
@@ -183,9 +232,13 @@ def test_a_record_of_dcl_with_the_removed_smooth_bound_keeps_its_id_at_the_defau
     older = copy.deepcopy(dict(run.settings))
     assert "smooth_bound" not in older["objective"]
     older["objective"]["smooth_bound"] = False
-    assert identity.run_id(dataclasses.replace(run, settings=older), "data") == identity.run_id(run, "data")
+    assert identity.run_id(dataclasses.replace(run, settings=older), "data") == identity.run_id(
+        run, "data"
+    )
     older["objective"]["smooth_bound"] = True
-    assert identity.run_id(dataclasses.replace(run, settings=older), "data") != identity.run_id(run, "data")
+    assert identity.run_id(dataclasses.replace(run, settings=older), "data") != identity.run_id(
+        run, "data"
+    )
 
 
 def test_a_record_with_a_removed_setting_that_was_in_every_id_keeps_its_id():
@@ -204,7 +257,8 @@ def test_a_record_with_a_removed_key_of_a_nested_setting_keeps_its_id(guide):
     older["objective"] = {"name": "guided", "guide": guide | {"support_views": 0}}
     newer["objective"] = {"name": "guided", "guide": guide}
     assert identity.identity(older) == identity.identity(newer)
-    assert identity.identity(newer)["objective"]["guide"]["support_views"] == 0  # as in the ids of earlier runs
+    # as in the ids of earlier runs
+    assert identity.identity(newer)["objective"]["guide"]["support_views"] == 0
     older["objective"]["guide"]["support_views"] = 2
     assert identity.identity(older) != identity.identity(newer)
 
@@ -225,21 +279,34 @@ def test_the_temperature_of_the_objective_equals_that_of_the_training():
 
 def test_ids_are_those_of_earlier_releases():
     """Other ids would orphan all runs that users have trained."""
-    (first, *_) = runs.all_runs("tiny", load_configuration({"tiny": tiny_study()}, "test").studies["tiny"])
+    first, *_ = runs.all_runs(
+        "tiny", load_configuration({"tiny": tiny_study()}, "test").studies["tiny"]
+    )
     studies = load_configuration({"words": tiny_words(), "world": tiny_world()}, "test").studies
-    (pairs, *_) = runs.all_runs("world", studies["world"])
-    assert [identity.run_id(run, "data") for run in (first, pairs)] == ["6c0f0b47b78c", "eb27f7bb2ee5"]
+    pairs, *_ = runs.all_runs("world", studies["world"])
+    assert [identity.run_id(run, "data") for run in (first, pairs)] == [
+        "6c0f0b47b78c",
+        "eb27f7bb2ee5",
+    ]
 
 
 def test_every_objective_names_the_files_that_implement_it():
-    classes = ESTIMATORS | dict.fromkeys(("reco", "oc"), RelaxedContrastiveLoss) | dict.fromkeys(("clip", "biovil"), Uncorrected)
+    classes = (
+        ESTIMATORS
+        | dict.fromkeys(("reco", "oc"), RelaxedContrastiveLoss)
+        | dict.fromkeys(("clip", "biovil"), Uncorrected)
+    )
     for study in identity.STUDIES.values():
         for model in models_within(study.model_fields["objectives"].annotation):
             for name in model.model_fields["name"].annotation.__args__:
                 modules = (
-                    [model.__module__] if name in NOT_TRAINED else [model.__module__, classes[model.LOSS or name].__module__]
+                    [model.__module__]
+                    if name in NOT_TRAINED
+                    else [model.__module__, classes[model.LOSS or name].__module__]
                 )
                 modules += [model.GUIDE.IMPLEMENTATION.partition(":")[0]] if model.GUIDE else []
-                files = {f"{module.removeprefix('trueneg.').replace('.', '/')}.py" for module in modules}
+                files = {
+                    f"{module.removeprefix('trueneg.').replace('.', '/')}.py" for module in modules
+                }
                 assert files <= {*model.files()}, name
                 assert all((ROOT / "src/trueneg" / file).is_file() for file in model.files()), name

@@ -15,18 +15,30 @@ from trueneg.errors import UserError
 from trueneg.store.protocol import committed_protocol, precedes
 
 DATE = "2026-10-01T12:00:00+02:00"
-AUTHOR = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+AUTHOR = {
+    f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+}
 
 
 def git(folder, *command, date=DATE):
-    environment = os.environ | AUTHOR | {"GIT_COMMITTER_DATE": date, "GIT_CONFIG_GLOBAL": os.devnull}
-    done = subprocess.run(["git", "-C", str(folder), *command], env=environment, capture_output=True, text=True, check=True)
+    environment = (
+        os.environ | AUTHOR | {"GIT_COMMITTER_DATE": date, "GIT_CONFIG_GLOBAL": os.devnull}
+    )
+    done = subprocess.run(
+        ["git", "-C", str(folder), *command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout.strip()
 
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """The working directory: a git checkout with a protocol in a folder, and a later commit of another file."""
+    """The working directory: a git checkout with a protocol in a folder, and a later commit of
+    another file.
+    """
     monkeypatch.chdir(tmp_path)
     git(tmp_path, "init")
     (tmp_path / "docs").mkdir()
@@ -47,7 +59,9 @@ def test_checksum_commit_and_date_are_those_of_the_file(checkout):
     assert committed_protocol("study", None) is None
 
 
-def test_a_file_is_looked_up_in_the_working_directory_and_then_in_the_checkout(checkout, tmp_path_factory, monkeypatch):
+def test_a_file_is_looked_up_in_the_working_directory_and_then_in_the_checkout(
+    checkout, tmp_path_factory, monkeypatch
+):
     expected = committed_protocol("study", "docs/protocol.md")
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     monkeypatch.chdir(elsewhere)
@@ -57,7 +71,10 @@ def test_a_file_is_looked_up_in_the_working_directory_and_then_in_the_checkout(c
     assert all(f"{folder}/docs/other.md" in str(refused.value) for folder in (elsewhere, checkout))
     (elsewhere / "docs").mkdir()
     (elsewhere / "docs/protocol.md").write_text("HCL - CL\n")
-    assert committed_protocol("study", "docs/protocol.md", checkout=checkout)["checksum"] != expected["checksum"]
+    assert (
+        committed_protocol("study", "docs/protocol.md", checkout=checkout)["checksum"]
+        != expected["checksum"]
+    )
 
 
 def edit(checkout):
@@ -83,23 +100,39 @@ def ignore(checkout):
     (checkout / ".gitignore").write_text("new.md")
 
 
-CHANGES = {edit: "docs/protocol.md", stage: "docs/protocol.md", untrack: "docs/protocol.md", add: "new.md", ignore: "new.md"}
+CHANGES = {
+    edit: "docs/protocol.md",
+    stage: "docs/protocol.md",
+    untrack: "docs/protocol.md",
+    add: "new.md",
+    ignore: "new.md",
+}
 
 
-@pytest.mark.parametrize(("change", "name"), [*CHANGES.items(), (None, "absent.md"), (None, "docs")])
-def test_a_file_that_differs_from_its_commit_or_was_never_committed_is_refused(checkout, change, name):
+@pytest.mark.parametrize(
+    ("change", "name"), [*CHANGES.items(), (None, "absent.md"), (None, "docs")]
+)
+def test_a_file_that_differs_from_its_commit_or_was_never_committed_is_refused(
+    checkout, change, name
+):
     if change is not None:
         change(checkout)
-    with pytest.raises(UserError, match=rf"study\.protocol is {name}.*expected a file committed to git"):
+    with pytest.raises(
+        UserError, match=rf"study\.protocol is {name}.*expected a file committed to git"
+    ):
         committed_protocol("study", name)
 
 
 def store(checkout, place):
-    """Store the protocol in a file with another commit, alone or in the description of evidence; return it."""
+    """Store the protocol in a file with another commit, alone or in the description of evidence;
+    return it.
+    """
     checksum = hashlib.sha256((checkout / "docs/protocol.md").read_bytes()).hexdigest()
     protocol = {"file": "docs/protocol.md", "checksum": checksum, "commit": "0123", "date": DATE}
     (checkout / place).parent.mkdir(parents=True)
-    (checkout / place).write_text(json.dumps({"protocol": protocol} if "evidence" in place else protocol))
+    (checkout / place).write_text(
+        json.dumps({"protocol": protocol} if "evidence" in place else protocol)
+    )
     return protocol
 
 
@@ -119,14 +152,18 @@ def test_without_git_the_commit_is_unknown(checkout, monkeypatch, lost):
 def test_a_stored_commit_and_date_take_precedence_over_git(checkout, place):
     protocol = store(checkout, place)
     assert committed_protocol("tiny", "docs/protocol.md") == protocol
-    assert committed_protocol("other", "docs/protocol.md")["commit"] == git(checkout, "rev-parse", "HEAD~1")
+    assert committed_protocol("other", "docs/protocol.md")["commit"] == git(
+        checkout, "rev-parse", "HEAD~1"
+    )
 
 
 def test_a_protocol_is_frozen_once_there_are_runs(checkout):
     store(checkout, "results/tiny/protocol.json")
     edit(checkout)
     git(checkout, "commit", "-a", "-m", "Fix a typo")
-    with pytest.raises(UserError, match=r"tiny\.protocol is docs/protocol\.md.*frozen.*results/tiny/protocol\.json"):
+    with pytest.raises(
+        UserError, match=r"tiny\.protocol is docs/protocol\.md.*frozen.*results/tiny/protocol\.json"
+    ):
         committed_protocol("tiny", "docs/protocol.md")
 
 
@@ -140,13 +177,18 @@ def test_a_damaged_stored_protocol_is_refused(checkout):
 
 def test_a_protocol_precedes_runs_that_finish_after_its_commit():
     protocol = {"date": DATE}  # 10:00 UTC
-    before, after = {"finished": "2026-10-01 11:59:00 +0200"}, {"finished": "2026-10-01 10:01:00 +0000"}
+    before, after = (
+        {"finished": "2026-10-01 11:59:00 +0200"},
+        {"finished": "2026-10-01 10:01:00 +0000"},
+    )
     assert precedes(protocol, [after])
     assert not precedes(protocol, [after, before])
 
 
 def test_check_shows_the_protocol_or_its_error(checkout, capsys):
-    (checkout / "study.yaml").write_text(yaml.safe_dump({"tiny": tiny_study(protocol="docs/protocol.md")}))
+    (checkout / "study.yaml").write_text(
+        yaml.safe_dump({"tiny": tiny_study(protocol="docs/protocol.md")})
+    )
     assert main(["check", "study.yaml"]) == 0
     output = capsys.readouterr().out
     assert committed_protocol("tiny", "docs/protocol.md")["checksum"] in output

@@ -1,11 +1,20 @@
-"""Models of the files that the pipeline reads back: what they accept, and the file and key that an error names."""
+"""Models of the files that the pipeline reads back: what they accept, and the file and key that an
+error names.
+"""
 
 import json
 
 import pytest
 
 from trueneg.errors import UserError
-from trueneg.store.records import Environment, EvaluatedRun, Manifest, Progress, RunRecord, read_json
+from trueneg.store.records import (
+    Environment,
+    EvaluatedRun,
+    Manifest,
+    Progress,
+    RunRecord,
+    read_json,
+)
 
 MACHINE = {"commit": "abc", "machine": {"host": "a", "system": "b"}, "versions": {"python": "3.11"}}
 MADE = MACHINE | {"code": {"versions": {"CL": 1}, "files": {"losses/infonce.py": "0" * 64}}}
@@ -35,7 +44,9 @@ def read(content, model, folder):
     return read_json(folder / "a.json", model, "Copy it again.")
 
 
-@pytest.mark.parametrize("environment", [MADE, MADE | {"machine": MACHINE["machine"] | {"cpu": "c"}}])
+@pytest.mark.parametrize(
+    "environment", [MADE, MADE | {"machine": MACHINE["machine"] | {"cpu": "c"}}]
+)
 def test_records_are_read_unchanged(environment, tmp_path):
     run = RUN | environment | {"checksum": "0", "a newer key": {"of": ["any", 1.5, None]}}
     assert read(run, RunRecord, tmp_path) == run
@@ -58,7 +69,10 @@ def test_records_are_read_unchanged(environment, tmp_path):
         ({"machine": {"host": "a", "system": "b", "cpu": None}}, r"machine\.cpu"),
         ({"source": "digits"}, "source"),
         ({"source": {"name": "digits"}}, r"source\.checksum"),
-        ({"settings": RUN["settings"] | {"training": {"epochs": 1.5, "updates": None}}}, r"settings\.training\.epochs"),
+        (
+            {"settings": RUN["settings"] | {"training": {"epochs": 1.5, "updates": None}}},
+            r"settings\.training\.epochs",
+        ),
         ({"evaluated": MACHINE}, r"evaluated\.code is missing, as in results of TrueNeg 0\.2\.0"),
     ],
 )
@@ -74,7 +88,11 @@ def test_the_error_names_the_file_and_the_key(changes, key, tmp_path):
     [
         (MACHINE, Environment, "code is missing"),
         ([], Manifest, "the content"),
-        ({"epoch": 1, "epochs": 3, "spent": [{"seconds": 1.5, "device": "cpu"}]}, Progress, r"spent\.0\.devices"),
+        (
+            {"epoch": 1, "epochs": 3, "spent": [{"seconds": 1.5, "device": "cpu"}]},
+            Progress,
+            r"spent\.0\.devices",
+        ),
     ],
 )
 def test_invalid_content_raises_an_error(content, model, fact, tmp_path):

@@ -47,14 +47,22 @@ def test_a_manifest_with_a_changed_or_missing_model_is_rejected(tmp_path):
     model.parent.mkdir(parents=True)
     model.write_bytes(b"weights")
     store.finish("abc", {"settings": {"training": {}}, "code": {"versions": {}, "files": {}}})
-    manifest, listed = tmp_path / "manifest.json", [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]
-    manifest.write_text(json.dumps({"study": "s", "dataset": "d", "objective": "o", "runs": listed}))
+    manifest, listed = (
+        tmp_path / "manifest.json",
+        [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}],
+    )
+    manifest.write_text(
+        json.dumps({"study": "s", "dataset": "d", "objective": "o", "runs": listed})
+    )
     assert read_manifest(manifest, store)[0]["model"] == model
     model.write_bytes(b"others!")
     with pytest.raises(UserError, match=r"model\.safetensors is damaged.*Remove the folder .*abc"):
         read_manifest(manifest, store)
     store.finish("abc", store.record("abc"))  # trained again for another study
-    with pytest.raises(UserError, match=r"does not contain the model that .*manifest\.json lists.*Remove .*manifest\.json"):
+    with pytest.raises(
+        UserError,
+        match=r"does not contain the model that .*manifest\.json lists.*Remove .*manifest\.json",
+    ):
         read_manifest(manifest, store)
     model.unlink()
     with pytest.raises(UserError, match="abc has no finished run"):
@@ -65,6 +73,11 @@ def test_a_manifest_with_a_changed_or_missing_model_is_rejected(tmp_path):
 def test_a_record_of_version_0_2_0_is_refused_in_one_sentence(model, tmp_path):
     store = RunStore(tmp_path)
     store.folder("abc").mkdir()
-    (store.folder("abc") / RunStore.RECORD).write_text(json.dumps(RUN | {"fingerprint": "0123456789abcdef"}))
-    with pytest.raises(UserError, match=r"run\.json: code is missing, as in results of TrueNeg 0\.2\.0\. Remove its folder"):
+    (store.folder("abc") / RunStore.RECORD).write_text(
+        json.dumps(RUN | {"fingerprint": "0123456789abcdef"})
+    )
+    with pytest.raises(
+        UserError,
+        match=r"run\.json: code is missing, as in results of TrueNeg 0\.2\.0\. Remove its folder",
+    ):
         store.record("abc", model)

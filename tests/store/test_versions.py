@@ -1,4 +1,6 @@
-"""A result is stale if and only if the VERSION of something that made it was raised; edits alone make nothing stale."""
+"""A result is stale if and only if the VERSION of something that made it was raised; edits alone
+make nothing stale.
+"""
 
 import itertools
 import re
@@ -16,7 +18,11 @@ from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.settings import tag_of
 from trueneg.store import provenance, versions
 
-IMAGES = {"dataset": {"source": "digits"}, "encoder": {"name": "small_resnet"}, "training": {"kind": "images"}}
+IMAGES = {
+    "dataset": {"source": "digits"},
+    "encoder": {"name": "small_resnet"},
+    "training": {"kind": "images"},
+}
 IMAGE_TEXT = {
     "dataset": {"source": "open_i"},
     "encoder": {"name": "small"},
@@ -37,19 +43,41 @@ BY_WORDS = {"name": "remove", "by": "guide", "guide": {"name": "words"}}
 RUNS = {
     "CL": (IMAGES, {"name": "cl", "targets": None, "guide": None}, {"objective/images/cl"}),
     "DCL": (IMAGES, {"name": "dcl"}, {"objective/images/dcl"}),
-    "Guided": (IMAGES, {"name": "guided", "guide": {"name": "ema"}}, {"objective/images/guided", "guide/images/ema"}),
-    "X-CLR": (IMAGES, X_CLR, {"objective/images/cl", "targets/images/softmax", "guide/images/labels"}),
-    "CL of pairs": (IMAGE_TEXT, {"name": "cl", "switched_off_by": None}, {"objective/image-text/cl"}),
+    "Guided": (
+        IMAGES,
+        {"name": "guided", "guide": {"name": "ema"}},
+        {"objective/images/guided", "guide/images/ema"},
+    ),
+    "X-CLR": (
+        IMAGES,
+        X_CLR,
+        {"objective/images/cl", "targets/images/softmax", "guide/images/labels"},
+    ),
+    "CL of pairs": (
+        IMAGE_TEXT,
+        {"name": "cl", "switched_off_by": None},
+        {"objective/image-text/cl"},
+    ),
     "DCL-LM": (IMAGE_TEXT, DCL_LM, {"objective/image-text/dcl", *LANGUAGE_MODEL}),
-    "DCL, number": (IMAGE_TEXT, {"name": "dcl", "class_probability": 0.1}, {"objective/image-text/dcl"}),
+    "DCL, number": (
+        IMAGE_TEXT,
+        {"name": "dcl", "class_probability": 0.1},
+        {"objective/image-text/dcl"},
+    ),
     "CL switched off": (IMAGE_TEXT, SWITCHED_OFF, {"objective/image-text/cl", *LANGUAGE_MODEL}),
-    "Removal": (IMAGE_TEXT, {"name": "remove", "by": "text"}, {"objective/image-text/remove", "language_model"}),
+    "Removal": (
+        IMAGE_TEXT,
+        {"name": "remove", "by": "text"},
+        {"objective/image-text/remove", "language_model"},
+    ),
     "Words": (IMAGE_TEXT, BY_WORDS, {"objective/image-text/remove", "guide/image-text/words"}),
 }
 
 
 def raise_version(monkeypatch, name):
-    """Raise the version with this name where it is defined, which this function knows independently of the package."""
+    """Raise the version with this name where it is defined, which this function knows independently
+    of the package.
+    """
     first, *rest = name.split("/")
     if name in stages.VERSIONS:
         monkeypatch.setitem(stages.VERSIONS, name, 2)
@@ -65,8 +93,12 @@ def raise_version(monkeypatch, name):
     elif first == "task":
         models = [by_kind[rest[0]][1][rest[1]]]
     else:
-        classes = {"targets": vars(base).values(), "guide": set(GUIDES.values())}.get(first, vars(encoders).values())
-        models = [model for model in classes if isinstance(model, type) and (first, *rest) in named(model)]
+        classes = {"targets": vars(base).values(), "guide": set(GUIDES.values())}.get(
+            first, vars(encoders).values()
+        )
+        models = [
+            model for model in classes if isinstance(model, type) and (first, *rest) in named(model)
+        ]
     (model,) = models
     monkeypatch.setattr(model, "VERSION", 2)
 
@@ -83,14 +115,23 @@ def named(model):
         return [(*places[model], name) for name in tag_of(model)[1]]
     shared = {base.Softmax: "targets", GUIDES["labels"]: "guide", GUIDES["ema"]: "guide"}
     return (
-        [(shared[model], kind, name) for kind in ("images", "image-text") for name in tag_of(model)[1]] if model in shared else []
+        [
+            (shared[model], kind, name)
+            for kind in ("images", "image-text")
+            for name in tag_of(model)[1]
+        ]
+        if model in shared
+        else []
     )
 
 
 def record(name):
     shared, objective, _ = RUNS[name]
     settings = shared | {"objective": objective}
-    return {"settings": settings, "code": {"versions": versions.training_versions(settings), "files": {}}}
+    return {
+        "settings": settings,
+        "code": {"versions": versions.training_versions(settings), "files": {}},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +142,15 @@ def records():
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_records_the_version_of_everything_that_made_it(records, name):
     shared, _, specific = RUNS[name]
-    expected = specific | (SHARED_BY_IMAGES if training_kind(shared) == "images" else SHARED_BY_PAIRS)
+    expected = specific | (
+        SHARED_BY_IMAGES if training_kind(shared) == "images" else SHARED_BY_PAIRS
+    )
     assert records[name]["code"]["versions"] == dict.fromkeys(sorted(expected), 1)
 
 
-PARTS = sorted(set().union(SHARED_BY_IMAGES, SHARED_BY_PAIRS, *(specific for _, _, specific in RUNS.values())))
+PARTS = sorted(
+    set().union(SHARED_BY_IMAGES, SHARED_BY_PAIRS, *(specific for _, _, specific in RUNS.values()))
+)
 SAME_CLASS = {  # one class describes these parts of both kinds of training
     "targets/images/softmax": {"targets/images/softmax", "targets/image-text/softmax"},
     "guide/images/labels": {"guide/images/labels", "guide/image-text/labels"},
@@ -120,17 +165,23 @@ def test_raising_one_version_marks_exactly_the_runs_that_it_made(records, part, 
     expected = {name for name, made in records.items() if parts & made["code"]["versions"].keys()}
     assert {name for name, made in records.items() if versions.stale_training(made)} == expected
     assert expected
-    assert {name for name, made in records.items() if versions.code_state(made) == "stale"} == expected
+    assert {
+        name for name, made in records.items() if versions.code_state(made) == "stale"
+    } == expected
 
 
 @pytest.mark.parametrize("task", ["knn", "linear_probe"])
 def test_raising_a_tasks_version_marks_rows_and_no_run(task, monkeypatch):
     run = record("CL")
     evaluated = {"settings": {"knn": {}, "linear_probe": None}}
-    made = run | {"evaluated": evaluated | {"code": {"versions": versions.evaluation_versions("images", evaluated["settings"])}}}
+    made = run | {
+        "evaluated": evaluated
+        | {"code": {"versions": versions.evaluation_versions("images", evaluated["settings"])}}
+    }
     assert versions.code_state(made) == "finished"
     raise_version(monkeypatch, f"task/images/{task}")
-    assert versions.code_state(made) == ("stale rows" if task == "knn" else "finished")  # the probe did not run
+    # the probe did not run
+    assert versions.code_state(made) == ("stale rows" if task == "knn" else "finished")
     assert versions.stale_training(made) == []
     monkeypatch.setitem(stages.VERSIONS, "evaluation/images", 3)
     assert "evaluation/images version 1 (now 3)" in versions.stale_rows(made)
@@ -146,7 +197,10 @@ def test_a_part_that_got_a_version_later_had_version_1(monkeypatch):
 
 def test_a_part_that_no_longer_exists_makes_nothing_stale():
     made = record("DCL")
-    made["settings"] = made["settings"] | {"objective": {"name": "trim"}, "encoder": {"name": "gone"}}
+    made["settings"] = made["settings"] | {
+        "objective": {"name": "trim"},
+        "encoder": {"name": "gone"},
+    }
     assert versions.stale_training(made) == []
     assert not versions.is_edited(made)
 
@@ -169,10 +223,15 @@ def edited_package(tmp_path, monkeypatch):
         ("training/loop.py", "def generator", "def moved(self): ...\n\n    def generator"),
     ],
 )
-def test_edits_make_nothing_stale_and_those_of_the_objectives_own_files_are_noticed(edited_package, file, old, new):
+def test_edits_make_nothing_stale_and_those_of_the_objectives_own_files_are_noticed(
+    edited_package, file, old, new
+):
     made = record("DCL")
     made["code"]["files"] = versions.objective_files(made["settings"])
-    assert made["code"]["files"].keys() == {"specs/objectives/debiased.py", "losses/estimators/debiased.py"}
+    assert made["code"]["files"].keys() == {
+        "specs/objectives/debiased.py",
+        "losses/estimators/debiased.py",
+    }
     assert not versions.is_edited(made)
     path = edited_package / file
     path.write_text(path.read_text().replace(old, new))
@@ -193,7 +252,13 @@ def test_every_part_has_a_positive_version():
 
 def test_library_versions_name_everything_that_the_package_asks_for():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    extras = (project["optional-dependencies"][name] for name in ("report", "pipeline", "open_i", "towers", "pretrained"))
-    asked = {re.match(r"[A-Za-z0-9_-]+", line)[0] for line in itertools.chain(project["dependencies"], *extras)}
+    extras = (
+        project["optional-dependencies"][name]
+        for name in ("report", "pipeline", "open_i", "towers", "pretrained")
+    )
+    asked = {
+        re.match(r"[A-Za-z0-9_-]+", line)[0]
+        for line in itertools.chain(project["dependencies"], *extras)
+    }
     assert asked | {"trueneg"} == set(provenance.LIBRARIES)
     assert {"python", "torch", "pandas", "transformers"} <= set(provenance.library_versions())

@@ -1,4 +1,6 @@
-"""A small corpus of the phantom's reports on disk, and settings of a language model that trains in seconds."""
+"""A small corpus of the phantom's reports on disk, and settings of a language model that trains in
+seconds.
+"""
 
 from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.text.language_models import train_language_models
@@ -28,19 +30,37 @@ MODEL = {
     "threads": 1,
     "checkpoint_minutes": 5.0,
 }
-SCORING = {"variant": "original", "tokens_per_batch": None, "device": "cpu", "threads": 1, "trust_remote_code": False}
+SCORING = {
+    "variant": "original",
+    "tokens_per_batch": None,
+    "device": "cpu",
+    "threads": 1,
+    "trust_remote_code": False,
+}
 
 
 def write_sentences(folder, reports=60):
-    """Write reports, assigned, classes, sentences and unique.parquet to a folder, and return the path of the sentences."""
-    paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes", "sentences", "unique")}
+    """Write reports, assigned, classes, sentences and unique.parquet to a folder, and return the
+    path of the sentences.
+    """
+    paths = {
+        name: folder / f"{name}.parquet"
+        for name in ("reports", "assigned", "classes", "sentences", "unique")
+    }
     prepare_phantom({"reports": reports, "exponent": 1.0, "correlation": 0.0}, 0, paths)
-    split_reports(paths["reports"], sentences=paths["sentences"], unique=paths["unique"], cache=folder / "split")
+    split_reports(
+        paths["reports"],
+        sentences=paths["sentences"],
+        unique=paths["unique"],
+        cache=folder / "split",
+    )
     return paths["sentences"]
 
 
 def train(folder, **changes):
     """Train language models on the sentences in a folder, and return their manifest."""
     sentences, manifest = folder / "sentences.parquet", folder / "models.json"
-    train_language_models(sentences, settings=MODEL | changes, seed=0, store=folder / "store", manifest=manifest)
+    train_language_models(
+        sentences, settings=MODEL | changes, seed=0, store=folder / "store", manifest=manifest
+    )
     return manifest

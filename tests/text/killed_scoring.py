@@ -1,4 +1,6 @@
-"""Score a folder's sentences, and wait after three chunks to be killed: `python -m tests.text.killed_scoring FOLDER`."""
+"""Score a folder's sentences, and wait after three chunks to be killed: `python -m
+tests.text.killed_scoring FOLDER`.
+"""
 
 import sys
 import time

@@ -23,7 +23,12 @@ def tokenizer(longest=96):
 
 def _sizes(hidden, layers):
     """Return settings of a small network whose predictions are far from uniform."""
-    sizes = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": 2, "intermediate_size": 2 * hidden}
+    sizes = {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 2,
+        "intermediate_size": 2 * hidden,
+    }
     return sizes | {"initializer_range": 0.5}
 
 
@@ -36,7 +41,9 @@ def bert(words, longest=96, layers=2, hidden=16):
 
 
 def saved(folder, model=None, words=None):
-    """Write a model and its tokenizer to a folder, and describe it in the format of ``PairSource.language_model``."""
+    """Write a model and its tokenizer to a folder, and describe it in the format of
+    ``PairSource.language_model``.
+    """
     words = words or tokenizer()
     (model or bert(len(words))).save_pretrained(folder)
     words.save_pretrained(folder)
@@ -48,7 +55,9 @@ def roberta(words, longest=96):
     from transformers import RobertaConfig, RobertaForMaskedLM
 
     torch.manual_seed(1)
-    config = RobertaConfig(vocab_size=words, max_position_embeddings=longest + 1, pad_token_id=0, **_sizes(16, 2))
+    config = RobertaConfig(
+        vocab_size=words, max_position_embeddings=longest + 1, pad_token_id=0, **_sizes(16, 2)
+    )
     return RobertaForMaskedLM(config).eval()
 
 
@@ -56,5 +65,7 @@ def gpt(words, longest=96):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(2)
-    config = GPT2Config(vocab_size=words, n_positions=longest, n_embd=16, n_layer=2, n_head=2, initializer_range=0.5)
+    config = GPT2Config(
+        vocab_size=words, n_positions=longest, n_embd=16, n_layer=2, n_head=2, initializer_range=0.5
+    )
     return GPT2LMHeadModel(config).eval()

@@ -13,7 +13,9 @@ from trueneg.text.masked_copies import CAUSAL, ORIGINAL, WITHIN_WORD, Pieces, ba
 from trueneg.text.pseudo_likelihood import pseudo_log_likelihood
 from trueneg.text.scorers import AnyModel, PlainBert
 
-pytestmark = pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'", "ignore:CUDA is not available")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:User provided device_type of 'cuda'", "ignore:CUDA is not available"
+)
 
 
 def longest(words, variant):
@@ -42,7 +44,11 @@ def test_all_operands_of_scoring_are_on_the_gpu(name):
     with pretended_gpu(readable=True):
         scorer = scorer_of(copy.deepcopy(network), variant)
         scored = scorer.log_probabilities(batch)
-    assert (scored.shape, scored.dtype, scored.device.type) == (batch.targets.shape, torch.float64, "cpu")
+    assert (scored.shape, scored.dtype, scored.device.type) == (
+        batch.targets.shape,
+        torch.float64,
+        "cpu",
+    )
 
 
 @pytest.mark.parametrize("build", [models.bert, models.roberta], ids=["BERT", "RoBERTa"])

@@ -1,4 +1,6 @@
-"""Texts in any script: words, sentences, time limits and vocabularies; a table of Chinese captions gives class probabilities."""
+"""Texts in any script: words, sentences, time limits and vocabularies; a table of Chinese captions
+gives class probabilities.
+"""
 
 import itertools
 import logging
@@ -76,17 +78,46 @@ SENTENCES = {
         "心脏大小正常。肺部清晰！有积液吗？结节为1.4厘米。",
         ["心脏大小正常。", "肺部清晰！", "有积液吗？", "结节为1.4厘米。"],
     ),
-    "ja": ("心臓は正常です。胸水はありますか？ありません！", ["心臓は正常です。", "胸水はありますか？", "ありません！"]),
-    "ru": ("Сердце не увеличено. Узел 1.4 см\nслева. Выпота нет!", ["Сердце не увеличено.", "Узел 1.4 см слева.", "Выпота нет!"]),
-    "ar": ("القلب طبيعي. هل توجد كتلة؟ لا يوجد انصباب.", ["القلب طبيعي.", "هل توجد كتلة؟", "لا يوجد انصباب."]),
-    "el": ("Η καρδιά είναι φυσιολογική. Υπάρχει όζος; Όχι.", ["Η καρδιά είναι φυσιολογική.", "Υπάρχει όζος;", "Όχι."]),
-    "de": ("Termin: 3. Januar 2020, z. B. Kein Erguss ...", ["Termin: 3. Januar 2020, z. B. Kein Erguss ..."]),
+    "ja": (
+        "心臓は正常です。胸水はありますか？ありません！",
+        ["心臓は正常です。", "胸水はありますか？", "ありません！"],
+    ),
+    "ru": (
+        "Сердце не увеличено. Узел 1.4 см\nслева. Выпота нет!",
+        ["Сердце не увеличено.", "Узел 1.4 см слева.", "Выпота нет!"],
+    ),
+    "ar": (
+        "القلب طبيعي. هل توجد كتلة؟ لا يوجد انصباب.",
+        ["القلب طبيعي.", "هل توجد كتلة؟", "لا يوجد انصباب."],
+    ),
+    "el": (
+        "Η καρδιά είναι φυσιολογική. Υπάρχει όζος; Όχι.",
+        ["Η καρδιά είναι φυσιολογική.", "Υπάρχει όζος;", "Όχι."],
+    ),
+    "de": (
+        "Termin: 3. Januar 2020, z. B. Kein Erguss ...",
+        ["Termin: 3. Januar 2020, z. B. Kein Erguss ..."],
+    ),
     "hi": ("हृदय सामान्य है। क्या द्रव है? नहीं।", ["हृदय सामान्य है।", "क्या द्रव है?", "नहीं।"]),
-    "fr": ("Attention : cœur normal. Y a-t-il un nodule ? Non.", ["Attention : cœur normal.", "Y a-t-il un nodule ?", "Non."]),
-    "ur": ("دل نارمل ہے۔ کیا کوئی گانٹھ ہے؟ نہیں۔", ["دل نارمل ہے۔", "کیا کوئی گانٹھ ہے؟", "نہیں۔"]),
-    "none": ("Dr. X. saw it. 正常。\nSame.\n\n12\n\nปอดปกติ", ["Dr. X. saw it. 正常。 Same.", "ปอดปกติ"]),
+    "fr": (
+        "Attention : cœur normal. Y a-t-il un nodule ? Non.",
+        ["Attention : cœur normal.", "Y a-t-il un nodule ?", "Non."],
+    ),
+    "ur": (
+        "دل نارمل ہے۔ کیا کوئی گانٹھ ہے؟ نہیں۔",
+        ["دل نارمل ہے۔", "کیا کوئی گانٹھ ہے؟", "نہیں۔"],
+    ),
+    "none": (
+        "Dr. X. saw it. 正常。\nSame.\n\n12\n\nปอดปกติ",
+        ["Dr. X. saw it. 正常。 Same.", "ปอดปกติ"],
+    ),
 }
-CAPTIONS = ["心脏大小正常。肺部清晰。", "左侧有少量积液。心脏大小正常。", "右肺有结节。没有积液。", "没有积液。肺部清晰。"]
+CAPTIONS = [
+    "心脏大小正常。肺部清晰。",
+    "左侧有少量积液。心脏大小正常。",
+    "右肺有结节。没有积液。",
+    "没有积液。肺部清晰。",
+]
 
 
 @pytest.mark.parametrize("text", WITH_WORDS)
@@ -106,7 +137,11 @@ def test_texts_are_split_by_the_rules_of_their_language(language):
 
 
 def test_lines_of_scripts_without_spaces_are_joined_without_one():
-    assert split_sentences("心脏大小\n正常。\r\n肺部\n清晰。\n\n没有积液", "zh") == ["心脏大小正常。", "肺部清晰。", "没有积液"]
+    assert split_sentences("心脏大小\n正常。\r\n肺部\n清晰。\n\n没有积液", "zh") == [
+        "心脏大小正常。",
+        "肺部清晰。",
+        "没有积液",
+    ]
     assert split_sentences("Kein\nErguss.", "de") == ["Kein Erguss."]
 
 
@@ -116,12 +151,21 @@ def test_the_languages_are_those_of_pysbd():
 
 def study(**reports):
     model = {"lm": {"epochs": 1}}
-    return {"s": {"kind": "likelihood", "title": "T", "reports": {"path": "x", **reports}, "language_models": model}}
+    return {
+        "s": {
+            "kind": "likelihood",
+            "title": "T",
+            "reports": {"path": "x", **reports},
+            "language_models": model,
+        }
+    }
 
 
 @pytest.mark.parametrize("language", ["chinese", "zh-CN", "xx", ""])
 def test_an_unknown_language_is_refused_with_those_that_are_known(language):
-    with pytest.raises(UserError, match=rf"s\.reports\.language is '{language}'; expected 'en'.*'zh' or 'none'"):
+    with pytest.raises(
+        UserError, match=rf"s\.reports\.language is '{language}'; expected 'en'.*'zh' or 'none'"
+    ):
         load_configuration(study(source="image_table", table="t", language=language), "study.yaml")
     with pytest.raises(ValueError, match="language"):
         split_sentences("A.", language)
@@ -130,7 +174,9 @@ def test_an_unknown_language_is_refused_with_those_that_are_known(language):
 def test_the_default_language_changes_no_job():
     settings = {}
     for language in ("en", "zh"):
-        configuration = load_configuration(study(source="image_table", table="t", language=language), "study.yaml")
+        configuration = load_configuration(
+            study(source="image_table", table="t", language=language), "study.yaml"
+        )
         (reports,) = of_corpora("s", configuration.studies["s"]).values()
         settings[language] = reports.settings
     assert "language" not in settings["en"]
@@ -140,10 +186,16 @@ def test_the_default_language_changes_no_job():
 PARTS = ["[", "]", "1", "12", "123", "1234", ",", ", ", " ", "-", " - ", "  ", "][", "\n", "a"]
 
 
-@given(st.sampled_from([".", "∯", ". "]), st.lists(st.sampled_from(PARTS), max_size=8), st.sampled_from(["]", ""]))
+@given(
+    st.sampled_from([".", "∯", ". "]),
+    st.lists(st.sampled_from(PARTS), max_size=8),
+    st.sampled_from(["]", ""]),
+)
 def test_the_pattern_of_references_finds_what_that_of_pysbd_finds(stop, parts, end):
     text = "x" + stop + "[" * bool(end) + "".join(parts) + end + " A"
-    assert re.sub(REFERENCE, r"∯\2\r\7", text) == re.sub(Common.NUMBERED_REFERENCE_REGEX, r"∯\2\r\7", text)
+    assert re.sub(REFERENCE, r"∯\2\r\7", text) == re.sub(
+        Common.NUMBERED_REFERENCE_REGEX, r"∯\2\r\7", text
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,7 +216,8 @@ def test_unusual_texts_are_split_within_a_second(text):
 
 
 @pytest.mark.parametrize(
-    ("sentence", "length"), [("The lungs are clear, e.g. on the left. ", 150_000), ("心脏大小正常。", 20_000)]
+    ("sentence", "length"),
+    [("The lungs are clear, e.g. on the left. ", 150_000), ("心脏大小正常。", 20_000)],
 )
 def test_long_texts_are_split(sentence, length):
     times = length // len(sentence)
@@ -178,7 +231,13 @@ def table_of(folder, texts, **settings):
     for name in names:
         (folder / name).touch()
     pd.DataFrame({"image": names, "text": texts}).to_csv(folder / "t.csv", index=False)
-    where = {"source": "image_table", "path": folder, "table": folder / "t.csv", "patient_column": None, "restricted": False}
+    where = {
+        "source": "image_table",
+        "path": folder,
+        "table": folder / "t.csv",
+        "patient_column": None,
+        "restricted": False,
+    }
     where |= {"image_column": "image", "text_column": "text", "split_sentences": True}
     paths = {name: folder / f"{name}.parquet" for name in ("sentences", "unique")}
     write_captions(where | settings, **paths, cache=folder / "cache")
@@ -193,7 +252,9 @@ def test_a_text_that_takes_too_long_is_named(tmp_path, monkeypatch, restricted, 
         table_of(tmp_path, ["Clear lungs.", slow], restricted=restricted)
     assert "Seen" not in str(refused.value)
     assert refused.value.__cause__ is None
-    assert len(table_of(tmp_path, ["Clear lungs.", slow], restricted=restricted, language="none")) == 2
+    assert (
+        len(table_of(tmp_path, ["Clear lungs.", slow], restricted=restricted, language="none")) == 2
+    )
 
 
 def test_each_language_has_its_own_cache_and_a_wrong_one_is_noticed(tmp_path, caplog):
@@ -222,7 +283,9 @@ def test_each_language_has_its_own_cache_and_a_wrong_one_is_noticed(tmp_path, ca
         ("ガス", ["ガ", "ス"]),
     ],
 )
-def test_words_keep_their_vowel_signs_and_scripts_without_spaces_have_one_per_character(text, words):
+def test_words_keep_their_vowel_signs_and_scripts_without_spaces_have_one_per_character(
+    text, words
+):
     assert words_of(text) == words
 
 
@@ -243,7 +306,9 @@ def test_the_overlap_of_words_is_sensible_in_any_script():
 def test_the_words_of_english_texts_are_those_of_scikit_learn(texts):
     expected = [TfidfVectorizer().build_analyzer()(text) for text in texts]
     assert [TERM.findall(text.lower()) for text in texts] == expected
-    assert [words_of(text) for text in texts] == [re.findall(r"\w+|[^\w\s]", text.lower()) for text in texts]
+    assert [words_of(text) for text in texts] == [
+        re.findall(r"\w+|[^\w\s]", text.lower()) for text in texts
+    ]
 
 
 TEXTS = {
@@ -270,7 +335,9 @@ def test_vocabularies_express_any_script_and_are_reproducible(language, tmp_path
 
 def test_a_vocabulary_too_small_for_the_characters_is_refused_with_a_remedy():
     characters = [chr(code) for code in range(0x4E00, 0x4E00 + 3000)]
-    with pytest.raises(ValueError, match=r"vocabulary is 2048; expected at least (\d+).*Raise it") as refused:
+    with pytest.raises(
+        ValueError, match=r"vocabulary is 2048; expected at least (\d+).*Raise it"
+    ) as refused:
         train_tokenizer(characters, 2048, 64)
     least = int(re.search(r"at least (\d+)", str(refused.value))[1])
     assert 3000 < least < 3200  # each Chinese character is one token, not two
@@ -290,19 +357,50 @@ def test_a_table_of_chinese_captions_gives_class_probabilities(tmp_path, caplog)
     (tmp_path / "images").mkdir()
     for number in range(count):
         (tmp_path / f"images/{number}.png").touch()
-    texts = [CAPTIONS[number % len(CAPTIONS)] for number in range(count - 1)] + ["龘齉。"]  # characters that occur once
-    columns = {"image": [f"{number}.png" for number in range(count)], "text": texts, "patient": range(count)}
+    # characters that occur once
+    texts = [CAPTIONS[number % len(CAPTIONS)] for number in range(count - 1)] + ["龘齉。"]
+    columns = {
+        "image": [f"{number}.png" for number in range(count)],
+        "text": texts,
+        "patient": range(count),
+    }
     pd.DataFrame(columns).to_csv(tmp_path / "table.csv", index=False)
-    settings = {"source": "image_table", "path": tmp_path / "images", "table": tmp_path / "table.csv", "restricted": False}
+    settings = {
+        "source": "image_table",
+        "path": tmp_path / "images",
+        "table": tmp_path / "table.csv",
+        "restricted": False,
+    }
     settings |= {f"{name}_column": name for name in ("image", "text", "patient")}
-    paths = {name: tmp_path / f"{name}.parquet" for name in ("sentences", "unique", "likelihoods", "eta")}
+    paths = {
+        name: tmp_path / f"{name}.parquet" for name in ("sentences", "unique", "likelihoods", "eta")
+    }
     chosen = {name: paths[name] for name in ("sentences", "unique")}
-    write_captions(settings | {"split_sentences": True, "language": "zh"}, **chosen, cache=tmp_path / "split")
+    write_captions(
+        settings | {"split_sentences": True, "language": "zh"}, **chosen, cache=tmp_path / "split"
+    )
     sentences = privacy.read_table(paths["sentences"])[0]["sentence"]
-    assert set(sentences) == {"心脏大小正常。", "肺部清晰。", "左侧有少量积液。", "右肺有结节。", "没有积液。", "龘齉。"}
+    assert set(sentences) == {
+        "心脏大小正常。",
+        "肺部清晰。",
+        "左侧有少量积液。",
+        "右肺有结节。",
+        "没有积液。",
+        "龘齉。",
+    }
     model = MODEL | {"vocabulary": 200, "hidden": 8, "epochs": 1}
-    train_language_models(paths["sentences"], settings=model, seed=0, store=tmp_path / "store", manifest=tmp_path / "m.json")
-    where = {"models": tmp_path / "m.json", "cache": tmp_path / "scores", "likelihoods": paths["likelihoods"]}
+    train_language_models(
+        paths["sentences"],
+        settings=model,
+        seed=0,
+        store=tmp_path / "store",
+        manifest=tmp_path / "m.json",
+    )
+    where = {
+        "models": tmp_path / "m.json",
+        "cache": tmp_path / "scores",
+        "likelihoods": paths["likelihoods"],
+    }
     with caplog.at_level(logging.WARNING, "trueneg"):
         score_sentences(paths["sentences"], settings=SCORING, **where)
     assert "unknown to the vocabulary" in caplog.text

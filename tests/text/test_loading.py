@@ -1,4 +1,6 @@
-"""Models load from folders, CXR-BERT without its code, and errors explain why a model cannot be loaded."""
+"""Models load from folders, CXR-BERT without its code, and errors explain why a model cannot be
+loaded.
+"""
 
 import json
 from types import SimpleNamespace
@@ -24,12 +26,16 @@ def save(model, folder):
 
 def assert_same_scores(loaded, tokenizer, model, variant="original"):
     scores = (
-        pseudo_log_likelihood(*pair, models.SENTENCES, variant=variant) for pair in ((loaded, tokenizer), (model, TOKENIZER))
+        pseudo_log_likelihood(*pair, models.SENTENCES, variant=variant)
+        for pair in ((loaded, tokenizer), (model, TOKENIZER))
     )
     np.testing.assert_allclose(*scores, atol=1e-5)
 
 
-@pytest.mark.parametrize(("make", "variant"), [(models.bert, "original"), (models.roberta, "original"), (models.gpt, "causal")])
+@pytest.mark.parametrize(
+    ("make", "variant"),
+    [(models.bert, "original"), (models.roberta, "original"), (models.gpt, "causal")],
+)
 def test_a_saved_model_scores_the_same_after_loading(tmp_path, make, variant):
     model = make(len(TOKENIZER))
     loaded, tokenizer = load_language_model(save(model, tmp_path / "model"), variant=variant)
@@ -38,17 +44,24 @@ def test_a_saved_model_scores_the_same_after_loading(tmp_path, make, variant):
 
 
 def test_cxr_bert_loads_as_bert_without_running_its_code(tmp_path):
-    """The folder is like that of BiomedVLP-CXR-BERT: its own model type and code, a projection head, and pickled weights."""
+    """The folder is like that of BiomedVLP-CXR-BERT: its own model type and code, a projection
+    head, and pickled weights.
+    """
     model = models.bert(len(TOKENIZER))
     folder = save(model, tmp_path / "cxr")
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "cxr-bert", "architectures": ["CXRBertModel"], "projection_size": 8}
-    config["auto_map"] = {"AutoConfig": "configuration_cxrbert.CXRBertConfig", "AutoModel": "modelling_cxrbert.CXRBertModel"}
+    config["auto_map"] = {
+        "AutoConfig": "configuration_cxrbert.CXRBertConfig",
+        "AutoModel": "modelling_cxrbert.CXRBertModel",
+    }
     (folder / "config.json").write_text(json.dumps(config))
     for name in ("configuration_cxrbert.py", "modelling_cxrbert.py"):
         (folder / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     (folder / "model.safetensors").unlink()
-    weights = model.state_dict() | {"cls_projection_head.dense_to_hidden.weight": torch.zeros(8, 16)}
+    weights = model.state_dict() | {
+        "cls_projection_head.dense_to_hidden.weight": torch.zeros(8, 16)
+    }
     torch.save(weights, folder / "pytorch_model.bin")
     loaded, tokenizer = load_language_model(folder)
     assert type(loaded) is transformers.BertForMaskedLM
@@ -82,7 +95,11 @@ def test_remote_code_runs_only_if_trusted(tmp_path):
 
 def response(status):
     """Return the parts of a response of the hub that its errors read."""
-    return SimpleNamespace(status_code=status, headers={}, request=SimpleNamespace(url="https://huggingface.co/a/b", headers={}))
+    return SimpleNamespace(
+        status_code=status,
+        headers={},
+        request=SimpleNamespace(url="https://huggingface.co/a/b", headers={}),
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,5 +120,13 @@ def test_errors_of_the_hub_are_explained(monkeypatch, cause):
     monkeypatch.setattr(transformers.PretrainedConfig, "get_config_dict", refuse)
     with pytest.raises(UserError) as caught:
         load_language_model("a/b", revision="v1")
-    for fact in ("a/b", "v1", "wrapped", "of the cause", "https://huggingface.co/a/b", "hf auth login", "hf download a/b"):
+    for fact in (
+        "a/b",
+        "v1",
+        "wrapped",
+        "of the cause",
+        "https://huggingface.co/a/b",
+        "hf auth login",
+        "hf download a/b",
+    ):
         assert fact in str(caught.value)

@@ -1,4 +1,6 @@
-"""The fit of a and k, Spearman's ρ and the simple scorers equal those of numpy, scipy and hand calculation."""
+"""The fit of a and k, Spearman's ρ and the simple scorers equal those of numpy, scipy and hand
+calculation.
+"""
 
 import math
 
@@ -12,12 +14,23 @@ from scipy import stats
 from tests.text import corpus
 from trueneg.errors import UserError
 from trueneg.io import privacy
-from trueneg.text.assumption import ALL, FINDINGS, SIMPLE, check_assumption, cross_fitted, frequency, unigram, words_of
+from trueneg.text.assumption import (
+    ALL,
+    FINDINGS,
+    SIMPLE,
+    check_assumption,
+    cross_fitted,
+    frequency,
+    unigram,
+    words_of,
+)
 from trueneg.text.folds import with_folds
 from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman
 
 PROPERTIES = settings(deadline=None, max_examples=50)
-COUNTS = st.lists(st.tuples(st.integers(-20, 0), st.integers(1, 9), st.integers(1, 4)), min_size=3, max_size=15)
+COUNTS = st.lists(
+    st.tuples(st.integers(-20, 0), st.integers(1, 9), st.integers(1, 4)), min_size=3, max_size=15
+)
 
 
 @PROPERTIES
@@ -29,7 +42,9 @@ def test_weighted_spearman_equals_spearman_of_repeated_pairs(rows):
         return
     expected = stats.spearmanr(np.repeat(x, times), np.repeat(y, times)).statistic
     assert weighted_spearman(x, y, times) == pytest.approx(expected, abs=1e-9)
-    assert weighted_spearman(np.append(x, 5), np.append(y, 0), np.append(times, 0)) == pytest.approx(expected, abs=1e-9)
+    assert weighted_spearman(
+        np.append(x, 5), np.append(y, 0), np.append(times, 0)
+    ) == pytest.approx(expected, abs=1e-9)
 
 
 @PROPERTIES
@@ -41,7 +56,9 @@ def test_the_fit_is_a_weighted_line_in_log_space(rows):
             fit_log_linear(x, y / 10, times)
         return
     fit = fit_log_linear(x, y / 10, times)
-    slope, intercept = np.polyfit(np.repeat(x, times.astype(int)), np.log(np.repeat(y, times.astype(int)) / 10), 1)
+    slope, intercept = np.polyfit(
+        np.repeat(x, times.astype(int)), np.log(np.repeat(y, times.astype(int)) / 10), 1
+    )
     assert fit.k == pytest.approx(slope, abs=1e-9)
     assert fit.a == pytest.approx(math.exp(intercept), rel=1e-9)
     assert fit.calibration["texts"].sum() == pytest.approx(times.sum())
@@ -80,11 +97,15 @@ def test_unigrams_and_frequencies_by_hand():
     expected = math.log(4 / 14) + math.log(3 / 14) + math.log(4 / 14)
     assert unigram(training, ["Clear lungs."])[0] == pytest.approx(expected)
     assert unigram(training, ["Edema"])[0] == pytest.approx(math.log(1 / 14))
-    assert frequency(training, ["Clear lungs.", "Edema."]).tolist() == pytest.approx([math.log(3 / 6), math.log(1 / 6)])
+    assert frequency(training, ["Clear lungs.", "Edema."]).tolist() == pytest.approx(
+        [math.log(3 / 6), math.log(1 / 6)]
+    )
 
 
 def test_simple_scorers_are_counted_on_other_folds():
-    table = pd.DataFrame({"patient": [f"p{n}" for n in range(40)], "sentence": [f"Word{n} here." for n in range(40)]})
+    table = pd.DataFrame(
+        {"patient": [f"p{n}" for n in range(40)], "sentence": [f"Word{n} here." for n in range(40)]}
+    )
     scored = cross_fitted(with_folds(table, 2, 0), frequency)
     # No sentence occurs in the other fold, so all sentences of a fold have the same score.
     assert scored.groupby("fold")["log_likelihood"].nunique().tolist() == [1, 1]
@@ -95,7 +116,9 @@ def check(folder, scorer):
     inputs = {name: folder / f"{name}.parquet" for name in ("sentences", "assigned", "classes")}
     tables = {name: folder / f"{name}.parquet" for name in ("points", "summary", "calibration")}
     likelihoods = {scorer: folder / f"{scorer}.parquet"}
-    check_assumption(**inputs, likelihoods=likelihoods, corpus="phantom", folds=2, seed=0, tables=tables)
+    check_assumption(
+        **inputs, likelihoods=likelihoods, corpus="phantom", folds=2, seed=0, tables=tables
+    )
     return {name: pd.read_parquet(path) for name, path in tables.items()}
 
 
@@ -103,19 +126,31 @@ def check(folder, scorer):
 def checked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("assumption")
     sentences, _ = privacy.read_table(corpus.write_sentences(folder, reports=300))
-    assigned, classes = (privacy.read_table(folder / f"{name}.parquet")[0] for name in ("assigned", "classes"))
-    scores = sentences.merge(assigned, on=["report", "index"]).merge(classes[["class", "probability"]], on="class")
+    assigned, classes = (
+        privacy.read_table(folder / f"{name}.parquet")[0] for name in ("assigned", "classes")
+    )
+    scores = sentences.merge(assigned, on=["report", "index"]).merge(
+        classes[["class", "probability"]], on="class"
+    )
     # A scorer for which the assumption holds exactly: ρ = 0.2·p^0.35.
     scores["log_likelihood"] = np.log(scores["probability"] / 0.2) / 0.35
     columns = [*sentences.columns, "log_likelihood"]
-    privacy.write_table(scores[columns].assign(tokens=5), folder / "perfect.parquet", restricted=False)
+    privacy.write_table(
+        scores[columns].assign(tokens=5), folder / "perfect.parquet", restricted=False
+    )
     return sentences, check(folder, "perfect")
 
 
 def test_scores_of_other_sentences_are_reported(tmp_path):
     sentences, _ = privacy.read_table(corpus.write_sentences(tmp_path, reports=20))
-    privacy.write_table(sentences.iloc[1:].assign(log_likelihood=-1.0, tokens=5), tmp_path / "scores.parquet", restricted=False)
-    with pytest.raises(UserError, match=r"scores\.parquet lacks scores for some sentences in .*sentences\.parquet"):
+    privacy.write_table(
+        sentences.iloc[1:].assign(log_likelihood=-1.0, tokens=5),
+        tmp_path / "scores.parquet",
+        restricted=False,
+    )
+    with pytest.raises(
+        UserError, match=r"scores\.parquet lacks scores for some sentences in .*sentences\.parquet"
+    ):
         check(tmp_path, "scores")
 
 
@@ -139,7 +174,9 @@ def test_points_cover_every_sentence_and_contain_no_text(checked):
     sentences, tables = checked
     points = tables["points"]
     assert (points.groupby("scorer")["count"].sum() == len(sentences)).all()
-    words = {word for sentence in sentences["sentence"] for word in words_of(sentence) if len(word) > 4}
+    words = {
+        word for sentence in sentences["sentence"] for word in words_of(sentence) if len(word) > 4
+    }
     values = set(points.select_dtypes(include=["object", "string"]).to_numpy().ravel())
     assert not values & set(sentences["sentence"])
     assert values & words <= {"phantom", "length"}

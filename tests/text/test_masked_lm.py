@@ -1,4 +1,6 @@
-"""Masked language models learn, resume bit for bit, stop early, and are never trained on the reports that they score."""
+"""Masked language models learn, resume bit for bit, stop early, and are never trained on the
+reports that they score.
+"""
 
 import json
 import shutil
@@ -21,13 +23,20 @@ from trueneg.text.loading import load_language_model
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
 from trueneg.text.tokenizing import train_tokenizer
 
-TEXTS = ["The lungs are clear.", "No effusion.", "Small left effusion.", "Heart size is normal."] * 20
+TEXTS = [
+    "The lungs are clear.",
+    "No effusion.",
+    "Small left effusion.",
+    "Heart size is normal.",
+] * 20
 SETTINGS = corpus.MODEL | {"vocabulary": 200, "epochs": 3, "batch_size": 16}
 
 
 def begin(**changes):
     model, tokenizer = new_masked_lm(TEXTS, SETTINGS, seed=0)
-    return MaskedLMTraining(model, tokenizer, (TEXTS, TEXTS[:8]), SETTINGS | changes, 0, torch.device("cpu"))
+    return MaskedLMTraining(
+        model, tokenizer, (TEXTS, TEXTS[:8]), SETTINGS | changes, 0, torch.device("cpu")
+    )
 
 
 def finish(training):
@@ -40,7 +49,9 @@ def finish(training):
 
 
 def equal(first, second):
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    return first.keys() == second.keys() and all(
+        torch.equal(first[name], second[name]) for name in first
+    )
 
 
 def test_training_sentences_become_likelier_than_shuffled_words():
@@ -58,8 +69,12 @@ def test_pseudo_perplexity_matches_its_definition():
     training = begin()
     texts, counts = training._validating
     log_p = pseudo_log_likelihood(training.model, training.tokenizer, texts)
-    tokens = [len(training.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
-    assert training.pseudo_perplexity() == pytest.approx(np.exp(-(log_p @ counts) / (np.array(tokens) @ counts)))
+    tokens = [
+        len(training.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts
+    ]
+    assert training.pseudo_perplexity() == pytest.approx(
+        np.exp(-(log_p @ counts) / (np.array(tokens) @ counts))
+    )
 
 
 def test_an_interrupted_training_gives_the_same_result():
@@ -98,7 +113,11 @@ def test_every_sentence_has_a_masked_token_and_special_tokens_are_never_masked(m
     batches, model, tokenizer = [], type(training.model), training.tokenizer
     original = model.forward
     monkeypatch.setattr(
-        model, "forward", lambda self, input_ids, **rest: batches.append(input_ids) or original(self, input_ids, **rest)
+        model,
+        "forward",
+        lambda self, input_ids, **rest: (
+            batches.append(input_ids) or original(self, input_ids, **rest)
+        ),
     )
     training.train_epoch(lambda: None)
     masked = [batch for batch in batches if (batch == tokenizer.mask_token_id).any()]
@@ -114,13 +133,18 @@ def test_vocabularies_are_reproducible_and_cover_every_word():
     vocabularies = [train_tokenizer(models.SENTENCES, 300, 64).get_vocab() for _ in range(4)]
     assert all(vocabulary == vocabularies[0] for vocabulary in vocabularies)
     tokenizer = train_tokenizer(models.SENTENCES, 300, 64)
-    assert tokenizer.unk_token_id not in tokenizer("Zyxq (quokka) 37 % @ home; café?")["input_ids"][:-3]
+    assert (
+        tokenizer.unk_token_id
+        not in tokenizer("Zyxq (quokka) 37 % @ home; café?")["input_ids"][:-3]
+    )
     with pytest.raises(ValueError, match="expected at least"):
         train_tokenizer(models.SENTENCES, 20, 64)
 
 
 def test_folds_and_parts_share_no_patient():
-    table = pd.DataFrame({"patient": [f"p{number // 3}" for number in range(300)], "sentence": "Clear."})
+    table = pd.DataFrame(
+        {"patient": [f"p{number // 3}" for number in range(300)], "sentence": "Clear."}
+    )
     table = with_folds(table, 3, seed=0)
     assert table.groupby("patient")["fold"].nunique().max() == 1
     for fold in range(3):
@@ -132,7 +156,9 @@ def test_folds_and_parts_share_no_patient():
     alone = with_folds(table[table["patient"] == "p1"], 3, seed=0)
     assert alone["fold"].tolist() == table.loc[table["patient"] == "p1", "fold"].tolist()
     assert set(table["fold"]) == {0, 1, 2}
-    with pytest.raises(UserError, match=r"fold 0, there are \d+ training sentences and 0 validation sentences"):
+    with pytest.raises(
+        UserError, match=r"fold 0, there are \d+ training sentences and 0 validation sentences"
+    ):
         training_parts(table, 0, 0.0, seed=0)
 
 
@@ -150,7 +176,10 @@ def trained(tmp_path_factory):
 def test_the_model_that_scores_a_report_was_not_trained_on_it(trained):
     _, manifest, table = trained
     models = read_language_models(manifest)["models"]
-    pieces = {model["fold"]: len(load_language_model(model["folder"])[1].tokenize("zyxq")) for model in models}
+    pieces = {
+        model["fold"]: len(load_language_model(model["folder"])[1].tokenize("zyxq"))
+        for model in models
+    }
     scored_by = with_folds(table, 2, 0)["fold"].iloc[0]
     assert pieces[scored_by] == 4  # letter by letter
     assert pieces[1 - scored_by] < 4
@@ -168,7 +197,9 @@ def test_finished_models_are_reused_and_load_with_the_same_weights(trained):
         curve = pd.read_parquet(path.parent / "training.parquet")["pseudo-perplexity"]
         assert (curve > 1).all()
         model, tokenizer = load_language_model(path.parent)
-        assert all(torch.equal(value, model.state_dict()[name]) for name, value in load_file(path).items())
+        assert all(
+            torch.equal(value, model.state_dict()[name]) for name, value in load_file(path).items()
+        )
         assert tokenizer.is_fast
         assert tokenizer.model_max_length == corpus.MODEL["longest"]
         record = json.loads((path.parent / "run.json").read_text())
@@ -190,8 +221,14 @@ def test_settings_that_affect_the_result_give_another_model(trained, tmp_path):
     folder, _, _ = trained
     corpus.train(folder, checkpoint_minutes=1.0)
     assert len(list(folder.glob("store/*"))) == 2
-    places = {"store": folder / "store", "manifest": tmp_path / "fine.json", "start": folder / "models.json"}
-    train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"epochs": 1}, seed=0, **places)
+    places = {
+        "store": folder / "store",
+        "manifest": tmp_path / "fine.json",
+        "start": folder / "models.json",
+    }
+    train_language_models(
+        folder / "sentences.parquet", settings=corpus.MODEL | {"epochs": 1}, seed=0, **places
+    )
     models = read_language_models(tmp_path / "fine.json")["models"]
     assert len(list(folder.glob("store/*"))) == 4
     # Fine-tuning keeps the vocabulary of the initial model.
@@ -203,7 +240,9 @@ def test_invalid_vocabularies_and_manifests_are_reported(trained, tmp_path):
     folder, manifest, _ = trained
     arguments = {"seed": 0, "store": tmp_path / "store", "manifest": tmp_path / "m.json"}
     with pytest.raises(UserError, match="language_models: vocabulary is 20; expected at least"):
-        train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"vocabulary": 20}, **arguments)
+        train_language_models(
+            folder / "sentences.parquet", settings=corpus.MODEL | {"vocabulary": 20}, **arguments
+        )
     listed = json.loads(manifest.read_text())
     listed["models"][0]["checksum"] = "0" * 64
     (tmp_path / "other.json").write_text(json.dumps(listed))

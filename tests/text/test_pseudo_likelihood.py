@@ -1,4 +1,6 @@
-"""Pseudo-log-likelihoods equal a loop over their definition, for every variant, model and batch size."""
+"""Pseudo-log-likelihoods equal a loop over their definition, for every variant, model and batch
+size.
+"""
 
 import logging
 
@@ -21,7 +23,9 @@ SENTENCES = models.SENTENCES
 
 @torch.no_grad()
 def reference(model, tokenizer, sentence, variant):
-    """Compute a score with one float64 pass per token: Salazar et al. (2020), Kauf and Ivanova (2023), the chain rule."""
+    """Compute a score with one float64 pass per token: Salazar et al. (2020), Kauf and Ivanova
+    (2023), the chain rule.
+    """
     model = model.double()
     encoded = tokenizer(sentence, return_special_tokens_mask=True)
     ids, words = torch.tensor(encoded["input_ids"]), encoded.word_ids()
@@ -40,25 +44,44 @@ def reference(model, tokenizer, sentence, variant):
                 for later in range(place + 1, len(ids)):
                     if words[later] == words[place]:
                         masked[later] = tokenizer.mask_token_id
-            total += model(input_ids=masked[None]).logits[0, place].log_softmax(-1)[ids[place]].item()
+            total += (
+                model(input_ids=masked[None]).logits[0, place].log_softmax(-1)[ids[place]].item()
+            )
     model.float()
     return total
 
 
 @pytest.mark.parametrize(
     ("model", "variant"),
-    [(BERT, "original"), (BERT, "within_word_l2r"), (ROBERTA, "original"), (ROBERTA, "within_word_l2r"), (GPT, "causal")],
+    [
+        (BERT, "original"),
+        (BERT, "within_word_l2r"),
+        (ROBERTA, "original"),
+        (ROBERTA, "within_word_l2r"),
+        (GPT, "causal"),
+    ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_likelihoods_match_their_definition(model, variant):
     scores = pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant)
     assert scores.dtype == np.float64
-    np.testing.assert_allclose(scores, [reference(model, TOKENIZER, text, variant) for text in SENTENCES], atol=1e-5, rtol=1e-6)
+    np.testing.assert_allclose(
+        scores,
+        [reference(model, TOKENIZER, text, variant) for text in SENTENCES],
+        atol=1e-5,
+        rtol=1e-6,
+    )
 
 
 def test_the_variants_differ_where_words_have_several_pieces():
-    original, whole = (pseudo_log_likelihood(BERT, TOKENIZER, SENTENCES, variant=v) for v in ("original", "within_word_l2r"))
-    several = [len(set(TOKENIZER(text).word_ids())) < len(TOKENIZER(text).word_ids()) - 1 for text in SENTENCES]
+    original, whole = (
+        pseudo_log_likelihood(BERT, TOKENIZER, SENTENCES, variant=v)
+        for v in ("original", "within_word_l2r")
+    )
+    several = [
+        len(set(TOKENIZER(text).word_ids())) < len(TOKENIZER(text).word_ids()) - 1
+        for text in SENTENCES
+    ]
     assert any(several)
     assert (np.abs(original - whole)[several] > 1e-3).any()
 
@@ -70,30 +93,48 @@ def test_the_fast_path_for_bert_equals_the_general_one(layers, variant, monkeypa
     assert PlainBert.takes(model)
     short = pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant)
     monkeypatch.setattr(PlainBert, "takes", staticmethod(lambda model: False))
-    np.testing.assert_allclose(short, pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant), atol=1e-5, rtol=1e-6)
+    np.testing.assert_allclose(
+        short,
+        pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant),
+        atol=1e-5,
+        rtol=1e-6,
+    )
 
 
 def test_the_fast_path_is_only_for_unmodified_bert():
     changed = models.bert(WORDS)
-    changed.bert.encoder.layer[0].attention.self.query = torch.nn.Sequential(changed.bert.encoder.layer[0].attention.self.query)
+    changed.bert.encoder.layer[0].attention.self.query = torch.nn.Sequential(
+        changed.bert.encoder.layer[0].attention.self.query
+    )
     assert not PlainBert.takes(ROBERTA)
     assert not PlainBert.takes(changed)
 
 
-@pytest.mark.parametrize(("model", "variant"), [(BERT, "original"), (ROBERTA, "within_word_l2r"), (GPT, "causal")])
+@pytest.mark.parametrize(
+    ("model", "variant"), [(BERT, "original"), (ROBERTA, "within_word_l2r"), (GPT, "causal")]
+)
 @settings(deadline=None, max_examples=10)
 @given(data=st.data())
 def test_scores_do_not_depend_on_order_batches_or_other_sentences(model, variant, data):
     chosen = data.draw(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=10))
     tokens = data.draw(st.integers(1, 400))
-    alone = {text: pseudo_log_likelihood(model, TOKENIZER, [text], variant=variant)[0] for text in set(chosen)}
-    scores = pseudo_log_likelihood(model, TOKENIZER, chosen, tokens_per_batch=tokens, variant=variant)
+    alone = {
+        text: pseudo_log_likelihood(model, TOKENIZER, [text], variant=variant)[0]
+        for text in set(chosen)
+    }
+    scores = pseudo_log_likelihood(
+        model, TOKENIZER, chosen, tokens_per_batch=tokens, variant=variant
+    )
     np.testing.assert_allclose(scores, [alone[text] for text in chosen], atol=1e-5)
 
 
 def test_a_repeated_sentence_is_computed_once(monkeypatch):
     targets, original = [], PlainBert.log_probabilities
-    monkeypatch.setattr(PlainBert, "log_probabilities", lambda self, b: targets.append(len(b.targets)) or original(self, b))
+    monkeypatch.setattr(
+        PlainBert,
+        "log_probabilities",
+        lambda self, b: targets.append(len(b.targets)) or original(self, b),
+    )
     pseudo_log_likelihood(BERT, TOKENIZER, [SENTENCES[0]] * 50)
     assert sum(targets) == len(TOKENIZER(SENTENCES[0], add_special_tokens=False)["input_ids"])
 
@@ -110,14 +151,18 @@ def test_sentences_over_the_limit_are_scored_in_windows_and_logged(make, variant
     assert long not in caplog.text
     assert part.windows[0] > 1
     assert part.tokens[0] == len(ids)
-    assert part.log_likelihood[0] < -len(ids) * 0.1  # not 0, which would be the highest possible score
+    # not 0, which would be the highest possible score
+    assert part.log_likelihood[0] < -len(ids) * 0.1
     first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
     capacity = 11 if variant == "causal" else 10
     terms = []
-    for place in range(len(ids)):  # the score of a token is its score in one of the windows that contain it
+    # the score of a token is its score in one of the windows that contain it
+    for place in range(len(ids)):
         scores = []
         for start in range(max(0, place - capacity + 1), min(place, len(ids) - capacity) + 1):
-            window = torch.tensor([first, *ids[start : start + capacity], *([] if variant == "causal" else [last])])
+            window = torch.tensor(
+                [first, *ids[start : start + capacity], *([] if variant == "causal" else [last])]
+            )
             within = place - start + 1
             if variant != "causal":
                 window[within] = tokenizer.mask_token_id
@@ -134,7 +179,9 @@ def test_a_limit_that_just_fits_needs_no_window():
     model = models.bert(WORDS, longest=len(ids))
     part = next(iter(score(model, models.tokenizer(longest=len(ids)), [SENTENCES[3]])))
     assert part.windows[0] == 1
-    np.testing.assert_allclose(part.log_likelihood[0], reference(model, TOKENIZER, SENTENCES[3], "original"), atol=1e-5)
+    np.testing.assert_allclose(
+        part.log_likelihood[0], reference(model, TOKENIZER, SENTENCES[3], "original"), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,6 +220,7 @@ def test_invalid_arguments_are_rejected():
 def test_scoring_disables_dropout_and_restores_the_training_mode():
     model = models.bert(WORDS).train()
     np.testing.assert_array_equal(
-        pseudo_log_likelihood(model, TOKENIZER, SENTENCES), pseudo_log_likelihood(BERT, TOKENIZER, SENTENCES)
+        pseudo_log_likelihood(model, TOKENIZER, SENTENCES),
+        pseudo_log_likelihood(BERT, TOKENIZER, SENTENCES),
     )
     assert model.training

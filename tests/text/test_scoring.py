@@ -1,4 +1,6 @@
-"""Scores are saved continuously: killed jobs resume, finished jobs do nothing, shards share the work."""
+"""Scores are saved continuously: killed jobs resume, finished jobs do nothing, shards share the
+work.
+"""
 
 import shutil
 
@@ -38,9 +40,19 @@ def folder(prepared, tmp_path):
 
 
 def score(folder, **changes):
-    arguments = {"models": folder / "models.json", "settings": corpus.SCORING, "cache": folder / "scored"} | changes
-    score_sentences(folder / "sentences.parquet", likelihoods=folder / "likelihoods.parquet", **arguments)
-    return pd.read_parquet(folder / "likelihoods.parquet") if (folder / "likelihoods.parquet").exists() else None
+    arguments = {
+        "models": folder / "models.json",
+        "settings": corpus.SCORING,
+        "cache": folder / "scored",
+    } | changes
+    score_sentences(
+        folder / "sentences.parquet", likelihoods=folder / "likelihoods.parquet", **arguments
+    )
+    return (
+        pd.read_parquet(folder / "likelihoods.parquet")
+        if (folder / "likelihoods.parquet").exists()
+        else None
+    )
 
 
 def test_every_sentence_is_scored_by_the_model_of_its_fold(folder):
@@ -49,7 +61,9 @@ def test_every_sentence_is_scored_by_the_model_of_its_fold(folder):
     pd.testing.assert_frame_equal(scored[sentences.columns], sentences)
     for model in read_language_models(folder / "models.json")["models"]:
         part = scored[scored["fold"] == model["fold"]]
-        expected = pseudo_log_likelihood(*load_language_model(model["folder"]), part["sentence"].tolist())
+        expected = pseudo_log_likelihood(
+            *load_language_model(model["folder"]), part["sentence"].tolist()
+        )
         np.testing.assert_allclose(part["log_likelihood"], expected, atol=1e-5)
     assert (scored["windows"] == 1).all()
     assert (scored["device"] == "cpu").all()
@@ -67,17 +81,27 @@ def test_a_raised_version_scores_the_sentences_again(folder, monkeypatch):
 def test_a_killed_job_keeps_its_chunks_and_the_next_one_resumes(folder, monkeypatch):
     chunks = kill_after("tests.text.killed_scoring", folder, "scored/*/[!.]*.parquet", 3)
     kept = {path: path.read_bytes() for path in chunks}
-    done = {(path.parent.name, key) for path in chunks for key in pq.read_table(path)["key"].to_pylist()}
+    done = {
+        (path.parent.name, key) for path in chunks for key in pq.read_table(path)["key"].to_pylist()
+    }
     assert done
     assert not (folder / "likelihoods.parquet").exists()
     tokens, original = [], PlainBert.log_probabilities
-    monkeypatch.setattr(PlainBert, "log_probabilities", lambda self, b: tokens.append(len(b.targets)) or original(self, b))
+    monkeypatch.setattr(
+        PlainBert,
+        "log_probabilities",
+        lambda self, b: tokens.append(len(b.targets)) or original(self, b),
+    )
     unique = score(folder).drop_duplicates(["fold", "sentence"])
     assert {path: path.read_bytes() for path in kept} == kept
     # Only the missing sentences are scored, and all of their tokens.
     models = read_language_models(folder / "models.json")["models"]
     cache_of = {model["fold"]: f"{model['checksum'][:16]}-original" for model in models}
-    missing = [row.tokens for row in unique.itertuples() if (cache_of[row.fold], text_key(row.sentence)) not in done]
+    missing = [
+        row.tokens
+        for row in unique.itertuples()
+        if (cache_of[row.fold], text_key(row.sentence)) not in done
+    ]
     assert sum(tokens) == sum(missing)
     assert len(missing) == len(unique) - len(done)
 
@@ -85,7 +109,10 @@ def test_a_killed_job_keeps_its_chunks_and_the_next_one_resumes(folder, monkeypa
 def test_shards_share_the_work_and_further_calls_compute_nothing(folder, monkeypatch):
     for shard in range(3):
         assert score(folder, shard=shard, shards=3) is None
-    monkeypatch.setattr("trueneg.text.scoring.load_language_model", lambda *a, **k: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(
+        "trueneg.text.scoring.load_language_model",
+        lambda *a, **k: pytest.fail("a model was loaded"),
+    )
     gathered = score(folder)
     assert gathered["log_likelihood"].notna().all()
     pd.testing.assert_frame_equal(score(folder), gathered)
@@ -107,7 +134,10 @@ def test_chunks_contain_each_text_once(tmp_path):
     frame = pd.DataFrame({"value": [1.0, 2.0]}, index=["a", "b"])
     for rows in (frame, frame, frame.iloc[1:]):
         append_chunk(folder, rows, restricted=False)
-    assert read_chunks(folder, ["value"])["value"].to_dict() == {text_key("a"): 1.0, text_key("b"): 2.0}
+    assert read_chunks(folder, ["value"])["value"].to_dict() == {
+        text_key("a"): 1.0,
+        text_key("b"): 2.0,
+    }
 
 
 def test_class_probabilities_and_their_controls(folder):
@@ -115,14 +145,18 @@ def test_class_probabilities_and_their_controls(folder):
 
     def probabilities(seed=0, **changes):
         settings = {"a": 0.2, "k": 0.35, "maximum": 0.9, "per_token": False} | changes
-        write_class_probabilities(folder / "likelihoods.parquet", settings=settings, seed=seed, eta=folder / "eta.parquet")
+        write_class_probabilities(
+            folder / "likelihoods.parquet", settings=settings, seed=seed, eta=folder / "eta.parquet"
+        )
         return privacy.read_table(folder / "eta.parquet")[0]
 
     eta = probabilities()
     np.testing.assert_allclose(eta["eta"], 0.2 * np.exp(0.35 * likelihoods["log_likelihood"]))
     assert sorted(eta["eta permuted"]) == sorted(eta["eta"])
     assert (eta["eta permuted"] != eta["eta"]).any()
-    np.testing.assert_allclose(eta[["eta permuted", "eta constant", "eta by length"]].mean(), eta["eta"].mean())
+    np.testing.assert_allclose(
+        eta[["eta permuted", "eta constant", "eta by length"]].mean(), eta["eta"].mean()
+    )
     assert eta["eta constant"].nunique() == 1
     by_length = eta.groupby(likelihoods["tokens"])
     assert by_length["eta by length"].nunique().max() == 1
@@ -140,10 +174,19 @@ def test_class_probabilities_with_another_a_and_k_equal_those_of_a_text_study_wi
     settings, written = {"a": 0.2, "k": 0.35, "maximum": 0.9, "per_token": False}, {}
     for a, k in ((0.2, 0.35), (0.4, 0.1)):
         made_with = settings | {"a": a, "k": k}
-        write_class_probabilities(folder / "likelihoods.parquet", settings=made_with, seed=0, eta=folder / "eta.parquet")
+        write_class_probabilities(
+            folder / "likelihoods.parquet", settings=made_with, seed=0, eta=folder / "eta.parquet"
+        )
         written[a, k] = privacy.read_table(folder / "eta.parquet")[0]
     usual, other = written.values()
-    columns = {"language model": "eta", "permuted": "eta permuted", "constant mean": "eta constant", "length": "eta by length"}
+    columns = {
+        "language model": "eta",
+        "permuted": "eta permuted",
+        "constant mean": "eta constant",
+        "length": "eta by length",
+    }
     for name, column in columns.items():
-        np.testing.assert_allclose(log_linear(name, usual, 0.4, 0.1, maximum=0.4), other[column], rtol=1e-12)
+        np.testing.assert_allclose(
+            log_linear(name, usual, 0.4, 0.1, maximum=0.4), other[column], rtol=1e-12
+        )
         assert not np.allclose(usual[column], other[column])

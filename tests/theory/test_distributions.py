@@ -1,4 +1,6 @@
-"""Closed-form densities, distribution functions and means against order statistics, quadrature and random draws."""
+"""Closed-form densities, distribution functions and means against order statistics, quadrature and
+random draws.
+"""
 
 import numpy as np
 import pytest
@@ -19,12 +21,15 @@ LEVEL = 1e-3  # significance level of the tests of distributions; the seeds are 
 def test_densities_are_the_papers_mixtures_of_order_statistics(base, alpha):
     score = np.linspace(-0.35, 0.55, 20)
     density, below = base.pdf(score), base.cdf(score)
-    first, second = 2 * density * (1 - below), 2 * density * below  # the smaller and larger of two draws, equations 11 and 12
+    # the smaller and larger of two draws, equations 11 and 12
+    first, second = 2 * density * (1 - below), 2 * density * below
     true = alpha * first + (1 - alpha) * second  # equation 13
     false = alpha * second + (1 - alpha) * first  # equation 14
     np.testing.assert_allclose(Conditional(base, mixing(alpha, 0)).density(score), true)
     np.testing.assert_allclose(Conditional(base, mixing(alpha, 1)).density(score), false)
-    np.testing.assert_allclose(Conditional(base, mixing(alpha, 0.3)).density(score), 0.7 * true + 0.3 * false)
+    np.testing.assert_allclose(
+        Conditional(base, mixing(alpha, 0.3)).density(score), 0.7 * true + 0.3 * false
+    )
 
 
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES)
@@ -34,9 +39,13 @@ def test_distribution_and_mean_are_integrals_of_the_density(base, a):
     low, high = conditional.support(2.0)
     assert quad(conditional.density, low, high)[0] == pytest.approx(1)
     for score in (-0.2, 0.1, 0.5):
-        assert quad(conditional.density, low, score)[0] == pytest.approx(float(conditional.distribution(score)))
+        assert quad(conditional.density, low, score)[0] == pytest.approx(
+            float(conditional.distribution(score))
+        )
     for temperature in (0.5, 1.0):
-        expected = quad(lambda score, t=temperature: np.exp(score / t) * conditional.density(score), low, high)[0]
+        expected = quad(
+            lambda score, t=temperature: np.exp(score / t) * conditional.density(score), low, high
+        )[0]
         assert float(conditional.mean_exponential(temperature)) == pytest.approx(expected)
 
 

@@ -18,7 +18,9 @@ SETTING = Setting(anchors=6, negatives=7, positives=3)
 
 
 def row(frame, reference, quantity):
-    (match,) = frame[(frame["reference"] == reference) & (frame["quantity"] == quantity)].to_dict("records")
+    (match,) = frame[(frame["reference"] == reference) & (frame["quantity"] == quantity)].to_dict(
+        "records"
+    )
     return match
 
 
@@ -33,21 +35,26 @@ def test_estimates_follow_the_equations():
     masses = {
         BIASED: by_the_book.uncorrected,  # equation 29
         DCL: lambda p, u: by_the_book.bracket(by_the_book.exp_sum(u), p, 7, 0.1),  # equation 30
-        "BCL, paper": lambda p, u: by_the_book.bayesian(p, u, 0.1, 0.9, 0.0, "paper"),  # equation 28
+        # equation 28
+        "BCL, paper": lambda p, u: by_the_book.bayesian(p, u, 0.1, 0.9, 0.0, "paper"),
         "BCL, released": lambda p, u: by_the_book.bayesian(p, u, 0.1, 0.9, 0.5, "released"),
         "BCL, consistent": lambda p, u: by_the_book.bayesian(p, u, 0.1, 0.9, 0.0, "consistent"),
     }
     contestants = competitors(0.9, 0.1)
     assert tuple(contestants) == ESTIMATORS == tuple(masses)
     for name, mass in masses.items():
-        expected = torch.stack([mass(p, u) / 7 for p, u in zip(scores.positive, scores.negatives, strict=True)])
+        expected = torch.stack(
+            [mass(p, u) / 7 for p, u in zip(scores.positive, scores.negatives, strict=True)]
+        )
         actual = estimate_true_negative_mean(scores, contestants[name].estimator)
         torch.testing.assert_close(actual, expected, rtol=1e-9, atol=0)
 
 
 @given(st.integers(0, 10_000), st.floats(0, 0.9), st.floats(-1, 3), st.floats(0, 2))
 @settings(deadline=None, max_examples=50)
-def test_the_signed_mean_is_the_bracket_of_the_equation_and_the_estimator_its_log(seed, eta, distance, beta):
+def test_the_signed_mean_is_the_bracket_of_the_equation_and_the_estimator_its_log(
+    seed, eta, distance, beta
+):
     generator = torch.Generator().manual_seed(seed)
     negatives = torch.randn(4, 5, generator=generator, dtype=torch.float64)
     positive = distance + torch.randn(4, 2, generator=generator, dtype=torch.float64)
@@ -56,14 +63,22 @@ def test_the_signed_mean_is_the_bracket_of_the_equation_and_the_estimator_its_lo
         for mean, p, u in zip(actual, positive, negatives, strict=True):
             importance = torch.exp(weight * u)
             weighted = (importance * u.exp()).sum() / importance.mean()
-            torch.testing.assert_close(mean, by_the_book.bracket(weighted, p, 5, eta) / 5, rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(
+                mean, by_the_book.bracket(weighted, p, 5, eta) / 5, rtol=1e-9, atol=1e-12
+            )
         valid = actual > 1e-9
         torch.testing.assert_close(estimator(positive, negatives)[valid], (5 * actual[valid]).log())
 
 
 def test_a_negative_estimate_has_no_log():
     is_true = torch.ones(1, 2, dtype=torch.bool)
-    scores = Scores(torch.tensor([[2.0]]), torch.tensor([[-1.0, -1.0]]), is_true, torch.tensor([0.5]), torch.ones(1))
+    scores = Scores(
+        torch.tensor([[2.0]]),
+        torch.tensor([[-1.0, -1.0]]),
+        is_true,
+        torch.tensor([0.5]),
+        torch.ones(1),
+    )
     estimate = estimate_true_negative_mean(scores, Debiased(0.5))
     assert float(estimate) == pytest.approx(2 * math.exp(-1) - math.exp(2))
     assert Debiased(0.5)(scores.positive, scores.negatives).isnan()
@@ -80,17 +95,23 @@ def test_estimators_receive_the_true_class_probabilities_or_labels_that_they_nee
 def test_only_the_first_positives_are_used_and_too_many_are_an_error():
     scores = simulate_scores(SETTING)
     estimate = estimate_true_negative_mean(scores, Debiased(0.1), positives=1)
-    torch.testing.assert_close(estimate, Debiased(0.1).mean(scores.positive[:, 0], scores.negatives))
+    torch.testing.assert_close(
+        estimate, Debiased(0.1).mean(scores.positive[:, 0], scores.negatives)
+    )
     with pytest.raises(ValueError, match=r"positives is 4; expected 1 to 3\b.* per anchor"):
         estimate_true_negative_mean(scores, Debiased(0.1), positives=4)
 
 
 def test_errors_follow_their_definitions():
-    setting = SETTING.varied(class_probability=0.6, negatives=3)  # some anchors have no true negative
+    # some anchors have no true negative
+    setting = SETTING.varied(class_probability=0.6, negatives=3)
     frame = measure_errors(setting, {"CL": Competitor(Uncorrected())}, repetitions=5)
     scores = simulate_scores(setting.varied(anchors=30))
     references = {
-        DRAWN: [true_mean(u.tolist(), true.tolist()) for u, true in zip(scores.negatives, scores.is_true, strict=True)],
+        DRAWN: [
+            true_mean(u.tolist(), true.tolist())
+            for u, true in zip(scores.negatives, scores.is_true, strict=True)
+        ],
         EXACT: scores.exact_mean.tolist(),
     }
     estimates = scores.negatives.exp().mean(1).numpy()
@@ -100,7 +121,9 @@ def test_errors_follow_their_definitions():
         for quantity, terms in (("bias", errors), ("mean squared error", errors**2)):
             measured, defined = row(frame, reference, quantity), terms[~np.isnan(terms)]
             assert measured["value"] == pytest.approx(defined.mean())
-            assert measured["standard error"] == pytest.approx(defined.std() / math.sqrt(len(defined)))
+            assert measured["standard error"] == pytest.approx(
+                defined.std() / math.sqrt(len(defined))
+            )
             of_repetition = [np.nanmean(part) for part in terms.reshape(5, 6)]
             assert measured["spread"] == pytest.approx(np.std(of_repetition, ddof=1))
     means = frame[frame["quantity"] == "mean"].set_index("estimator")["value"]
@@ -115,7 +138,9 @@ def test_a_single_repetition_has_no_spread():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_simulated_biases_approach_the_computed_limit(name):
     setting = Setting(anchors=600, negatives=8192, positives=200, slide=0.3)
-    bias = row(measure_errors(setting, {name: competitors(setting.alpha, 0.1)[name]}), EXACT, "bias")
+    bias = row(
+        measure_errors(setting, {name: competitors(setting.alpha, 0.1)[name]}), EXACT, "bias"
+    )
     z = (bias["value"] - limiting_bias(setting, name)) / bias["standard error"]
     assert abs(z) < 3.3  # level 1e-3
 
@@ -130,9 +155,13 @@ def test_lemma_3_2_holds_only_for_the_recovered_distribution():
 
 def test_the_order_of_the_papers_estimators_holds_in_its_setting():
     frame = measure_errors(Setting(), competitors(0.9, 0.1), repetitions=5)
-    errors = frame[(frame["reference"] == DRAWN) & (frame["quantity"] == "mean squared error")].set_index("estimator")
+    errors = frame[
+        (frame["reference"] == DRAWN) & (frame["quantity"] == "mean squared error")
+    ].set_index("estimator")
     for better, worse in (("BCL, paper", DCL), (DCL, BIASED)):
-        assert errors["value"][better] + 4 * errors["standard error"][worse] < errors["value"][worse]
+        assert (
+            errors["value"][better] + 4 * errors["standard error"][worse] < errors["value"][worse]
+        )
 
 
 def test_the_released_form_without_hardness_is_the_unnormalised_consistent_form():
@@ -140,5 +169,6 @@ def test_the_released_form_without_hardness_is_the_unnormalised_consistent_form(
     released = Bayesian(0.9, 0.5, 0.1, "released").mean(scores.positive, scores.negatives)
     consistent = Bayesian(0.9, 0.0, 0.1, "consistent").mean(scores.positive, scores.negatives)
     ratio = released / consistent
-    assert torch.allclose(ratio, ratio[0].expand(6))  # the same mean weight in every row of distinct scores
+    # the same mean weight in every row of distinct scores
+    assert torch.allclose(ratio, ratio[0].expand(6))
     assert not torch.allclose(ratio, torch.ones_like(ratio))

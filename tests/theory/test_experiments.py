@@ -24,7 +24,10 @@ REPEATED = (
 )
 OPTIONS = {
     **{name: {"repetitions": 2} for name in (*REPEATED, "approximation_errors")},
-    **{name: {"density_draws": 4000} for name in ("class_conditional_densities", "observation_densities")},
+    **{
+        name: {"density_draws": 4000}
+        for name in ("class_conditional_densities", "observation_densities")
+    },
 }
 # Columns with results; the others identify a row.
 MEASURED = ("standard error", "spread", "exact")
@@ -73,7 +76,9 @@ def test_drawn_densities_agree_with_the_closed_forms(frames, name):
 
 
 def test_the_density_ratio_follows_from_its_derivation(frames):
-    """p⁺/p⁻ = r and x̂ = m·p⁺/p_d with p_d = τ⁻p⁻ + τ⁺p⁺ (equations 8 and 9): x̂ = r/(τ⁻ + τ⁺r), never beyond 1/τ⁺."""
+    """p⁺/p⁻ = r and x̂ = m·p⁺/p_d with p_d = τ⁻p⁻ + τ⁺p⁺ (equations 8 and 9): x̂ = r/(τ⁻ + τ⁺r),
+    never beyond 1/τ⁺.
+    """
     frame = frames["density_ratio"]
     attainable = where(frame, branch="attainable")
     eta, ratio = attainable["class_probability"], attainable["ratio"]
@@ -89,12 +94,17 @@ def test_proposition_3_1_densities_are_normalised_and_not_negative(frames):
 
 def test_only_dcl_depends_on_positives_and_sweeps_agree_at_a_shared_setting(frames):
     frame = frames["errors_by_positives"]
-    for name, part in where(frame, quantity="mean squared error", reference=DRAWN).groupby("estimator"):
+    for name, part in where(frame, quantity="mean squared error", reference=DRAWN).groupby(
+        "estimator"
+    ):
         assert (part["value"].nunique() == 1) == (name != DCL)
     error = {"quantity": "mean squared error", "reference": DRAWN, "estimator": BIASED}
     shared = [("errors_by_parameter", "alpha", 0.9), ("errors_by_parameter", "temperature", 0.5)]
     shared += [(name, "negatives", 64) for name in ("errors_by_parameter", "errors_by_negatives")]
-    values = [where(frames[name], **error, parameter=key, at=at)["value"].iloc[0] for name, key, at in shared]
+    values = [
+        where(frames[name], **error, parameter=key, at=at)["value"].iloc[0]
+        for name, key, at in shared
+    ]
     assert len(set(values)) == 1
 
 
@@ -116,7 +126,9 @@ def test_lemma_2_holds_on_digits(frames):
     for _, part in frames["supervised_bound"].groupby("imbalance"):
         values = part.set_index("quantity")["value"]
         supervised = values["mean classifier, all classes"]
-        assert (where(part, quantity="asymptotic debiased loss", promised=True)["value"] >= supervised).all()
+        assert (
+            where(part, quantity="asymptotic debiased loss", promised=True)["value"] >= supervised
+        ).all()
         assert values["accuracy of the mean classifier"] > 0.8
 
 
@@ -126,7 +138,10 @@ def test_theorem_4_is_uninformative(frames):
         assert frame[encoders, "complexity"] > 100 * frame[encoders, "log C (no information)"]
 
 
-@pytest.mark.parametrize(("settings", "facts"), [({"alphs": [0.5], "sed": 3}, "(?s)alphs.*sed"), ({"alpha": 2}, "(?s)alpha.*2")])
+@pytest.mark.parametrize(
+    ("settings", "facts"),
+    [({"alphs": [0.5], "sed": 3}, "(?s)alphs.*sed"), ({"alpha": 2}, "(?s)alpha.*2")],
+)
 def test_unknown_and_invalid_settings_are_rejected(settings, facts):
     with pytest.raises(ValueError, match=facts):
         run("density_ratio", settings)
@@ -139,11 +154,21 @@ def test_an_experiment_is_written_as_parquet(tmp_path):
 
 
 def test_names_of_experiments_are_read_without_torch_or_pandas():
-    code = "import sys, trueneg.specs.experiments; print({'torch', 'numpy', 'pandas'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    code = (
+        "import sys, trueneg.specs.experiments; print({'torch', 'numpy', 'pandas'} &"
+        " set(sys.modules))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
 
 
-@pytest.mark.parametrize("name", ["bounds", "experiments", "distributions", "estimate", "scores", "transfer"])
+@pytest.mark.parametrize(
+    "name", ["bounds", "experiments", "distributions", "estimate", "scores", "transfer"]
+)
 def test_docstring_examples(name):
     failed, attempted = doctest.testmod(importlib.import_module(f"trueneg.theory.{name}"))
     assert attempted

@@ -1,4 +1,6 @@
-"""The stochastic process: draws against closed forms and against the paper's algorithms as loops."""
+"""The stochastic process: draws against closed forms and against the paper's algorithms as
+loops.
+"""
 
 import math
 import tracemalloc
@@ -20,7 +22,9 @@ def accept_reject(setting, is_true, generator):
     while True:
         score = generator.uniform(-0.5, 0.5)
         below = score + 0.5
-        density = alpha + (1 - 2 * alpha) * below if is_true else 1 - alpha + (2 * alpha - 1) * below
+        density = (
+            alpha + (1 - 2 * alpha) * below if is_true else 1 - alpha + (2 * alpha - 1) * below
+        )
         if generator.random() <= density / alpha:
             return score / setting.temperature
 
@@ -31,7 +35,11 @@ def test_scores_follow_the_closed_form_distributions(base, alpha):
     setting = ONE_ANCHOR.varied(alpha=alpha, base=base, class_probability=0.3)
     scores = simulate_scores(setting)
     negatives = scores.negatives * setting.temperature
-    drawn = [(0.0, negatives[scores.is_true]), (1.0, negatives[~scores.is_true]), (0.3, negatives[0])]
+    drawn = [
+        (0.0, negatives[scores.is_true]),
+        (1.0, negatives[~scores.is_true]),
+        (0.3, negatives[0]),
+    ]
     for false_share, values in [*drawn, (1.0, scores.positive[0] * setting.temperature)]:
         assert kstest(values.numpy(), setting.population(false_share).distribution).pvalue > LEVEL
 
@@ -92,7 +100,9 @@ def test_draws_do_not_depend_on_the_block_size(base):
     for draws in (1, 50, 10_000):
         blocks = list(simulate_blocks(setting, draws_per_block=draws))
         for name in ("positive", "negatives", "is_true", "class_probability", "exact_mean"):
-            assert torch.equal(torch.cat([getattr(block, name) for block in blocks]), getattr(whole, name))
+            assert torch.equal(
+                torch.cat([getattr(block, name) for block in blocks]), getattr(whole, name)
+            )
     assert len(blocks) == 1
 
 
@@ -135,4 +145,6 @@ def test_errors_name_the_field_and_the_value_out_of_range(wrong, facts):
 
 def test_class_probabilities_may_be_a_list_with_rounding_errors():
     assert Setting(classes=[0.6, 0.4]) == Setting(classes=(0.6, 0.4))
-    assert simulate_scores(Setting(anchors=2, classes=[1 / 3, 1 / 3, 0.3333335])).positive.shape == (2, 10)
+    assert simulate_scores(
+        Setting(anchors=2, classes=[1 / 3, 1 / 3, 0.3333335])
+    ).positive.shape == (2, 10)

@@ -1,4 +1,6 @@
-"""Lemma 2 and Theorem 4: exact losses against loops, the lemma on random sets, constants against gradients."""
+"""Lemma 2 and Theorem 4: exact losses against loops, the lemma on random sets, constants against
+gradients.
+"""
 
 import math
 
@@ -25,7 +27,9 @@ def labelled(seed=0, count=23, classes=3, dimension=4):
     labels = torch.randint(0, classes, (count,), generator=generator)
     labels[:classes] = torch.arange(classes)
     centres = 2 * torch.randn(classes, dimension, generator=generator, dtype=torch.float64)
-    return centres[labels] + torch.randn(count, dimension, generator=generator, dtype=torch.float64), labels
+    return centres[labels] + torch.randn(
+        count, dimension, generator=generator, dtype=torch.float64
+    ), labels
 
 
 def unit(features):
@@ -39,9 +43,17 @@ def dot(a, b):
 def asymptotic_by_loops(features, labels, negatives, temperature):
     rows, labels, total = unit(features), labels.tolist(), 0.0
     for i, anchor in enumerate(rows):
-        others = [math.exp(dot(anchor, row) / temperature) for j, row in enumerate(rows) if labels[j] != labels[i]]
+        others = [
+            math.exp(dot(anchor, row) / temperature)
+            for j, row in enumerate(rows)
+            if labels[j] != labels[i]
+        ]
         mean = sum(others) / len(others)
-        same = [math.exp(dot(anchor, row) / temperature) for j, row in enumerate(rows) if labels[j] == labels[i]]
+        same = [
+            math.exp(dot(anchor, row) / temperature)
+            for j, row in enumerate(rows)
+            if labels[j] == labels[i]
+        ]
         total += sum(-math.log(s / (s + negatives * mean)) for s in same) / len(same)
     return total / len(rows)
 
@@ -64,7 +76,9 @@ def mean_classifier_by_loops(features, labels, temperature, task):
 def test_the_asymptotic_loss_equals_loops(temperature):
     features, labels = labelled()
     expected = [asymptotic_by_loops(features, labels, count, temperature) for count in (1, 20, 300)]
-    np.testing.assert_allclose(asymptotic_loss(features, labels, (1, 20, 300), temperature), expected)
+    np.testing.assert_allclose(
+        asymptotic_loss(features, labels, (1, 20, 300), temperature), expected
+    )
 
 
 def test_the_asymptotic_loss_does_not_depend_on_blocks(monkeypatch):
@@ -86,10 +100,14 @@ def test_the_losses_of_the_mean_classifier_equal_loops():
     assert mean_classifier_loss(features, labels, 0.5, pairs=True) == pytest.approx(expected)
 
 
-@given(st.integers(0, 10_000), st.integers(6, 30), st.integers(2, 4), st.sampled_from([0.2, 0.5, 1.0]))
+@given(
+    st.integers(0, 10_000), st.integers(6, 30), st.integers(2, 4), st.sampled_from([0.2, 0.5, 1.0])
+)
 @settings(deadline=None, max_examples=25)
 def test_lemma_2_holds_on_random_sets(seed, count, classes, temperature):
-    frame = lemma_2(*labelled(seed, count, classes), negatives=(1, 10, 1000), temperature=temperature)
+    frame = lemma_2(
+        *labelled(seed, count, classes), negatives=(1, 10, 1000), temperature=temperature
+    )
     value = frame.set_index("quantity")["value"]
     supervised = value["mean classifier, all classes"]
     assert value["best linear classifier"] <= supervised + 1e-9
@@ -109,7 +127,10 @@ def test_lemma_2_can_fail_with_too_few_negatives():
 
 def test_labels_may_have_gaps_and_features_any_length():
     features, labels = labelled()
-    frames = [lemma_2(*each, negatives=(4,)) for each in ((features, labels), (3 * features, 5 * labels + 2))]
+    frames = [
+        lemma_2(*each, negatives=(4,))
+        for each in ((features, labels), (3 * features, 5 * labels + 2))
+    ]
     np.testing.assert_allclose(frames[0]["value"], frames[1]["value"], rtol=1e-6, atol=1e-6)
 
 
@@ -121,16 +142,21 @@ def test_the_smallest_number_of_negatives_of_the_lemma():
 
 def test_gradient_descent_finds_the_best_linear_classifier():
     torch.manual_seed(0)
-    features, labels = torch.randn(200, 3, dtype=torch.float64), torch.randint(0, 3, (200,))  # not separable
+    # not separable
+    features, labels = torch.randn(200, 3, dtype=torch.float64), torch.randint(0, 3, (200,))
     from sklearn.linear_model import LogisticRegression
 
     unit_features = torch.nn.functional.normalize(features, dim=1).numpy()
-    fitted = LogisticRegression(C=1e8, fit_intercept=False, max_iter=1000, tol=1e-9).fit(unit_features, labels.numpy())
+    fitted = LogisticRegression(C=1e8, fit_intercept=False, max_iter=1000, tol=1e-9).fit(
+        unit_features, labels.numpy()
+    )
     expected = -np.log(fitted.predict_proba(unit_features)[np.arange(200), labels.numpy()]).mean()
     assert best_linear_loss(features, labels) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize(("negatives", "positives", "eta"), [(1, 1, 0.0), (3, 2, 0.3), (50, 5, 0.8)])
+@pytest.mark.parametrize(
+    ("negatives", "positives", "eta"), [(1, 1, 0.0), (3, 2, 0.3), (50, 5, 0.8)]
+)
 def test_no_gradient_exceeds_the_lipschitz_constant(negatives, positives, eta):
     """Equation 28, at points of the domain that similarities of unit vectors can reach."""
     constant = lipschitz_constant(negatives, positives, eta)
@@ -143,10 +169,17 @@ def test_no_gradient_exceeds_the_lipschitz_constant(negatives, positives, eta):
         similarities = signs.sign() if extreme else signs
         a = (similarities[:negatives] - positive).requires_grad_()
         b = (similarities[negatives:] - positive).requires_grad_()
-        c, d = positive.clone().requires_grad_(), torch.tensor(eta, dtype=torch.float64, requires_grad=True)
+        c, d = (
+            positive.clone().requires_grad_(),
+            torch.tensor(eta, dtype=torch.float64, requires_grad=True),
+        )
         g = torch.maximum((a.exp().mean() - d * b.exp().mean()) / (1 - d), torch.exp(-1 - c))
-        gradients = torch.autograd.grad((1 + negatives * g).log(), (a, b, c, d), materialize_grads=True)
-        longest = max(longest, math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients)))
+        gradients = torch.autograd.grad(
+            (1 + negatives * g).log(), (a, b, c, d), materialize_grads=True
+        )
+        longest = max(
+            longest, math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients))
+        )
     assert 0 < longest <= constant
 
 
@@ -154,13 +187,18 @@ def test_the_terms_of_theorem_4_follow_its_equation():
     rho = [0.2, *[0.1] * 8]
     frame = theorem_4(5.0, 3, 2, rho, dimension=4, samples=100)
     values = frame.set_index(["encoders", "term"])["value"]
-    lipschitz = lipschitz_constant(3, 2, 0.2) * math.sqrt(4 * 3 + 4 * 2 + 1 + 5 + 1 + 5)  # equation 56, κ constant
-    # The supremum over all functions into the unit ball: every point is mapped to the direction of its signs.
+    # equation 56, κ constant
+    lipschitz = lipschitz_constant(3, 2, 0.2) * math.sqrt(4 * 3 + 4 * 2 + 1 + 5 + 1 + 5)
+    # The supremum over all functions into the unit ball: every point is mapped to the direction of
+    # its signs.
     signs = np.sign(np.random.default_rng(0).normal(size=((3 + 2 + 2) * 100, 4)))
     supremum = sum(float(point @ (point / np.linalg.norm(point))) for point in signs)
     assert values["all functions", "complexity"] == pytest.approx(lipschitz * supremum / 100)
     largest = math.log(1 + 3 * (math.exp(2) - 0.2 * math.exp(-2)) / 0.8)
-    assert values["linear maps", "confidence"] == pytest.approx(largest * math.sqrt(math.log(20) / 100))  # δ = 0.05
+    # δ = 0.05
+    assert values["linear maps", "confidence"] == pytest.approx(
+        largest * math.sqrt(math.log(20) / 100)
+    )
     assert values["linear maps", "Proposition 1"] == proposition_1(3, 2, rho, rho)
     assert values["linear maps", "log C (no information)"] == pytest.approx(math.log(9))
     for encoders in ("all functions", "linear maps"):
@@ -173,9 +211,15 @@ def test_the_terms_of_theorem_4_follow_its_equation():
     ("features", "labels", "sentence"),
     [
         (torch.ones(4, 2), torch.zeros(4, dtype=torch.int64), "expected at least two classes"),
-        (torch.ones(4, 2), torch.zeros(3, dtype=torch.int64), r"features .*\(4, 2\).* labels .*\(3,\)"),
+        (
+            torch.ones(4, 2),
+            torch.zeros(3, dtype=torch.int64),
+            r"features .*\(4, 2\).* labels .*\(3,\)",
+        ),
     ],
 )
-def test_sets_without_true_negatives_or_with_mismatched_shapes_are_rejected(features, labels, sentence):
+def test_sets_without_true_negatives_or_with_mismatched_shapes_are_rejected(
+    features, labels, sentence
+):
     with pytest.raises(ValueError, match=sentence):
         lemma_2(features, labels, negatives=(1,))

@@ -1,4 +1,5 @@
-"""Train the same runs on one process and on several, forked after torch is imported, and print the results.
+"""Train the same runs on one process and on several, forked after torch is imported, and print the
+results.
 
 Run as ``python -m tests.training.distributed_training PROCESSES``.
 """
@@ -37,18 +38,41 @@ WHICH = {
 }
 PAIRED = {
     "cl": ({"name": "cl", "directions": "text"}, NO_DROPOUT),
-    "dcl of each sentence": ({"name": "dcl", "directions": "both", "class_probability": "language model"}, NO_DROPOUT),
-    "oracle on regions": ({"name": "oracle", "directions": "both"}, NO_DROPOUT | {"similarity": LSE_NL}),
+    "dcl of each sentence": (
+        {"name": "dcl", "directions": "both", "class_probability": "language model"},
+        NO_DROPOUT,
+    ),
+    "oracle on regions": (
+        {"name": "oracle", "directions": "both"},
+        NO_DROPOUT | {"similarity": LSE_NL},
+    ),
     "reco": ({"name": "reco", "negative_weight": 0.6}, NO_DROPOUT),
-    "guided by an average": ({"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE}, NO_DROPOUT),
-    "soft targets of pairs": ({"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}}, NO_DROPOUT),
-    "sigmoid of pairs": ({"name": "sigmoid", "directions": "both", "positives": "labels"}, NO_DROPOUT),
-    "masked words": ({"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15}, NO_DROPOUT),
+    "guided by an average": (
+        {"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE},
+        NO_DROPOUT,
+    ),
+    "soft targets of pairs": (
+        {"name": "cl", "directions": "both", "targets": FNC, "guide": {"name": "self"}},
+        NO_DROPOUT,
+    ),
+    "sigmoid of pairs": (
+        {"name": "sigmoid", "directions": "both", "positives": "labels"},
+        NO_DROPOUT,
+    ),
+    "masked words": (
+        {"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15},
+        NO_DROPOUT,
+    ),
 }
 TEXTS = {
     "oracle of texts with hard negatives": {"name": "oracle", "directions": "both"},
     "moving averages of texts": {"name": "global", "directions": "both", "rate": 0.4},
-    "texts guided by an average": {"name": "guided", "directions": "both", "margin": -0.01, "guide": AVERAGE},
+    "texts guided by an average": {
+        "name": "guided",
+        "directions": "both",
+        "margin": -0.01,
+        "guide": AVERAGE,
+    },
 }
 
 
@@ -56,8 +80,12 @@ def runs(processes=ALONE):
     """Return the runs by name."""
     source = load_source("digits")
     subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
-    settings = {name: settings_of(name) for name in ("DCL-true", "Oracle")} | {"scheduled": scheduled_settings(1)}
-    settings |= {name: {**settings_of(), "objective": objective} for name, objective in WHICH.items()}
+    settings = {name: settings_of(name) for name in ("DCL-true", "Oracle")} | {
+        "scheduled": scheduled_settings(1)
+    }
+    settings |= {
+        name: {**settings_of(), "objective": objective} for name, objective in WHICH.items()
+    }
     for name, own in settings.items():
         own["training"] |= {"updates": UPDATES, "epochs": None}
         yield name, SimCLR(own, 0, source, subset, CPU, processes)
@@ -65,17 +93,33 @@ def runs(processes=ALONE):
     subset = split_pairs(source, 0)
     for name, (objective, changes) in PAIRED.items():
         training = {"updates": UPDATES, "epochs": None} | changes.get("training", {})
-        yield name, ImageText(paired_settings(objective, **(changes | {"training": training})), 0, source, subset, CPU, processes)
+        yield (
+            name,
+            ImageText(
+                paired_settings(objective, **(changes | {"training": training})),
+                0,
+                source,
+                subset,
+                CPU,
+                processes,
+            ),
+        )
     source = questions.question_source(given=True, hard=1)
     for name, objective in TEXTS.items():
         yield (
             name,
-            questions.started(source, questions.settings_of(objective, training={"updates": UPDATES}), processes=processes),
+            questions.started(
+                source,
+                questions.settings_of(objective, training={"updates": UPDATES}),
+                processes=processes,
+            ),
         )
 
 
 def trained(processes=ALONE):
-    """Return, for each run, losses and shares at the bound by epoch, the first gradients, and the final weights."""
+    """Return, for each run, losses and shares at the bound by epoch, the first gradients, and the
+    final weights.
+    """
     for name, run in runs(processes):
         processes.share_state(run)
         rows, gradients = [], []
@@ -91,17 +135,29 @@ def trained(processes=ALONE):
         state = [*run.network.state_dict().values(), *run.loss.state_dict().values()]
         numbers = [value for value in state if value.is_floating_point()]
         weights = torch.cat([value.flatten() for value in numbers])
-        yield name, [[row["loss"], row["share at bound common"]] for row in rows], gradients[0], weights
+        yield (
+            name,
+            [[row["loss"], row["share at bound common"]] for row in rows],
+            gradients[0],
+            weights,
+        )
 
 
 def work(rank, processes, folder):
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=processes)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=processes
+    )
     found = {}
     for name, rows, gradients, weights in trained(Processes(rank, processes)):
         others = [torch.empty_like(weights) for _ in range(processes)]
         distributed.all_gather(others, weights)
         same = all(torch.equal(weights, other) for other in others)
-        found[name] = {"rows": rows, "gradients": gradients.tolist(), "weights": weights.tolist(), "same": same}
+        found[name] = {
+            "rows": rows,
+            "gradients": gradients.tolist(),
+            "weights": weights.tolist(),
+            "same": same,
+        }
     if rank == 0:
         print(json.dumps(found), flush=True)
     distributed.destroy_process_group()

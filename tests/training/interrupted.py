@@ -1,4 +1,6 @@
-"""Training runs that are interrupted: jobs in separate processes that can be killed, and runs that stop within a process."""
+"""Training runs that are interrupted: jobs in separate processes that can be killed, and runs that
+stop within a process.
+"""
 
 import multiprocessing
 import os
@@ -16,9 +18,12 @@ from trueneg.data.images.subsets import make_subset, write_subsets
 from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.store.run_store import RunStore
 
-# Processes are forked from one that has only imported these modules, which takes milliseconds instead of seconds.
+# Processes are forked from one that has only imported these modules, which takes milliseconds
+# instead of seconds.
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["trueneg.training.engine", "torch._dynamo", "tests.training.interrupted"])
+CONTEXT.set_forkserver_preload(
+    ["trueneg.training.engine", "torch._dynamo", "tests.training.interrupted"]
+)
 
 EVERY_UPDATE = 1e-9  # checkpoint_minutes
 
@@ -39,7 +44,9 @@ def without_times(rows: list[dict[str, Any]]) -> str:
 
 
 def train_to_the_end(run: Any, folder: Path, stop_after: int | None = None) -> list[dict[str, Any]]:
-    """Continue a run from the checkpoint in a folder, or until killed after ``stop_after`` updates; return its rows."""
+    """Continue a run from the checkpoint in a folder, or until killed after ``stop_after`` updates;
+    return its rows.
+    """
     checkpoint, done = Checkpoint(folder, "digest", minutes=EVERY_UPDATE, about={}), 0
     rows = checkpoint.restore(run)
 
@@ -82,7 +89,12 @@ class Job:
         return self.store.record(self.run.name)
 
     def arguments(self) -> dict[str, Any]:
-        paths = {"source": "source.npz", "subsets": "subsets.parquet", "store": "runs", "manifest": "manifest.json"}
+        paths = {
+            "source": "source.npz",
+            "subsets": "subsets.parquet",
+            "store": "runs",
+            "manifest": "manifest.json",
+        }
         return {"runs": self.runs} | {name: self.folder / path for name, path in paths.items()}
 
     def start(self) -> multiprocessing.Process:
@@ -106,7 +118,9 @@ class Job:
         return process.exitcode != 0
 
     def killed_at(self, name: str, moment: str) -> None:
-        """Kill the job when a file of the run is ``"half written"``, or has just been ``"written"``."""
+        """Kill the job when a file of the run is ``"half written"``, or has just been
+        ``"written"``.
+        """
         process = CONTEXT.Process(target=_train_until, args=(name, moment), kwargs=self.arguments())
         process.start()
         process.join(600)
@@ -137,7 +151,9 @@ def _train_until(name: str, moment: str, **arguments: Any) -> None:
 
 
 def new_job(folder: Path, objective: str = "DCL-true", **training: Any) -> Job:
-    """Return a job of a few seconds that writes a checkpoint after every update, unless `training` overrides this."""
+    """Return a job of a few seconds that writes a checkpoint after every update, unless `training`
+    overrides this.
+    """
     changes = {"epochs": 3, "schedule": "cosine", "checkpoint_minutes": EVERY_UPDATE} | training
     study = tiny_study(training=tiny_study()["training"] | changes)
     run = first_run("tiny", {"tiny": study}, objective)

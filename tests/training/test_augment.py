@@ -1,4 +1,6 @@
-"""Augmentations equal torchvision on each image given the same parameters, and have the same distributions."""
+"""Augmentations equal torchvision on each image given the same parameters, and have the same
+distributions.
+"""
 
 import itertools
 import math
@@ -27,7 +29,16 @@ from trueneg.training.augment import (
 
 MEAN, STD = [0.49, 0.48, 0.45], [0.25, 0.24, 0.26]
 OPERATIONS = ("brightness", "contrast", "saturation", "hue")
-COLOR_COLUMNS = ["top", "left", "height", "width", "flip", *OPERATIONS, *(f"{name}_turn" for name in OPERATIONS), "greyscale"]
+COLOR_COLUMNS = [
+    "top",
+    "left",
+    "height",
+    "width",
+    "flip",
+    *OPERATIONS,
+    *(f"{name}_turn" for name in OPERATIONS),
+    "greyscale",
+]
 DIGIT_COLUMNS = ["rotation", "shear", "log_scale", "right", "down", "brightness", "contrast"]
 
 
@@ -36,8 +47,12 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def random_images(count: int, channels: int = 3, side: int = 32, seed: int = 0) -> Tensor:
-    """Return noise, smooth colours, and images with black, white, grey and pure colours, where hue is singular."""
-    noise = torch.randint(0, 256, (count, channels, side, side), generator=generator(seed), dtype=torch.uint8)
+    """Return noise, smooth colours, and images with black, white, grey and pure colours, where hue
+    is singular.
+    """
+    noise = torch.randint(
+        0, 256, (count, channels, side, side), generator=generator(seed), dtype=torch.uint8
+    )
     coarse = torch.rand(count, channels, 4, 4, generator=generator(seed + 1)) * 255
     smooth = torch.nn.functional.interpolate(coarse, (side, side), mode="bilinear").byte()
     corners = torch.randint(0, 3, noise.shape, generator=generator(seed + 2)) * 127
@@ -72,25 +87,37 @@ def test_color_augmentation_equals_torchvision_in_all_jitter_orders():
     parameters = augmentation.draw(600, (32, 32), generator())
     turns = parameters[:, 9:13].int().tolist()
     assert len({tuple(row) for row in turns}) == 24
-    expected = torch.stack([color_by_torchvision(*pair) for pair in zip(images, parameters, strict=True)])
-    actual = torch.cat([augmentation(*pair) for pair in zip(images.split(250), parameters.split(250), strict=True)])
-    torch.testing.assert_close(actual, expected, rtol=0, atol=2e-5)  # after the division by std; 5e-6 in pixels
+    expected = torch.stack(
+        [color_by_torchvision(*pair) for pair in zip(images, parameters, strict=True)]
+    )
+    actual = torch.cat(
+        [augmentation(*pair) for pair in zip(images.split(250), parameters.split(250), strict=True)]
+    )
+    # after the division by std; 5e-6 in pixels
+    torch.testing.assert_close(actual, expected, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize(("image_side", "size", "blur"), [(96, 32, 0.0), (96, 32, 0.5), (32, None, 0.5), (96, 128, 0.0)])
+@pytest.mark.parametrize(
+    ("image_side", "size", "blur"), [(96, 32, 0.0), (96, 32, 0.5), (32, None, 0.5), (96, 128, 0.0)]
+)
 def test_views_are_cropped_to_their_size_and_blurred_as_by_torchvision(image_side, size, blur):
     augmentation = build_augmentation({"name": "color", "size": size, "blur": blur}, MEAN, STD)
     images = random_images(40, side=image_side)
     parameters = augmentation.draw(40, (image_side, image_side), generator())
     actual = augmentation(images, parameters)
     assert actual.shape == (40, 3, size or image_side, size or image_side)
-    expected = torch.stack([color_by_torchvision(*pair, size) for pair in zip(images, parameters, strict=True)])
+    expected = torch.stack(
+        [color_by_torchvision(*pair, size) for pair in zip(images, parameters, strict=True)]
+    )
     torch.testing.assert_close(actual, expected, rtol=0, atol=2e-5)
     assert augmentation.normalise(images).shape == images.shape
 
 
 def test_blur_has_its_probability_and_range_and_changes_no_other_parameter():
-    plain, blurred = (ColorAugmentation(MEAN, STD, blur=blur).draw(4000, (8, 8), generator(2)) for blur in (0.0, 0.5))
+    plain, blurred = (
+        ColorAugmentation(MEAN, STD, blur=blur).draw(4000, (8, 8), generator(2))
+        for blur in (0.0, 0.5)
+    )
     assert torch.equal(plain, blurred[:, :14])
     sigma = blurred[:, 14]
     assert stats.binomtest(int((sigma > 0).sum()), 4000, 0.5).pvalue > 1e-3
@@ -105,18 +132,28 @@ def test_crops_equal_torchvision_at_borders_and_with_thin_boxes(data):
     extent = st.sampled_from(["one", "whole", "any"])
 
     def side(length: int) -> tuple[int, int]:
-        """Draw start and length of a side: one pixel, the whole image, or any length; often at a border."""
+        """Draw start and length of a side: one pixel, the whole image, or any length; often at a
+        border.
+        """
         extents = {"one": st.just(1), "whole": st.just(length), "any": st.integers(1, length)}
         inside = data.draw(extents[data.draw(extent)])
         last = length - inside
         return data.draw(st.one_of(st.just(0), st.just(last), st.integers(0, last))), inside
 
     sides = [(side(height), side(width)) for _ in range(4)]
-    boxes = torch.tensor([[top, left, tall, wide] for (top, tall), (left, wide) in sides], dtype=torch.float32)
-    flip = torch.tensor(data.draw(st.lists(st.booleans(), min_size=4, max_size=4))).float().unsqueeze(1)
+    boxes = torch.tensor(
+        [[top, left, tall, wide] for (top, tall), (left, wide) in sides], dtype=torch.float32
+    )
+    flip = (
+        torch.tensor(data.draw(st.lists(st.booleans(), min_size=4, max_size=4)))
+        .float()
+        .unsqueeze(1)
+    )
     images = torch.rand(4, 2, height, width, generator=generator(data.draw(st.integers(0, 99))))
     actual = resized_crop(images, boxes, flip, size)
-    for image, box, mirrored, result in zip(images, boxes.int().tolist(), flip, actual, strict=True):
+    for image, box, mirrored, result in zip(
+        images, boxes.int().tolist(), flip, actual, strict=True
+    ):
         expected = reference.resized_crop(image, *box, size=list(size), antialias=True)
         expected = expected.flip(-1) if mirrored else expected
         torch.testing.assert_close(result, expected, rtol=0, atol=1e-5)
@@ -126,7 +163,9 @@ def test_a_crop_of_the_whole_image_returns_it_and_a_flip_mirrors_it():
     images = torch.rand(2, 3, 9, 7, generator=generator())
     boxes = torch.tensor([[0.0, 0.0, 9.0, 7.0]] * 2)
     result = resized_crop(images, boxes, torch.tensor([[0.0], [1.0]]))
-    torch.testing.assert_close(result, torch.stack([images[0], images[1].flip(-1)]), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        result, torch.stack([images[0], images[1].flip(-1)]), rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("turns", list(itertools.permutations(range(4))))
@@ -136,17 +175,25 @@ def test_jitter_equals_torchvision_in_every_order_at_extreme_factors(turns):
     factors[:3] = torch.eye(3)  # all grey, all average, all black
     hue = torch.rand(24, 1, generator=generator(2)) - 0.5
     hue[0], hue[1], hue[2] = -0.5, 0.5, 0.0
-    actual = jitter_colors(images, factors, hue, torch.tensor([turns], dtype=torch.float32).expand(24, 4))
+    actual = jitter_colors(
+        images, factors, hue, torch.tensor([turns], dtype=torch.float32).expand(24, 4)
+    )
     for number, image in enumerate(images):
         values = dict(zip(OPERATIONS, [*factors[number].tolist(), hue[number].item()], strict=True))
-        values |= {f"{operation}_turn": turn for operation, turn in zip(OPERATIONS, turns, strict=True)}
-        torch.testing.assert_close(actual[number], jittered_by_torchvision(image, values), rtol=0, atol=2e-5)
+        values |= {
+            f"{operation}_turn": turn for operation, turn in zip(OPERATIONS, turns, strict=True)
+        }
+        torch.testing.assert_close(
+            actual[number], jittered_by_torchvision(image, values), rtol=0, atol=2e-5
+        )
 
 
 def test_jitter_does_not_change_its_input():
     images = torch.rand(2, 3, 4, 4, generator=generator())
     before = images.clone()
-    jitter_colors(images, torch.full((2, 3), 0.5), torch.full((2, 1), 0.1), torch.arange(4.0).expand(2, 4))
+    jitter_colors(
+        images, torch.full((2, 3), 0.5), torch.full((2, 1), 0.1), torch.arange(4.0).expand(2, 4)
+    )
     torch.testing.assert_close(images, before, rtol=0, atol=0)
 
 
@@ -169,7 +216,13 @@ def test_boxes_lie_inside_the_image_on_whole_pixels(seed, size, scale):
 
 
 @pytest.mark.parametrize(
-    ("size", "scale"), [((32, 32), (0.08, 1.0)), ((6, 8), (0.08, 1.0)), ((20, 60), (0.5, 1.0)), ((30, 40), (0.9, 1.0))]
+    ("size", "scale"),
+    [
+        ((32, 32), (0.08, 1.0)),
+        ((6, 8), (0.08, 1.0)),
+        ((20, 60), (0.5, 1.0)),
+        ((30, 40), (0.9, 1.0)),
+    ],
 )
 def test_boxes_have_the_distribution_of_torchvision(size, scale):
     count = 3000
@@ -184,7 +237,9 @@ def test_boxes_have_the_distribution_of_torchvision(size, scale):
         assert stats.ks_2samp(ours[:, column], theirs[:, column]).pvalue > 1e-3, name
     for boxes in ((0, 1), (2, 3), (0, 2)):  # sums detect a wrong dependence
         a, b = boxes
-        assert stats.ks_2samp(ours[:, a] + ours[:, b], theirs[:, a] + theirs[:, b]).pvalue > 1e-3, boxes
+        assert stats.ks_2samp(ours[:, a] + ours[:, b], theirs[:, a] + theirs[:, b]).pvalue > 1e-3, (
+            boxes
+        )
     area, their_area = ours[:, 2] * ours[:, 3], theirs[:, 2] * theirs[:, 3]
     assert stats.ks_2samp(area, their_area).pvalue > 1e-3
 
@@ -228,12 +283,16 @@ def test_parameters_are_independent_of_each_other():
     drawn = ColorAugmentation(MEAN, STD).draw(20000, (32, 32), generator(5))
     on = drawn[drawn[:, 5] != 1]
     flip, factors, hue, greyscale = on[:, 4:5], on[:, 5:8], on[:, 8:9], on[:, 13:]
-    correlation = torch.corrcoef(torch.cat([on[:, 2:3], flip, factors, hue, on[:, 9:10], greyscale], dim=1).T)
+    correlation = torch.corrcoef(
+        torch.cat([on[:, 2:3], flip, factors, hue, on[:, 9:10], greyscale], dim=1).T
+    )
     off_diagonal = correlation - torch.eye(len(correlation))
     assert off_diagonal.abs().max() < 4.5 / math.sqrt(len(on))
 
 
-@pytest.mark.parametrize("augmentation", [ColorAugmentation(MEAN, STD), DigitAugmentation(MEAN, STD)])
+@pytest.mark.parametrize(
+    "augmentation", [ColorAugmentation(MEAN, STD), DigitAugmentation(MEAN, STD)]
+)
 def test_images_of_a_batch_are_augmented_independently(augmentation):
     images = random_images(1, side=8).expand(16, 3, 8, 8)
     parameters = augmentation.draw(16, (8, 8), generator())
@@ -317,7 +376,9 @@ def test_digits_are_drawn_within_their_ranges():
     limits = [math.radians(15), math.radians(10), 0.15, 0.1, 0.1, 0.3, 0.3]
     for column, limit in enumerate(limits):
         values = drawn[:, column] - (1 if column >= 5 else 0)
-        assert stats.kstest(values.numpy(), stats.uniform(-limit, 2 * limit).cdf).pvalue > 1e-3, column
+        assert stats.kstest(values.numpy(), stats.uniform(-limit, 2 * limit).cdf).pvalue > 1e-3, (
+            column
+        )
     level = drawn[:, 7:].std(dim=1)
     assert level.max() < 0.1 * 1.5
     assert abs(level.mean().item() - 0.05) < 0.0025

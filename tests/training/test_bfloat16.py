@@ -1,4 +1,6 @@
-"""With bfloat16 networks, as on a GPU, loss and gradient of every objective are close to float32."""
+"""With bfloat16 networks, as on a GPU, loss and gradient of every objective are close to
+float32.
+"""
 
 import math
 
@@ -23,13 +25,19 @@ DIGITS = 2**-8  # rounding of a bfloat16 number, relative to it
 
 def of(registered):
     """Every objective except attraction, whose targets change discontinuously with rounding."""
-    return [pytest.param(settings, id=name) for name, settings in examples(registered) if "fnc" not in name]
+    return [
+        pytest.param(settings, id=name)
+        for name, settings in examples(registered)
+        if "fnc" not in name
+    ]
 
 
 @pytest.fixture(scope="module")
 def digits():
     source = load_source("digits")
-    return source, make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
+    return source, make_subset(
+        source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +50,13 @@ def updated(start):
     """Return loss, gradient and dtype of the network's output in the first update."""
     training, types = start(), set()
     for module in training.network.modules():
-        module.register_forward_hook(lambda _, given, result: types.add(getattr(result, "dtype", None)))
+        module.register_forward_hook(
+            lambda _, given, result: types.add(getattr(result, "dtype", None))
+        )
     train_one_update(training)
-    gradients = [value.grad.flatten() for value in training.network.parameters() if value.grad is not None]
+    gradients = [
+        value.grad.flatten() for value in training.network.parameters() if value.grad is not None
+    ]
     return float(training.monitors.totals[0]), torch.cat(gradients), torch.bfloat16 in types
 
 
@@ -59,16 +71,22 @@ def assert_close(monkeypatch, start, tolerance):
     assert (gradient_of_rounded - gradient).norm() <= tolerance * gradient.norm()
 
 
-# The network is so narrow that rounding, which turns some of its units on or off, changes the gradient more.
+# The network is so narrow that rounding, which turns some of its units on or off, changes the
+# gradient more.
 @pytest.mark.parametrize("objective", of(OF_TWO_VIEWS))
 def test_two_views(monkeypatch, digits, objective):
-    settings = {**first_run("tiny", {"tiny": tiny_study()}, "CL").to_json()["settings"], "objective": objective}
+    settings = {
+        **first_run("tiny", {"tiny": tiny_study()}, "CL").to_json()["settings"],
+        "objective": objective,
+    }
     assert_close(monkeypatch, lambda: SimCLR(settings, 0, *digits, CPU), tolerance=0.25)
 
 
 @pytest.mark.parametrize("objective", of(OF_PAIRS))
 def test_image_text(monkeypatch, pairs, objective):
-    assert_close(monkeypatch, lambda: ImageText(settings_of(objective), 0, *pairs, CPU), tolerance=0.1)
+    assert_close(
+        monkeypatch, lambda: ImageText(settings_of(objective), 0, *pairs, CPU), tolerance=0.1
+    )
 
 
 def test_regions(monkeypatch, pairs):

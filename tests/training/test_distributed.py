@@ -1,4 +1,6 @@
-"""Several processes give the result of one for every objective, and failures of a process end the job."""
+"""Several processes give the result of one for every objective, and failures of a process end the
+job.
+"""
 
 import json
 import os
@@ -34,8 +36,8 @@ def of_two():
 
 
 def test_two_processes_give_the_result_of_one(of_two):
-    """Also with batch normalisation, measured schedules, labels, guides and soft targets: each update's gradient is that
-    of the whole batch.
+    """Also with batch normalisation, measured schedules, labels, guides and soft targets: each
+    update's gradient is that of the whole batch.
     """
     found = dict(of_two)
     for name, rows, gradients, weights in trained():
@@ -43,16 +45,25 @@ def test_two_processes_give_the_result_of_one(of_two):
         assert own["same"], name  # on both processes
         distance = (torch.tensor(own["gradients"]) - gradients).norm() / gradients.norm()
         assert distance < 1e-5, name
-        torch.testing.assert_close(torch.tensor(own["rows"]), torch.tensor(rows), rtol=1e-3, atol=1e-6, msg=name)
-        # AdamW's steps make much of rounding, on text encoders always, elsewhere where a unit is at its kink.
+        torch.testing.assert_close(
+            torch.tensor(own["rows"]), torch.tensor(rows), rtol=1e-3, atol=1e-6, msg=name
+        )
+        # AdamW's steps make much of rounding, on text encoders always, elsewhere where a unit is at
+        # its kink.
         if name in ("DCL-true", "scheduled"):
-            torch.testing.assert_close(torch.tensor(own["weights"]), weights, rtol=1e-5, atol=1e-5, msg=name)
+            torch.testing.assert_close(
+                torch.tensor(own["weights"]), weights, rtol=1e-5, atol=1e-5, msg=name
+            )
     assert not found
 
 
 def work_on_norms(rank, folder):
-    """Return outputs, gradients and running statistics of this process's half of a batch, in float64."""
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    """Return outputs, gradients and running statistics of this process's half of a batch, in
+    float64.
+    """
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2
+    )
     processes = distributed.Processes(rank, 2)
     network, batch = norms_and_batch()
     distributed.synchronise_norms(network)
@@ -60,7 +71,11 @@ def work_on_norms(rank, folder):
     whole = processes.whole(network(own))
     whole.square().mul(torch.arange(whole.numel()).view_as(whole)).sum().backward()
     processes.average_gradients(network.parameters())
-    found = [whole.detach(), *(parameter.grad for parameter in network.parameters()), *network.buffers()]
+    found = [
+        whole.detach(),
+        *(parameter.grad for parameter in network.parameters()),
+        *network.buffers(),
+    ]
     if rank == 0:
         torch.save([value.double() for value in found], f"{folder}/found.pt")
     torch.distributed.destroy_process_group()
@@ -69,7 +84,10 @@ def work_on_norms(rank, folder):
 def norms_and_batch():
     torch.manual_seed(0)
     network = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.LazyBatchNorm1d()
+        torch.nn.Conv2d(3, 4, 3),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.Flatten(),
+        torch.nn.LazyBatchNorm1d(),
     )
     network(torch.randn(4, 3, 5, 5))
     return network.double(), 5 + torch.randn(8, 3, 5, 5, dtype=torch.float64)
@@ -86,7 +104,11 @@ def test_batch_normalisation_of_two_processes_is_that_of_the_whole_batch(tmp_pat
     network, batch = norms_and_batch()
     whole = network(batch)
     whole.square().mul(torch.arange(whole.numel()).view_as(whole)).sum().backward()
-    expected = [whole.detach(), *(parameter.grad for parameter in network.parameters()), *network.buffers()]
+    expected = [
+        whole.detach(),
+        *(parameter.grad for parameter in network.parameters()),
+        *network.buffers(),
+    ]
     found = torch.load(tmp_path / "found.pt", weights_only=True)
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
@@ -103,20 +125,33 @@ def test_a_job_on_two_devices_ends_with_the_model_of_one(tmp_path):
     expected = load_file(alone.run / RunStore.MODEL)
     for name, value in load_file(shared.run / RunStore.MODEL).items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4, msg=name)
-    assert {path.name for path in shared.run.iterdir()} == {path.name for path in alone.run.iterdir()}
+    assert {path.name for path in shared.run.iterdir()} == {
+        path.name for path in alone.run.iterdir()
+    }
 
 
 LONG = {"epochs": 10_000, "devices": 2}
 
 
 def when_it_has_a_checkpoint(job, act):
-    """Call a function from another thread when the job in this thread has written its first checkpoint."""
+    """Call a function from another thread when the job in this thread has written its first
+    checkpoint.
+    """
 
     def wait_and_act():
         deadline = time.monotonic() + 200
-        while not list(job.store.path.glob(f"*/{RunStore.CHECKPOINT}")) and time.monotonic() < deadline:
+        while (
+            not list(job.store.path.glob(f"*/{RunStore.CHECKPOINT}"))
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.05)
-        act([child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())])
+        act(
+            [
+                child
+                for child in psutil.Process().children()
+                if "spawn_main" in " ".join(child.cmdline())
+            ]
+        )
 
     thread = threading.Thread(target=wait_and_act)
     thread.start()

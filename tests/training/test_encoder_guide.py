@@ -1,4 +1,6 @@
-"""Frozen towers as guides: what they compare, whose vectors they share, and which settings are refused."""
+"""Frozen towers as guides: what they compare, whose vectors they share, and which settings are
+refused.
+"""
 
 import numpy as np
 import pytest
@@ -40,7 +42,9 @@ OBJECTIVES = [
 
 def vectors_of(path, count, dimensions=6):
     """Write a file of vectors and return the settings of the tower that stands for it."""
-    np.save(path, np.random.default_rng(count).standard_normal((count, dimensions)).astype(np.float32))
+    np.save(
+        path, np.random.default_rng(count).standard_normal((count, dimensions)).astype(np.float32)
+    )
     return {"name": "vectors", "path": str(path), "column": None, "train": "none"}
 
 
@@ -55,19 +59,32 @@ def computed(settings, source, folder):
 
 
 def resolved(objective, **sections):
-    """Return an objective's settings in an image study or, with sections of its own, in an image–text study."""
+    """Return an objective's settings in an image study or, with sections of its own, in an
+    image–text study.
+    """
     if not sections:
         study = tiny_study(objectives=tiny_study()["objectives"] | {"Guided": objective})
         return first_run("tiny", {"tiny": study}, "Guided").settings
     objectives = tiny_world()["objectives"] | {"Guided": objective}
-    return first_run("world", {"words": tiny_words(), "world": tiny_world(objectives=objectives, **sections)}, "Guided").settings
+    return first_run(
+        "world",
+        {"words": tiny_words(), "world": tiny_world(objectives=objectives, **sections)},
+        "Guided",
+    ).settings
 
 
 def test_images_are_rated_by_the_vectors_of_their_rows(tmp_path):
     source = load_source("digits")
     write_source(source, tmp_path / "source.npz")
     tower = vectors_of(tmp_path / "vectors.npy", len(source.images))
-    settings = {**settings_of(), "objective": {"name": "guided", "margin": 0.1, "guide": {"name": "encoder", "encoder": tower}}}
+    settings = {
+        **settings_of(),
+        "objective": {
+            "name": "guided",
+            "margin": 0.1,
+            "guide": {"name": "encoder", "encoder": tower},
+        },
+    }
     frozen = computed(settings, source, tmp_path)
     assert frozen.images is None  # the encoder itself is trained
     subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
@@ -94,25 +111,36 @@ class TestPairs:
 
     def started(self, pairs, objective, guide):
         source, subset, folder = pairs
-        dataset = first_run("world", {"words": tiny_words(), "world": tiny_world()}, "CL").settings["dataset"]
-        settings = pair_settings({"directions": "both", **objective, "guide": {"name": "encoder", **guide}}) | {
-            "dataset": dataset
-        }
-        return ImageText(settings, 0, source, subset, CPU, frozen=computed(settings, source, folder))
+        dataset = first_run("world", {"words": tiny_words(), "world": tiny_world()}, "CL").settings[
+            "dataset"
+        ]
+        settings = pair_settings(
+            {"directions": "both", **objective, "guide": {"name": "encoder", **guide}}
+        ) | {"dataset": dataset}
+        return ImageText(
+            settings, 0, source, subset, CPU, frozen=computed(settings, source, folder)
+        )
 
     def towers(self, pairs):
         source, _, folder = pairs
         sentences = vectors_of(folder / "sentences.npy", len(source.sentences))
-        return {"encoder": vectors_of(folder / "images.npy", len(source.images)), "text_encoder": sentences}
+        return {
+            "encoder": vectors_of(folder / "images.npy", len(source.images)),
+            "text_encoder": sentences,
+        }
 
     def expected(self, training, batch, section, vectors):
-        """Return the vectors of a batch: of its images or, of the first sentence with each text, of its sentences."""
+        """Return the vectors of a batch: of its images or, of the first sentence with each text, of
+        its sentences.
+        """
         source = training.data.source
         if section == "encoder":
             rows = training.data._rows["images"][batch.images]
         else:
             every = source.sentences["sentence"].tolist()
-            rows = [every.index(training.data.sentences[number]) for number in batch.sentences.tolist()]
+            rows = [
+                every.index(training.data.sentences[number]) for number in batch.sentences.tolist()
+            ]
         return torch.from_numpy(vectors[rows])
 
     @pytest.mark.parametrize("section", ["encoder", "text_encoder"])
@@ -127,16 +155,21 @@ class TestPairs:
 
     @pytest.mark.parametrize("section", ["encoder", "text_encoder"])
     def test_permuted_vectors_are_those_of_other_samples(self, pairs, section):
-        """Each of the training samples' vectors belongs to one other sample, or to all sentences with one other text."""
+        """Each of the training samples' vectors belongs to one other sample, or to all sentences
+        with one other text.
+        """
         guide = {section: self.towers(pairs)[section]}
         plain, permuted, again = (
-            self.started(pairs, OBJECTIVES[0], guide | {"permuted": value}).guide.features for value in (False, True, True)
+            self.started(pairs, OBJECTIVES[0], guide | {"permuted": value}).guide.features
+            for value in (False, True, True)
         )
         (key,) = plain
         assert torch.equal(permuted[key], again[key])
         distinct = [side[key].unique(dim=0, return_inverse=True) for side in (plain, permuted)]
         assert torch.equal(distinct[0][0], distinct[1][0])
-        assert len(set(zip(*(inverse.tolist() for _, inverse in distinct), strict=True))) == len(distinct[0][0])
+        assert len(set(zip(*(inverse.tolist() for _, inverse in distinct), strict=True))) == len(
+            distinct[0][0]
+        )
         same = (plain[key] == permuted[key]).all(1).double().mean().item()
         assert same < 0.2
 
@@ -144,8 +177,13 @@ class TestPairs:
         source, subset, _ = pairs
         generator, texts = np.random.default_rng(0), distinct_texts(source)
         made = {
-            section: StoredFeatures(generator.standard_normal((count, 1, 6, 1)).astype(np.float32), None, "", "")
-            for section, count in {"encoder": len(source.images), "text_encoder": len(texts)}.items()
+            section: StoredFeatures(
+                generator.standard_normal((count, 1, 6, 1)).astype(np.float32), None, "", ""
+            )
+            for section, count in {
+                "encoder": len(source.images),
+                "text_encoder": len(texts),
+            }.items()
         }
         frozen = Frozen(rows={text: row for row, text in enumerate(texts)}, guide=made)
         settings = pair_settings({**OBJECTIVES[0], "guide": {"name": "encoder"}})
@@ -157,12 +195,16 @@ class TestPairs:
         of_texts = torch.from_numpy(made["text_encoder"].values[rows, 0, :, 0])
         cosines = torch.nn.functional.cosine_similarity(of_texts[:, None], images[None], dim=-1)
         torch.testing.assert_close(rated.negative_similarity, cosines, rtol=1e-5, atol=1e-6)
-        torch.testing.assert_close(rated.positive_similarity, cosines.diagonal(), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            rated.positive_similarity, cosines.diagonal(), rtol=1e-5, atol=1e-6
+        )
 
     def test_vectors_of_texts_and_images_need_one_space(self, pairs):
         source, _, folder = pairs
         other = vectors_of(folder / "other.npy", len(source.images), dimensions=4)
-        with pytest.raises(UserError, match="4 for images and 6 for sentences dimensions; use towers of one space"):
+        with pytest.raises(
+            UserError, match="4 for images and 6 for sentences dimensions; use towers of one space"
+        ):
             self.started(pairs, OBJECTIVES[0], self.towers(pairs) | {"encoder": other})
 
     @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: objective["name"])
@@ -176,7 +218,10 @@ class TestPairs:
         assert_same_weights(whole, resumed)
 
 
-TIMM, MINILM = {"name": "timm", "model": "vit_tiny_patch16_224"}, {"name": "sentence_transformers", "model": "all-MiniLM-L6-v2"}
+TIMM, MINILM = (
+    {"name": "timm", "model": "vit_tiny_patch16_224"},
+    {"name": "sentence_transformers", "model": "all-MiniLM-L6-v2"},
+)
 CLIP = {"name": "open_clip", "model": "ViT-B-32", "weights": "openai"}
 BY_IMAGES = {"name": "guided", "margin": 0.1, "guide": {"name": "encoder", "encoder": TIMM}}
 
@@ -196,9 +241,14 @@ def test_the_tower_of_a_guide_is_frozen_and_part_of_the_run(tmp_path):
     assert identity(settings)["objective"]["guide"]["encoder"]["model"] == TIMM["model"]
     assert training_versions(settings)["encoder/images/timm"] == 1
     stored = StoredFeatures(np.zeros((1, 1, 1, 1), np.float32), None, "abc", "")
-    assert Frozen(guide={"encoder": stored}).towers == {"guide encoder": {"weights": "abc", "dimensions": 1}}
+    assert Frozen(guide={"encoder": stored}).towers == {
+        "guide encoder": {"weights": "abc", "dimensions": 1}
+    }
     towers = [vectors_of(tmp_path / f"{count}.npy", count) for count in (3, 4)]
-    runs = [resolved({"name": "guided", "margin": 0.1, "guide": {"name": "encoder", "encoder": tower}}) for tower in towers]
+    runs = [
+        resolved({"name": "guided", "margin": 0.1, "guide": {"name": "encoder", "encoder": tower}})
+        for tower in towers
+    ]
     assert identity(runs[0]) == identity(runs[1])  # the paths; the files' checksums differ
     checksums = [run_checksums(run)["guide encoder path"] for run in runs]
     assert len(set(checksums)) == 2
@@ -207,9 +257,14 @@ def test_the_tower_of_a_guide_is_frozen_and_part_of_the_run(tmp_path):
 def test_the_model_of_a_guides_tower_can_be_swept():
     guide = {"name": "encoder", "text_encoder": MINILM | {"model": ["a/b", "c/d"]}}
     objectives = tiny_world()["objectives"] | {"Guided": {"name": "guided", "guide": guide}}
-    study = load_configuration({"words": tiny_words(), "world": tiny_world(objectives=objectives)}, "test").studies["world"]
+    study = load_configuration(
+        {"words": tiny_words(), "world": tiny_world(objectives=objectives)}, "test"
+    ).studies["world"]
     runs = [run for run in all_runs("world", study) if run.objective.startswith("Guided")]
-    assert {run.settings["objective"]["guide"]["text_encoder"]["model"] for run in runs} == {"a/b", "c/d"}
+    assert {run.settings["objective"]["guide"]["text_encoder"]["model"] for run in runs} == {
+        "a/b",
+        "c/d",
+    }
 
 
 @pytest.mark.parametrize(
@@ -218,9 +273,18 @@ def test_the_model_of_a_guides_tower_can_be_swept():
         ({"encoder": TIMM | {"train": "all"}}, ["guide.encoder", "not trained"]),
         ({"encoder": TIMM | {"train": "none", "views": 2}}, ["guide.encoder", "views"]),
         ({}, ["guide", "encoder, text_encoder"]),
-        ({"encoder": TIMM, "text_encoder": MINILM}, ["timm", "sentence_transformers", "expected open_clip for both"]),
-        ({"encoder": CLIP, "text_encoder": CLIP | {"weights": "laion2b_s34b_b79k"}}, ["openai", "laion2b_s34b_b79k"]),
-        ({"encoder": CLIP | {"model": ["a", "b"]}, "text_encoder": CLIP | {"model": ["a", "b"]}}, ["with one model"]),
+        (
+            {"encoder": TIMM, "text_encoder": MINILM},
+            ["timm", "sentence_transformers", "expected open_clip for both"],
+        ),
+        (
+            {"encoder": CLIP, "text_encoder": CLIP | {"weights": "laion2b_s34b_b79k"}},
+            ["openai", "laion2b_s34b_b79k"],
+        ),
+        (
+            {"encoder": CLIP | {"model": ["a", "b"]}, "text_encoder": CLIP | {"model": ["a", "b"]}},
+            ["with one model"],
+        ),
         ({"encoder": {"name": "small"}}, ["guide.encoder", "small"]),
     ],
 )
@@ -231,7 +295,10 @@ def test_unusable_towers_are_refused(guide, facts):
 
 
 def test_both_towers_of_one_open_clip_model_may_guide():
-    settings = resolved({"name": "guided", "guide": {"name": "encoder", "encoder": CLIP, "text_encoder": CLIP}}, seeds=1)
+    settings = resolved(
+        {"name": "guided", "guide": {"name": "encoder", "encoder": CLIP, "text_encoder": CLIP}},
+        seeds=1,
+    )
     assert list(frozen_towers(settings)) == ["guide encoder", "guide text_encoder"]
 
 

@@ -51,7 +51,9 @@ def test_a_second_process_waits_and_then_reports_the_owner(at_work, monkeypatch,
     job, process = at_work
     monkeypatch.setattr(engine, "PATIENCE", 1.0)
     caplog.set_level(logging.INFO)
-    with pytest.raises(UserError, match=f"process {process.pid} on .*[Ww]ait until it ends, or stop it"):
+    with pytest.raises(
+        UserError, match=f"process {process.pid} on .*[Ww]ait until it ends, or stop it"
+    ):
         train_runs(**job.arguments())
     assert "waiting up to 1 s" in caplog.text
     assert process.is_alive()
@@ -86,7 +88,10 @@ def test_two_jobs_for_one_run_train_it_once(tmp_path):
 
 def test_a_file_system_that_grants_every_lock_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)
-    with pytest.raises(UserError, match="file system grants the same lock twice"), RunStore(tmp_path).owned("abc"):
+    with (
+        pytest.raises(UserError, match="file system grants the same lock twice"),
+        RunStore(tmp_path).owned("abc"),
+    ):
         pass
 
 
@@ -122,11 +127,15 @@ def test_a_finished_run_that_recorded_other_settings_is_refused(tmp_path):
     record["settings"]["training"]["learning_rate"] = 3e-4
     (job.run / RunStore.RECORD).write_text(json.dumps(record))
     seal(job.store.path.parent, [job.run / RunStore.RECORD])
-    with pytest.raises(UserError, match=rf"{job.run.name}/run\.json.*training\.learning_rate.*0\.0003.*0\.001"):
+    with pytest.raises(
+        UserError, match=rf"{job.run.name}/run\.json.*training\.learning_rate.*0\.0003.*0\.001"
+    ):
         train_runs(**job.arguments())
 
 
-def test_a_run_started_with_other_versions_restarts_and_counts_both_attempts(tmp_path, monkeypatch, caplog):
+def test_a_run_started_with_other_versions_restarts_and_counts_both_attempts(
+    tmp_path, monkeypatch, caplog
+):
     job = new_job(tmp_path)
     job.killed_at(RunStore.CURVES, "half written")
     monkeypatch.setitem(stages.VERSIONS, "training/images", 2)
@@ -145,10 +154,16 @@ def test_files_edited_during_training_are_recorded_as_they_were_at_the_start(tmp
     assert job.record["code"]["files"] == {"file.py": "before"}
 
 
-def test_an_edit_without_a_higher_version_is_logged_and_does_not_make_runs_stale(tmp_path, monkeypatch, caplog):
+def test_an_edit_without_a_higher_version_is_logged_and_does_not_make_runs_stale(
+    tmp_path, monkeypatch, caplog
+):
     job = new_job(tmp_path)
     job.killed_at(RunStore.CURVES, "half written")
-    monkeypatch.setattr(engine.versions, "objective_files", lambda settings: {"losses/estimators/debiased.py": "edited"})
+    monkeypatch.setattr(
+        engine.versions,
+        "objective_files",
+        lambda settings: {"losses/estimators/debiased.py": "edited"},
+    )
     train_runs(**job.arguments())
     assert "code differs, VERSION not raised since an earlier attempt" in caplog.text
     assert job.record["code"]["files"] == {"losses/estimators/debiased.py": "edited"}
@@ -156,7 +171,9 @@ def test_an_edit_without_a_higher_version_is_logged_and_does_not_make_runs_stale
     caplog.clear()
     monkeypatch.undo()
     train_runs(**job.arguments())
-    assert f"run {job.run.name}: code differs, VERSION not raised since it was trained" in caplog.text
+    assert (
+        f"run {job.run.name}: code differs, VERSION not raised since it was trained" in caplog.text
+    )
     (row,) = run_table(job.store.path.parent).to_dict("records")
     assert (row["state"], row["code"]) == ("finished", "code differs, VERSION not raised")
 
@@ -165,10 +182,16 @@ def test_damaged_weights_are_refused_and_the_printed_remedy_works(tmp_path):
     job = new_job(tmp_path, checkpoint_minutes=5).finish()
     intact = job.model
     weights = load_file(job.run / RunStore.MODEL)
-    save_file({name: value * 0 for name, value in weights.items()}, job.run / RunStore.MODEL)  # a valid file
+    # a valid file
+    save_file({name: value * 0 for name, value in weights.items()}, job.run / RunStore.MODEL)
     manifest = Path(job.arguments()["manifest"])
     for _ in range(2):  # listing the run again does not accept the damage
-        with pytest.raises(UserError, match=rf"{job.run.name}/model\.safetensors is damaged.*Remove the folder .*{job.run.name}"):
+        with pytest.raises(
+            UserError,
+            match=(
+                rf"{job.run.name}/model\.safetensors is damaged.*Remove the folder .*{job.run.name}"
+            ),
+        ):
             train_runs(**job.arguments())
         with pytest.raises(UserError, match="damaged"):
             read_manifest(manifest, job.store)
@@ -198,10 +221,17 @@ def test_files_left_by_a_kill_after_the_record_are_removed(tmp_path):
     (job.run / ".model.safetensors.123").write_bytes(b"half")
     train_runs(**job.arguments())
     assert (job.model, (job.run / RunStore.RECORD).read_bytes()) == before
-    assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
+    assert {path.name for path in job.run.iterdir()} == {
+        RunStore.LOCK,
+        RunStore.MODEL,
+        RunStore.CURVES,
+        RunStore.RECORD,
+    }
 
 
-def test_the_run_table_shows_owned_interrupted_finished_and_stale_runs(at_work, tmp_path_factory, monkeypatch):
+def test_the_run_table_shows_owned_interrupted_finished_and_stale_runs(
+    at_work, tmp_path_factory, monkeypatch
+):
     job, process = at_work
     (row,) = run_table(job.folder).to_dict("records")
     assert row["state"].startswith(f"owned by {process.pid} on ")
@@ -217,7 +247,10 @@ def test_the_run_table_shows_owned_interrupted_finished_and_stale_runs(at_work, 
     other = new_job(tmp_path_factory.mktemp("finished"), checkpoint_minutes=5).finish()
     shutil.copytree(other.run, job.store.path / other.run.name)
     begun = row["run"]
-    assert run_table(job.folder).set_index("run")["state"].to_dict() == {begun: "interrupted", other.run.name: "finished"}
+    assert run_table(job.folder).set_index("run")["state"].to_dict() == {
+        begun: "interrupted",
+        other.run.name: "finished",
+    }
     monkeypatch.setitem(stages.VERSIONS, "training/images", 2)
     assert run_table(job.folder).set_index("run")["state"][other.run.name] == "stale"
 
@@ -236,12 +269,15 @@ SNAKEMAKE = """
 import os, subprocess, sys
 os.environ["TRUENEG_SNAKEMAKE"] = str(os.getpid())  # as rules/common.smk does
 command = [sys.executable, "-c", *sys.argv[1:]]
-subprocess.run(["sh", "-c", '"$@"; true', "sh", *command])  # a shell that stays between, as on older systems
+# A shell that stays between, as on older systems.
+subprocess.run(["sh", "-c", '"$@"; true', "sh", *command])
 """
 
 
 @pytest.mark.parametrize("system", ["today's", "old Linux"])
-def test_a_job_ends_when_snakemake_is_killed_even_if_a_shell_between_them_survives(tmp_path, system):
+def test_a_job_ends_when_snakemake_is_killed_even_if_a_shell_between_them_survives(
+    tmp_path, system
+):
     command = [sys.executable, "-c", SNAKEMAKE, ORPHAN, str(tmp_path / "log"), system]
     snakemake = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert snakemake.stdout.readline() == "at work\n"
@@ -255,7 +291,11 @@ def test_a_job_whose_snakemake_has_already_ended_ends_immediately(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     environment = os.environ | {"TRUENEG_SNAKEMAKE": str(dead.pid)}
-    done = subprocess.run([sys.executable, "-c", ORPHAN, str(tmp_path / "log"), "today's"], env=environment, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", ORPHAN, str(tmp_path / "log"), "today's"],
+        env=environment,
+        timeout=300,
+    )
     assert done.returncode == 1
 
 
@@ -274,10 +314,13 @@ def test_the_lease_gets_the_number_of_runs_per_device(tmp_path, monkeypatch):
 
 def test_runs_with_an_earlier_version_of_the_subsets_are_not_evaluated(tmp_path, monkeypatch):
     job = new_job(tmp_path, checkpoint_minutes=5).finish()
-    monkeypatch.setitem(stages.VERSIONS, "subsets", 2)  # the subsets were drawn again, so test images may have been trained on
+    # the subsets were drawn again, so test images may have been trained on
+    monkeypatch.setitem(stages.VERSIONS, "subsets", 2)
     given = {key: job.arguments()[key] for key in ("manifest", "store", "source", "subsets")}
     with (
-        pytest.raises(UserError, match=rf"{job.run.name}.*subsets version 1 \(now 2\).*Remove its folder"),
+        pytest.raises(
+            UserError, match=rf"{job.run.name}.*subsets version 1 \(now 2\).*Remove its folder"
+        ),
         encoded_runs(device="cpu", threads=1, **given),
     ):
         pass

@@ -1,4 +1,6 @@
-"""A full disk, lack of memory or a NaN loss gives a readable error and no finished run, and the command can be repeated."""
+"""A full disk, lack of memory or a NaN loss gives a readable error and no finished run, and the
+command can be repeated.
+"""
 
 import contextlib
 import os
@@ -55,13 +57,18 @@ def files_of_at_most(size):
 
 
 def unfinished(job):
-    return {path.name for path in job.store.path.iterdir()} and not list(job.store.path.glob(f"*/{RunStore.RECORD}"))
+    return {path.name for path in job.store.path.iterdir()} and not list(
+        job.store.path.glob(f"*/{RunStore.RECORD}")
+    )
 
 
 def test_a_file_size_limit_is_reported_and_the_run_resumes_without_it(reference, tmp_path):
     job = new_job(tmp_path, epochs=2)
     size = len(reference.model)
-    with files_of_at_most(size // 2), pytest.raises(UserError, match=r"\.safetensors \(File too large\).*ulimit -f"):
+    with (
+        files_of_at_most(size // 2),
+        pytest.raises(UserError, match=r"\.safetensors \(File too large\).*ulimit -f"),
+    ):
         train_runs(**job.arguments())
     assert unfinished(job)
     assert not (job.folder / "manifest.json").exists()
@@ -75,11 +82,15 @@ def test_a_full_disk_is_reported_and_the_run_resumes_when_there_is_space(referen
     with mounted(tmp_path / "job/runs", "-o", "size=400k"):
         hog = tmp_path / "job/runs/hog"
         hog.write_bytes(b"x" * 250_000)
-        with pytest.raises(UserError, match=r"\(No space left on device\).*free some space on this disk"):
+        with pytest.raises(
+            UserError, match=r"\(No space left on device\).*free some space on this disk"
+        ):
             train_runs(**job.arguments())
         assert unfinished(job)
         hog.unlink()
-        subprocess.run(["mount", "-o", "remount,size=4m", str(tmp_path / "job/runs")], check=True, timeout=30)
+        subprocess.run(
+            ["mount", "-o", "remount,size=4m", str(tmp_path / "job/runs")], check=True, timeout=30
+        )
         train_runs(**job.arguments())
         assert job.model == reference.model
 
@@ -115,7 +126,9 @@ def test_a_read_only_results_folder_is_reported(tmp_path):
 
 
 def test_a_network_that_does_not_fit_in_memory_leaves_no_finished_run(tmp_path):
-    """Allocate terabytes, which fails immediately; torch has no specific error for this on a CPU."""
+    """Allocate terabytes, which fails immediately; torch has no specific error for this on a
+    CPU.
+    """
     job = new_job(tmp_path)
     job.runs[0]["settings"]["projection"]["hidden"] = 10**12
     with pytest.raises(RuntimeError):
@@ -130,11 +143,15 @@ def test_gpu_out_of_memory_is_reported_and_the_run_resumes(reference, tmp_path, 
     def out_of_memory(optimizer, *arguments):
         steps.append(optimizer)
         if len(steps) == 15:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of …")
+            raise torch.OutOfMemoryError(
+                "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of …"
+            )
         return step(optimizer, *arguments)
 
     monkeypatch.setattr(torch.optim.Adam, "step", out_of_memory)
-    with pytest.raises(UserError, match=r"digits, DCL-true, seed 0: out of memory\..*batch_size from 64 to 32"):
+    with pytest.raises(
+        UserError, match=r"digits, DCL-true, seed 0: out of memory\..*batch_size from 64 to 32"
+    ):
         train_runs(**job.arguments())
     assert unfinished(job)
     train_runs(**job.arguments())
@@ -143,13 +160,19 @@ def test_gpu_out_of_memory_is_reported_and_the_run_resumes(reference, tmp_path, 
 
 
 def test_other_errors_are_not_reported_as_out_of_memory():
-    with pytest.raises(RuntimeError, match="shapes"), catch_out_of_memory("training", "Nothing to do."):
+    with (
+        pytest.raises(RuntimeError, match="shapes"),
+        catch_out_of_memory("training", "Nothing to do."),
+    ):
         raise RuntimeError("shapes do not match")
 
 
 def test_a_nan_loss_leaves_no_finished_run(tmp_path):
     job = new_job(tmp_path, learning_rate=1e30)
-    told = r"The loss became nan in epoch (\d) of 3 \(updates \d+ to \d+ of 33, objective dcl, seed 0\)"
+    told = (
+        r"The loss became nan in epoch (\d) of 3 \(updates \d+ to \d+ of 33, objective dcl,"
+        r" seed 0\)"
+    )
     with pytest.raises(UserError, match=told):
         train_runs(**job.arguments())
     assert unfinished(job)
@@ -159,7 +182,12 @@ def test_a_nan_loss_leaves_no_finished_run(tmp_path):
 def test_nan_weights_after_the_last_update_leave_no_finished_run(tmp_path):
     """The last loss is finite, because it is computed before the update."""
     job = new_job(tmp_path, learning_rate=1e300, epochs=None, updates=1)
-    with pytest.raises(UserError, match="digits, DCL-true, seed 0: after the last of 1 updates, the weights contain NaN or inf"):
+    with pytest.raises(
+        UserError,
+        match=(
+            "digits, DCL-true, seed 0: after the last of 1 updates, the weights contain NaN or inf"
+        ),
+    ):
         train_runs(**job.arguments())
     assert unfinished(job)
 
@@ -182,7 +210,9 @@ def test_a_diverging_language_model_is_reported():
         "longest": 32,
     }
     model, tokenizer = new_masked_lm(sentences, settings, 0)
-    training = MaskedLMTraining(model, tokenizer, (sentences[:30], sentences[30:]), settings, 0, torch.device("cpu"))
+    training = MaskedLMTraining(
+        model, tokenizer, (sentences[:30], sentences[30:]), settings, 0, torch.device("cpu")
+    )
     with pytest.raises(UserError, match=r"epoch 1 of 2 \(seed 0\).*learning_rate, which is 1e\+30"):
         training.train_epoch(lambda: None)
 

@@ -1,4 +1,6 @@
-"""Vectors of frozen towers, computed once, train heads as the towers themselves would in every step."""
+"""Vectors of frozen towers, computed once, train heads as the towers themselves would in every
+step.
+"""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,13 @@ from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.stored_features import read_features, write_features
 from trueneg.errors import UserError
-from trueneg.training.frozen import NOTHING_FROZEN, build_tower, compute_features, read_frozen, vector_names
+from trueneg.training.frozen import (
+    NOTHING_FROZEN,
+    build_tower,
+    compute_features,
+    read_frozen,
+    vector_names,
+)
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
@@ -28,9 +36,25 @@ def source():
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
-    image = {"name": "timm", "model": "test_vit", "weights": "none", "resolution": None, "views": None, "train": "none"}
-    text = {"name": "sentence_transformers", "revision": None, "offline": True, "truncate": True, "maximum_tokens": None}
-    text |= {"model": str(folder_of("bert", tmp_path_factory.mktemp("models") / "bert")), "train": "none"}
+    image = {
+        "name": "timm",
+        "model": "test_vit",
+        "weights": "none",
+        "resolution": None,
+        "views": None,
+        "train": "none",
+    }
+    text = {
+        "name": "sentence_transformers",
+        "revision": None,
+        "offline": True,
+        "truncate": True,
+        "maximum_tokens": None,
+    }
+    text |= {
+        "model": str(folder_of("bert", tmp_path_factory.mktemp("models") / "bert")),
+        "train": "none",
+    }
     head = {"name": "residual", "dimensions": 8, "hidden": 12, "dropout": 0.0}
     changed = settings_of({"name": "cl", "directions": "both"}, projection=head, augmentation=WHOLE)
     dataset = {"source": "image_table", "resolution": 32, "text": "words"}
@@ -57,7 +81,14 @@ def vectors(weights, source, tmp_path_factory):
     paths = []
     for made in frozen_towers(weights).values():
         paths.append(folder / f"{features_key(made)}.npz")
-        compute_features(made, source=folder / "pairs.npz", features=paths[-1], cache=folder / "cache", device="cpu", threads=1)
+        compute_features(
+            made,
+            source=folder / "pairs.npz",
+            features=paths[-1],
+            cache=folder / "cache",
+            device="cpu",
+            threads=1,
+        )
     return paths
 
 
@@ -70,12 +101,18 @@ def stepped(settings, source, frozen):
     for batch in run.batches(1):
         terms, *_ = run.backward(*batch)
         losses.append(terms.loss.item())
-        gradients = {name: one.grad.clone() for name, one in run.model.named_parameters() if one.grad is not None}
+        gradients = {
+            name: one.grad.clone()
+            for name, one in run.model.named_parameters()
+            if one.grad is not None
+        }
     return losses, gradients
 
 
 @pytest.mark.parametrize("aggregation", ["global", "lse"])
-def test_stored_vectors_give_the_loss_and_gradients_of_the_tower_in_the_step(weights, source, tmp_path, aggregation):
+def test_stored_vectors_give_the_loss_and_gradients_of_the_tower_in_the_step(
+    weights, source, tmp_path, aggregation
+):
     sharpness = None if aggregation == "global" else 5.0
     similarity = weights["similarity"] | {"aggregation": aggregation, "lse_sharpness": sharpness}
     settings = {**weights, "similarity": similarity}
@@ -83,12 +120,25 @@ def test_stored_vectors_give_the_loss_and_gradients_of_the_tower_in_the_step(wei
     paths = []
     for made in frozen_towers(settings).values():
         paths.append(tmp_path / f"{features_key(made)}.npz")
-        compute_features(made, source=tmp_path / "pairs.npz", features=paths[-1], cache=tmp_path / "c", device="cpu", threads=1)
-    stored_loss, stored = stepped(settings, source, read_frozen(vector_names(settings), source, paths))
+        compute_features(
+            made,
+            source=tmp_path / "pairs.npz",
+            features=paths[-1],
+            cache=tmp_path / "c",
+            device="cpu",
+            threads=1,
+        )
+    stored_loss, stored = stepped(
+        settings, source, read_frozen(vector_names(settings), source, paths)
+    )
     loss, computed = stepped(settings, source, NOTHING_FROZEN)
     assert stored_loss == pytest.approx(loss, rel=1e-5)
     assert stored.keys() == computed.keys()
-    assert {name.split(".")[0] for name in stored} == {"image_projection", "text_projection", "logit_scale"}
+    assert {name.split(".")[0] for name in stored} == {
+        "image_projection",
+        "text_projection",
+        "logit_scale",
+    }
     for name, gradient in stored.items():
         torch.testing.assert_close(gradient, computed[name], rtol=1e-5, atol=1e-5)
 
@@ -104,11 +154,17 @@ def test_vectors_are_those_of_the_libraries_in_the_order_of_the_source(weights, 
     config = network.pretrained_cfg
     mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
     pixels = torch.from_numpy(np.array(source.images)).expand(-1, 3, -1, -1) / 255
-    resized = torch.nn.functional.interpolate(pixels, config["input_size"][1:], mode="bicubic", antialias=True)
+    resized = torch.nn.functional.interpolate(
+        pixels, config["input_size"][1:], mode="bicubic", antialias=True
+    )
     with torch.no_grad():
         expected = network((resized - mean) / std)
-    torch.testing.assert_close(torch.from_numpy(np.array(images.values[:, 0, :, 0])), expected, rtol=1e-4, atol=1e-4)
-    encoded = SentenceTransformer(weights["text_encoder"]["model"], device="cpu").encode(distinct_texts(source))
+    torch.testing.assert_close(
+        torch.from_numpy(np.array(images.values[:, 0, :, 0])), expected, rtol=1e-4, atol=1e-4
+    )
+    encoded = SentenceTransformer(weights["text_encoder"]["model"], device="cpu").encode(
+        distinct_texts(source)
+    )
     np.testing.assert_allclose(texts.values[:, 0, :, 0], encoded, rtol=1e-4, atol=1e-5)
 
 
@@ -149,12 +205,20 @@ def test_damaged_unfinished_vectors_are_computed_again(tmp_path, damage):
     else:
         np.save(values, np.zeros((3, 1, 2, 1), np.float32))
     write(tmp_path / "cache", tmp_path / "a.npz", 12, whole)
-    assert read_features(tmp_path / "a.npz", "d").values[:, 0, 0, 0].tolist() == [0] * 4 + [4] * 4 + [8] * 4
+    assert (
+        read_features(tmp_path / "a.npz", "d").values[:, 0, 0, 0].tolist()
+        == [0] * 4 + [4] * 4 + [8] * 4
+    )
 
 
 def test_vectors_with_nan_are_refused_with_the_networks_name(tmp_path):
     with pytest.raises(UserError, match=r"tiny gives vectors with NaN or inf for samples 0 to 3"):
-        write(tmp_path / "cache", tmp_path / "a.npz", 8, lambda chosen: np.full((4, 1, 2, 1), np.nan, np.float32))
+        write(
+            tmp_path / "cache",
+            tmp_path / "a.npz",
+            8,
+            lambda chosen: np.full((4, 1, 2, 1), np.nan, np.float32),
+        )
 
 
 def test_two_columns_of_a_file_are_different_data(tmp_path, source):
@@ -164,10 +228,29 @@ def test_two_columns_of_a_file_are_different_data(tmp_path, source):
     pd.DataFrame(table).to_parquet(tmp_path / "vectors.parquet")
     stored = []
     for column in "ab":
-        tower = {"name": "vectors", "path": str(tmp_path / "vectors.parquet"), "column": column, "train": "none"}
-        made = {"section": "encoder", "tower": tower, "samples": "images", "kind": "image-text", "data": "x", "regions": ""}
+        tower = {
+            "name": "vectors",
+            "path": str(tmp_path / "vectors.parquet"),
+            "column": column,
+            "train": "none",
+        }
+        made = {
+            "section": "encoder",
+            "tower": tower,
+            "samples": "images",
+            "kind": "image-text",
+            "data": "x",
+            "regions": "",
+        }
         path = tmp_path / f"{column}.npz"
-        compute_features(made, source=tmp_path / "pairs.npz", features=path, cache=tmp_path / "c", device="cpu", threads=1)
+        compute_features(
+            made,
+            source=tmp_path / "pairs.npz",
+            features=path,
+            cache=tmp_path / "c",
+            device="cpu",
+            threads=1,
+        )
         stored.append(read_features(path, source.checksum).weights)
     assert stored[0] != stored[1]
 
@@ -175,7 +258,13 @@ def test_two_columns_of_a_file_are_different_data(tmp_path, source):
 @pytest.mark.parametrize(
     ("changes", "facts"),
     [
-        ({"encoder": {"model": ["test_vit", "test_vit2"]}, "text_encoder": {"model": ["a", "b"]}}, ["model", "both lists"]),
+        (
+            {
+                "encoder": {"model": ["test_vit", "test_vit2"]},
+                "text_encoder": {"model": ["a", "b"]},
+            },
+            ["model", "both lists"],
+        ),
         ({"projection": {"name": "released"}}, ["trains nothing", "train: none"]),
         ({"augmentation": {"crop": 0.5}}, [".augmentation", "not augmented"]),
         ({"evaluation": {"fine_tuning": {"fractions": [1.0]}}}, ["fine_tuning", "stored vectors"]),
@@ -194,6 +283,8 @@ def test_settings_that_a_frozen_tower_contradicts_are_refused(changes, facts):
 def test_views_that_are_all_the_same_are_refused():
     encoder = {"name": "timm", "model": "test_vit", "train": "none", "views": 3}
     with pytest.raises(UserError, match=r"augmentation\.name is none"):
-        load_configuration({"tiny": tiny_study(encoder=encoder, augmentation={"name": "none"})}, "test")
+        load_configuration(
+            {"tiny": tiny_study(encoder=encoder, augmentation={"name": "none"})}, "test"
+        )
     with pytest.raises(UserError, match=r"views"):
         load_configuration({"tiny": tiny_study(encoder=encoder | {"views": None})}, "test")

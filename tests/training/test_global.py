@@ -1,4 +1,6 @@
-"""Moving averages of each sample's negative mass over several epochs equal loops over plain numbers, also with thresholds."""
+"""Moving averages of each sample's negative mass over several epochs equal loops over plain
+numbers, also with thresholds.
+"""
 
 import math
 from types import SimpleNamespace
@@ -24,7 +26,8 @@ from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
 RATE = 0.4
-SHARE = 0.2137  # no share of any number of negatives here: Adam would enlarge the rounding of a gradient of 0
+# no share of any number of negatives here: Adam would enlarge the rounding of a gradient of 0
+SHARE = 0.2137
 GLOFND = {
     "name": "glofnd",
     "loss": "global",
@@ -42,7 +45,9 @@ def new_average(before, mean):
 
 
 def recorded(run):
-    """Let a run record the arguments and the terms of each backward pass, with the logit scale before it."""
+    """Let a run record the arguments and the terms of each backward pass, with the logit scale
+    before it.
+    """
     passes, backward = [], run.backward
 
     def record(*batch):
@@ -62,14 +67,19 @@ def assert_averages(guide, averages):
     torch.testing.assert_close(guide.log_averages.double(), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("objective", [{"name": "global", "rate": RATE}, GLOFND], ids=["global", "glofnd"])
+@pytest.mark.parametrize(
+    "objective", [{"name": "global", "rate": RATE}, GLOFND], ids=["global", "glofnd"]
+)
 def test_views_share_the_average_of_their_image(objective):
     settings = view_settings(epochs=2)
     run = started_views(load_source("digits"), settings=settings | {"objective": objective})
     passes, averages, removed = recorded(run), {}, 0
     for _ in range(2):
         run.train_epoch()
-    thresholds, temperature = LearnedThresholds(len(run.data.images), SHARE, 0.4), settings["training"]["temperature"]
+    thresholds, temperature = (
+        LearnedThresholds(len(run.data.images), SHARE, 0.4),
+        settings["training"]["temperature"],
+    )
     for update, (chosen, terms, _) in enumerate(passes):
         before = dict(averages)
         cosines = temperature * terms.logits[0].detach()
@@ -82,7 +92,11 @@ def test_views_share_the_average_of_their_image(objective):
                 row = view * len(chosen) + i
                 logits, positive = terms.logits[0][row].tolist(), terms.positive[row].item()
                 negatives = [u for u in logits if u > -math.inf]
-                below = [math.exp(u - positive) for u in negatives if temperature * u <= highest[row].item()]
+                below = [
+                    math.exp(u - positive)
+                    for u in negatives
+                    if temperature * u <= highest[row].item()
+                ]
                 removed += len(negatives) - len(below)
                 new.append(new_average(before.get((0, sample)), sum(below) / len(below)))
                 log_mass = math.log(len(negatives) * new[-1]) + positive
@@ -96,8 +110,13 @@ def test_views_share_the_average_of_their_image(objective):
 @pytest.mark.parametrize("directions", SIDES)
 @pytest.mark.parametrize(
     ("objective", "arguments"),
-    # Without drawn positives for GloFND: the rounding of a cosine of 1 decides whether it is above the initial threshold of 1.
-    [({"name": "global", "rate": RATE}, {}), ({"name": "global", "rate": RATE}, HARD), (GLOFND, HARD)],
+    # Without drawn positives for GloFND: the rounding of a cosine of 1 decides whether it is above
+    # the initial threshold of 1.
+    [
+        ({"name": "global", "rate": RATE}, {}),
+        ({"name": "global", "rate": RATE}, HARD),
+        (GLOFND, HARD),
+    ],
     ids=["drawn", "hard negatives", "hard negatives, thresholds"],
 )
 def test_each_direction_of_texts_has_its_averages(objective, arguments, directions):
@@ -105,29 +124,46 @@ def test_each_direction_of_texts_has_its_averages(objective, arguments, directio
     has_thresholds, objective = objective is GLOFND, objective | {"directions": directions}
     unprojected = {"projection": {"name": "none"}, "similarity": {"logit_scale": SCALE}}
     with double_precision():
-        run = started(source, settings_of(objective, training={"updates": 14}, **unprojected), frozen_of(source, np.float64))
+        run = started(
+            source,
+            settings_of(objective, training={"updates": 14}, **unprojected),
+            frozen_of(source, np.float64),
+        )
         run.network.double()
         run.guide.double()
         passes = recorded(run)
         while run.epoch < run.epochs:
             run.train_epoch()
     assert run.epochs > 1
-    learned = [LearnedThresholds(run.guide.log_averages.shape[1], SHARE, 0.4).double() for _ in SIDES[directions]]
+    learned = [
+        LearnedThresholds(run.guide.log_averages.shape[1], SHARE, 0.4).double()
+        for _ in SIDES[directions]
+    ]
     for update, (pairs, terms, scale) in enumerate(passes):
         facts, losses = facts_of(run, pairs), []
         for row, side in enumerate(SIDES[directions]):
-            square = torch.tensor([cosines[: facts.count] for cosines in facts.cosines], dtype=torch.float64)
+            square = torch.tensor(
+                [cosines[: facts.count] for cosines in facts.cosines], dtype=torch.float64
+            )
             of_side = square if side == "text" else square.mT
-            highest = learned[row].update(pairs.sentences, of_side) if update and has_thresholds else len(square) * [math.inf]
+            highest = (
+                learned[row].update(pairs.sentences, of_side)
+                if update and has_thresholds
+                else len(square) * [math.inf]
+            )
             for i, sample in enumerate(pairs.sentences.tolist()):
                 columns = range(len(facts.texts[1]) if side == "text" else facts.count)
                 places = [(i, j) if side == "text" else (j, i) for j in columns if j != i]
                 kept = [place for place in places if not facts.same(*place)]
                 below = [(a, b) for a, b in kept if facts.cosines[a][b] <= highest[i]]
                 removed += len(kept) - len(below)
-                means = [math.exp(scale * (facts.cosines[a][b] - facts.cosines[i][i])) for a, b in below]
+                means = [
+                    math.exp(scale * (facts.cosines[a][b] - facts.cosines[i][i])) for a, b in below
+                ]
                 if means:
-                    averages[row, sample] = new_average(averages.get((row, sample)), sum(means) / len(means))
+                    averages[row, sample] = new_average(
+                        averages.get((row, sample)), sum(means) / len(means)
+                    )
                 losses.append(math.log(1 + len(kept) * averages[row, sample]) if means else 0)
         assert terms.loss.item() == pytest.approx(sum(losses) / len(losses), rel=1e-8)
     assert (removed > 0) == has_thresholds
@@ -142,7 +178,9 @@ def test_a_run_on_pairs_with_regions_resumes_with_its_averages(combined):
         similarity=LSE_NL | {"combined": combined},
         training={"epochs": None, "updates": 7, "batch_size": 12},
     )
-    whole, killed, resumed = (ImageText(settings, 0, source, split_pairs(source, 0), CPU) for _ in range(3))
+    whole, killed, resumed = (
+        ImageText(settings, 0, source, split_pairs(source, 0), CPU) for _ in range(3)
+    )
     whole.train_epoch()
     killed.train_epoch()
     assert whole.updates_per_epoch < 7
@@ -159,16 +197,29 @@ def test_a_run_on_pairs_with_regions_resumes_with_its_averages(combined):
 
 
 def test_the_larger_average_of_a_sample_that_is_drawn_twice_counts():
-    run = SimpleNamespace(data=SimpleNamespace(images=range(4)), SAMPLE_KEY="images", directions=("text", "image"), device=CPU)
+    run = SimpleNamespace(
+        data=SimpleNamespace(images=range(4)),
+        SAMPLE_KEY="images",
+        directions=("text", "image"),
+        device=CPU,
+    )
     guide = AverageGuide({}, run)
     keep = guide.loss_settings({"rate": RATE})["keep"]
-    for text, image in (([1.0, 2.0, 3.0], [6.0, 5.0, 4.0]), ([-1.0, -2.0, -3.0], [-4.0, -5.0, -6.0])):
+    for text, image in (
+        ([1.0, 2.0, 3.0], [6.0, 5.0, 4.0]),
+        ([-1.0, -2.0, -3.0], [-4.0, -5.0, -6.0]),
+    ):
         guide.rate(Batch({"images": torch.tensor([2, 0, 2])}, lambda: None))
         keep(torch.tensor(text))
         keep(torch.tensor(image))
         guide.after_update()
-    assert guide.log_averages.tolist() == [[-2, -math.inf, -1, -math.inf], [-5, -math.inf, -4, -math.inf]]
-    assert guide.rate(Batch({"images": torch.tensor([0, 1])}, lambda: None)).positive_similarity.tolist() == [
+    assert guide.log_averages.tolist() == [
+        [-2, -math.inf, -1, -math.inf],
+        [-5, -math.inf, -4, -math.inf],
+    ]
+    assert guide.rate(
+        Batch({"images": torch.tensor([0, 1])}, lambda: None)
+    ).positive_similarity.tolist() == [
         *[-2, -math.inf],
         *[-5, -math.inf],
     ]

@@ -1,4 +1,6 @@
-"""Updates of every objective on a simulated GPU have no operands on the CPU and do not synchronise the device."""
+"""Updates of every objective on a simulated GPU have no operands on the CPU and do not synchronise
+the device.
+"""
 
 import dataclasses
 
@@ -19,12 +21,17 @@ from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
 from trueneg.training.image_text import ImageText
 from trueneg.training.simclr import SimCLR
 
-pytestmark = pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'", "ignore:CUDA is not available")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:User provided device_type of 'cuda'", "ignore:CUDA is not available"
+)
 
 
 def of(registered):
     fast = [pytest.param(settings, id=name) for name, settings in examples(registered)]
-    return fast + [pytest.param(settings, id=name, marks=pytest.mark.long) for name, settings in variants(registered)]
+    return fast + [
+        pytest.param(settings, id=name, marks=pytest.mark.long)
+        for name, settings in variants(registered)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +43,9 @@ def digits():
 def pairs(tmp_path_factory):
     source = texture_source(patients=30, language_model=saved(tmp_path_factory.mktemp("model")))
     lengths = source.sentences["sentence"].str.len()
-    source = dataclasses.replace(source, sentences=source.sentences.assign(**{"eta by length": 0.1 / lengths}))
+    source = dataclasses.replace(
+        source, sentences=source.sentences.assign(**{"eta by length": 0.1 / lengths})
+    )
     return source, split_pairs(source, 0)
 
 
@@ -96,8 +105,13 @@ def test_colour_augmentation_stays_on_the_gpu(two_views, digits):
     [
         {"similarity": {**LSE_NL, "combined": "losses"}},
         {"text_encoder": {"pooling": "max"}, "augmentation": CONVIRT},
-        pytest.param({"training": {"unit": "study", "optimizer": "adam"}, "projection": {"name": "mlp"}}, marks=pytest.mark.long),
-        pytest.param({"training": {"batch_size": 8}, "augmentation": {"crop": 0.75}}, marks=pytest.mark.long),
+        pytest.param(
+            {"training": {"unit": "study", "optimizer": "adam"}, "projection": {"name": "mlp"}},
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            {"training": {"batch_size": 8}, "augmentation": {"crop": 0.75}}, marks=pytest.mark.long
+        ),
     ],
     ids=["regions", "ConVIRT", "studies", "small crops"],
 )
@@ -130,7 +144,14 @@ def copy_to_the_cpu(loss):
     return loss + loss.detach().cpu().sum().to(loss.device)
 
 
-FAULTS = [wait_for_a_value, decide_by_a_value, select_by_a_mask, find_the_nonzero, add_what_lies_on_the_cpu, copy_to_the_cpu]
+FAULTS = [
+    wait_for_a_value,
+    decide_by_a_value,
+    select_by_a_mask,
+    find_the_nonzero,
+    add_what_lies_on_the_cpu,
+    copy_to_the_cpu,
+]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

@@ -1,4 +1,6 @@
-"""Guides rate the samples of a batch, runs with a guide resume bit for bit, and masks are compared with the truth."""
+"""Guides rate the samples of a batch, runs with a guide resume bit for bit, and masks are compared
+with the truth.
+"""
 
 import functools
 import gc
@@ -48,10 +50,24 @@ OBJECTIVES = {
         "start": 0.2,
     },
     "components": {"name": "cl", "targets": {"name": "wcl_one_head"}, "guide": OWN},
-    "momentum": {"name": "cl", "targets": {"name": "softmax", "temperature": 0.1, "share": 0.4}, "guide": EMA},
-    "labels": {"name": "cl", "targets": {"name": "softmax", "temperature": 0.1, "share": 1.0}, "guide": {"name": "labels"}},
+    "momentum": {
+        "name": "cl",
+        "targets": {"name": "softmax", "temperature": 0.1, "share": 0.4},
+        "guide": EMA,
+    },
+    "labels": {
+        "name": "cl",
+        "targets": {"name": "softmax", "temperature": 0.1, "share": 1.0},
+        "guide": {"name": "labels"},
+    },
     "half uniform": {"name": "cl", "targets": {"name": "half_uniform"}, "decoupled": True},
-    "control": {"name": "oracle", "rescaled": False, "precision": 0.5, "recall": 0.5, "shuffled": True},
+    "control": {
+        "name": "oracle",
+        "rescaled": False,
+        "precision": 0.5,
+        "recall": 0.5,
+        "shuffled": True,
+    },
 }
 
 
@@ -92,7 +108,9 @@ def test_views_are_rated_by_cosine_and_samples_by_their_nearest_views():
     every = cosines(embedded)
     rated = rate_views(embedded[:2], embedded[2:], by_sample=False)
     torch.testing.assert_close(rated.negative_similarity, every)
-    torch.testing.assert_close(rated.positive_similarity, torch.stack([every[0, 2], every[1, 3], every[2, 0], every[3, 1]]))
+    torch.testing.assert_close(
+        rated.positive_similarity, torch.stack([every[0, 2], every[1, 3], every[2, 0], every[3, 1]])
+    )
     first, second = rate_views(embedded[:2], embedded[2:], by_sample=True).negative_similarity
     assert torch.equal(first, second)
     views = {0: [0, 2], 1: [1, 3]}
@@ -126,30 +144,45 @@ def test_a_killed_run_resumes_with_the_same_weights_and_rows(source, tmp_path, n
 
 
 def test_no_threshold_is_learned_or_used_before_the_start(source):
-    training = started(source, settings=with_objective(OBJECTIVES["learned thresholds"] | {"start": 0.5, "share": 0.5}, epochs=2))
+    training = started(
+        source,
+        settings=with_objective(
+            OBJECTIVES["learned thresholds"] | {"start": 0.5, "share": 0.5}, epochs=2
+        ),
+    )
     row = training.train_epoch()
     assert training.guide.thresholds.values.eq(1).all()
     assert np.isnan(row["mask precision common"])  # nothing was marked
     training.train_epoch()
-    assert training.guide.thresholds.updates.sum() == training.updates_per_epoch * training.batch_size
+    assert (
+        training.guide.thresholds.updates.sum() == training.updates_per_epoch * training.batch_size
+    )
 
 
 def test_classes_are_rated_1_if_equal_and_0_otherwise():
     classes = torch.tensor([2, -1, 2, -2])
     rated = rate_labels(classes, classes)
-    assert rated.negative_similarity.tolist() == [[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
+    assert rated.negative_similarity.tolist() == [
+        [1, 0, 1, 0],
+        [0, 1, 0, 0],
+        [1, 0, 1, 0],
+        [0, 0, 0, 1],
+    ]
     assert rated.positive_similarity.tolist() == [1, 1, 1, 1]
 
 
 def test_the_moving_average_equals_its_recursion(source):
     training = started(source, settings=with_objective(OBJECTIVES["guided"]))
-    average = {key: value.clone() for key, value in training.guide.average.module.state_dict().items()}
+    average = {
+        key: value.clone() for key, value in training.guide.average.module.state_dict().items()
+    }
     for key, value in training.network.state_dict().items():
         assert torch.equal(average[key], value)
     for _ in range(2):
         train_one_update(training)
         network = training.network.state_dict()
-        if training.update == 1:  # the first update copies the network, as nothing has been averaged
+        # the first update copies the network, as nothing has been averaged
+        if training.update == 1:
             average = {key: value.clone() for key, value in network.items()}
         else:
             for key, value in network.items():
@@ -186,9 +219,14 @@ def test_a_finished_run_with_a_guide_frees_its_network_at_once(source, name):
 
 
 def test_a_guide_does_not_change_weights_batches_or_views(source):
-    plain, guided = started(source), started(source, settings=with_objective(OBJECTIVES["attraction"]))
+    plain, guided = (
+        started(source),
+        started(source, settings=with_objective(OBJECTIVES["attraction"])),
+    )
     assert_same_weights(plain, guided)
-    (order, views), (guided_order, guided_views) = (next(training.batches(3)) for training in (plain, guided))
+    (order, views), (guided_order, guided_views) = (
+        next(training.batches(3)) for training in (plain, guided)
+    )
     assert torch.equal(order, guided_order)
     assert all(torch.equal(*each) for each in zip(views, guided_views, strict=True))
 
@@ -196,7 +234,10 @@ def test_a_guide_does_not_change_weights_batches_or_views(source):
 def test_soft_targets_do_not_change_which_negatives_are_removed(source):
     shares = []
     for targets in (None, {"name": "half_uniform"}, FNC):
-        training = started(source, settings=with_objective({**OBJECTIVES["guided"], "guide": OWN, "targets": targets}))
+        training = started(
+            source,
+            settings=with_objective({**OBJECTIVES["guided"], "guide": OWN, "targets": targets}),
+        )
         chosen, drawn = next(training.batches(1))
         terms, _ = training.backward(chosen, drawn)
         shares.append(terms.removed[0])
@@ -249,12 +290,18 @@ class TestAgreement:
                 own = [removed[n] for n in others]
                 hits += sum(t and m for t, m in zip(truth, own, strict=True))
                 marked, false = marked + sum(own), false + sum(truth)
-            expected = {"precision": hits / marked if marked else None, "recall": hits / false if false else None}
+            expected = {
+                "precision": hits / marked if marked else None,
+                "recall": hits / false if false else None,
+            }
             for name, value in expected.items():
                 if value is None:
                     assert np.isnan(found[f"mask {name} {group}"])
                 else:
-                    assert found[f"mask {name} {group}"] == pytest.approx(value, abs=1e-9), (name, group)
+                    assert found[f"mask {name} {group}"] == pytest.approx(value, abs=1e-9), (
+                        name,
+                        group,
+                    )
 
     def is_marked(self, kind, terms, guide, a, n):
         match kind:
@@ -266,8 +313,11 @@ class TestAgreement:
                 i, j = a % 7, n % 7
                 return max(float(guide[v, w]) for v in (i, i + 7) for w in (j, j + 7)) > 0.5
             case "quantile":
-                logits = sorted((float(u) for u in terms.logits[0][a].detach() if u > -torch.inf), reverse=True)
-                return float(terms.logits[0][a, n].detach()) > logits[4]  # ceil(0.3 · 12) = 4 are removed
+                logits = sorted(
+                    (float(u) for u in terms.logits[0][a].detach() if u > -torch.inf), reverse=True
+                )
+                # ceil(0.3 · 12) = 4 are removed
+                return float(terms.logits[0][a, n].detach()) > logits[4]
 
     def test_the_oracles_mask_is_the_truth(self):
         loss, labels = build({"name": "oracle"}), torch.arange(6) % 2
@@ -285,15 +335,23 @@ def test_objectives_without_a_mask_have_no_such_columns(source):
 
 
 def rated_by_guide(training, pairs, inputs):
-    """Return the similarities of a batch of pairs according to a guide other than the networks being trained."""
-    return training.rated(Batch(pairs._asdict(), functools.partial(training._rated_by, inputs, None)))
+    """Return the similarities of a batch of pairs according to a guide other than the networks
+    being trained.
+    """
+    return training.rated(
+        Batch(pairs._asdict(), functools.partial(training._rated_by, inputs, None))
+    )
 
 
 ALBEF = {"name": "softmax", "temperature": 0.1, "share": 0.4}
 PAIR_OBJECTIVES = {
     "ema": {"name": "guided", "guide": {"name": "ema", "momentum": 0.5}},
     "elimination": {"name": "remove", "by": "guide", "threshold": 0.2, "top_k": 3, "guide": OWN},
-    "attraction": {"name": "cl", "targets": {"name": "fnc", "threshold": 0.2, "top_k": 3}, "guide": OWN},
+    "attraction": {
+        "name": "cl",
+        "targets": {"name": "fnc", "threshold": 0.2, "top_k": 3},
+        "guide": OWN,
+    },
     "control": {"name": "oracle", "shuffled": True},
     "learned thresholds": {"name": "glofnd", "share": 0.1, "threshold_rate": 0.8, "start": 0.0},
     "thresholds on averages": {
@@ -314,7 +372,12 @@ class TestPairs:
     """Guides of image–text training."""
 
     def started(self, texture_pairs, **objective):
-        return ImageText(pair_settings({"directions": "both", **objective}), 0, *texture_pairs, torch.device("cpu"))
+        return ImageText(
+            pair_settings({"directions": "both", **objective}),
+            0,
+            *texture_pairs,
+            torch.device("cpu"),
+        )
 
     @pytest.mark.parametrize("name", PAIR_OBJECTIVES)
     def test_a_run_resumes_bit_for_bit_and_measures_its_mask(self, texture_pairs, name):
@@ -329,13 +392,17 @@ class TestPairs:
             assert all(0 <= row[f"mask {measure}"] <= 1 for measure in ("precision", "recall"))
 
     def test_a_new_average_rates_like_the_networks_without_dropout(self, texture_pairs):
-        training = self.started(texture_pairs, name="guided", guide={"name": "ema", "momentum": 0.5})
+        training = self.started(
+            texture_pairs, name="guided", guide={"name": "ema", "momentum": 0.5}
+        )
         pairs, inputs = next(training.batches(1))
         rated = rated_by_guide(training, pairs, inputs)
         training.network.eval()
         scores = training.model.region_similarity(*training._embed(inputs, training.model))
         torch.testing.assert_close(rated.negative_similarity, scores.detach(), rtol=1e-5, atol=1e-6)
-        torch.testing.assert_close(rated.positive_similarity, scores.detach().diagonal(), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            rated.positive_similarity, scores.detach().diagonal(), rtol=1e-5, atol=1e-6
+        )
 
     def test_labels_are_rated_by_the_cosine_of_positive_masks(self, texture_pairs):
         training = self.started(texture_pairs, name="guided", guide={"name": "labels"})
@@ -349,11 +416,17 @@ class TestPairs:
         assert rated.positive_similarity.tolist() == [1] * len(labels)
 
     def test_words_are_rated_by_tf_idf(self, texture_pairs):
-        training = self.started(texture_pairs, name="guided", guide={"name": "words", "permuted": False})
+        training = self.started(
+            texture_pairs, name="guided", guide={"name": "words", "permuted": False}
+        )
         pairs, inputs = next(training.batches(1))
         rated = rated_by_guide(training, pairs, inputs)
         words = [re.findall(r"\w\w+", text.lower()) for text in training.data.texts]
-        idf = {w: math.log((1 + len(words)) / (1 + sum(w in text for text in words))) + 1 for text in words for w in text}
+        idf = {
+            w: math.log((1 + len(words)) / (1 + sum(w in text for text in words))) + 1
+            for text in words
+            for w in text
+        }
 
         def vector(number):
             text = words[number]
@@ -364,18 +437,28 @@ class TestPairs:
         for row, first in enumerate(vectors):
             for column, second in enumerate(vectors):
                 product = sum(value * second.get(word, 0) for word, value in first.items())
-                norm = math.sqrt(sum(v * v for v in first.values()) * sum(v * v for v in second.values()))
-                assert rated.negative_similarity[row, column].item() == pytest.approx(product / norm, abs=1e-5)
+                norm = math.sqrt(
+                    sum(v * v for v in first.values()) * sum(v * v for v in second.values())
+                )
+                assert rated.negative_similarity[row, column].item() == pytest.approx(
+                    product / norm, abs=1e-5
+                )
 
     def test_permuted_sentences_have_the_words_of_others(self, texture_pairs):
         plain, permuted = (
-            self.started(texture_pairs, name="guided", guide={"name": "words", "permuted": permuted})
+            self.started(
+                texture_pairs, name="guided", guide={"name": "words", "permuted": permuted}
+            )
             for permuted in (False, True)
         )
         every = torch.arange(len(plain.data.texts))
-        assert not torch.equal(plain.guide.overlap(every, every), permuted.guide.overlap(every, every))
+        assert not torch.equal(
+            plain.guide.overlap(every, every), permuted.guide.overlap(every, every)
+        )
         # the same overlaps, between other sentences
-        torch.testing.assert_close(plain.guide.overlap(every, every).sum(), permuted.guide.overlap(every, every).sum())
+        torch.testing.assert_close(
+            plain.guide.overlap(every, every).sum(), permuted.guide.overlap(every, every).sum()
+        )
 
     def test_a_source_without_words_is_reported(self):
         source = texture_source(patients=40)
@@ -386,11 +469,23 @@ class TestPairs:
 
     @pytest.mark.parametrize("directions", ["text", "image", "both"])
     def test_thresholds_are_learned_for_each_image_and_direction(self, texture_pairs, directions):
-        objective = {"name": "glofnd", "directions": directions, "share": 0.1, "threshold_rate": 0.05, "start": 0.0}
+        objective = {
+            "name": "glofnd",
+            "directions": directions,
+            "share": 0.1,
+            "threshold_rate": 0.05,
+            "start": 0.0,
+        }
         training = self.started(texture_pairs, **objective)
         pairs, inputs = next(training.batches(1))
         training.backward(pairs, inputs)
         count = len(training.data.images)
-        learned = [number for number, value in enumerate(training.guide.thresholds.values.tolist()) if value != 1]
+        learned = [
+            number
+            for number, value in enumerate(training.guide.thresholds.values.tolist())
+            if value != 1
+        ]
         offsets = [0, count] if directions == "both" else [0]
-        assert learned == sorted(offset + image for offset in offsets for image in pairs.images.tolist())
+        assert learned == sorted(
+            offset + image for offset in offsets for image in pairs.images.tolist()
+        )

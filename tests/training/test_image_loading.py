@@ -1,4 +1,6 @@
-"""Images read ahead from disk give the same batches and runs as resident images, and no thread is left running."""
+"""Images read ahead from disk give the same batches and runs as resident images, and no thread is
+left running.
+"""
 
 import contextlib
 import ctypes
@@ -30,7 +32,9 @@ CPU = torch.device("cpu")
 RUNS = {
     "one pair an image": {"training": {"epochs": 2}},
     "regions": {"training": {"epochs": 2}, "similarity": LSE_NL},
-    "one pair a study, the last epoch cut short": {"training": {"epochs": None, "updates": 7, "unit": "study"}},
+    "one pair a study, the last epoch cut short": {
+        "training": {"epochs": None, "updates": 7, "unit": "study"}
+    },
 }
 
 
@@ -86,16 +90,28 @@ def started(path, monkeypatch):
 def test_batches_hold_the_requested_images_in_memory_or_on_disk(count, channels, batch_size, seed):
     generator = np.random.default_rng(seed)
     images = generator.integers(0, 256, (50, channels, 3, 4), dtype=np.uint8)
-    chosen, numbers = generator.permutation(50)[:count], generator.integers(0, count, generator.integers(1, 60))
-    expected = [images[chosen[numbers[start : start + batch_size]]] for start in range(0, len(numbers), batch_size)]
+    chosen, numbers = (
+        generator.permutation(50)[:count],
+        generator.integers(0, count, generator.integers(1, 60)),
+    )
+    expected = [
+        images[chosen[numbers[start : start + batch_size]]]
+        for start in range(0, len(numbers), batch_size)
+    ]
     for budget in (images[chosen].nbytes, images[chosen].nbytes - 1):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(image_loading, "RESIDENT_BYTES", budget)
             held = TrainingImages(images, chosen, CPU)
-        assert (held.resident, len(held), held.size) == (budget == images[chosen].nbytes, count, (3, 4))
+        assert (held.resident, len(held), held.size) == (
+            budget == images[chosen].nbytes,
+            count,
+            (3, 4),
+        )
         batches = list(held.batches(torch.from_numpy(numbers), batch_size))
         assert len(batches) == len(expected)
-        assert all(np.array_equal(batch, wanted) for batch, wanted in zip(batches, expected, strict=True))
+        assert all(
+            np.array_equal(batch, wanted) for batch, wanted in zip(batches, expected, strict=True)
+        )
     assert not readers()
 
 
@@ -107,7 +123,9 @@ def test_batches_are_copied_correctly_to_a_busy_gpu():
     for batch in read_ahead(images, parts, device):
         work = (work @ work) / 2048
         kept.append(batch)
-    assert all(np.array_equal(found.cpu(), images[part]) for found, part in zip(kept, parts, strict=True))
+    assert all(
+        np.array_equal(found.cpu(), images[part]) for found, part in zip(kept, parts, strict=True)
+    )
 
 
 def test_a_fixed_number_of_batches_is_read_ahead():
@@ -125,8 +143,12 @@ def test_a_fixed_number_of_batches_is_read_ahead():
 
 
 def test_announced_images_are_read_into_the_page_cache(tmp_path):
-    """Compare the pages in the cache of the OS before and after announcing images of a file that is not cached."""
-    np.random.default_rng(0).integers(0, 256, 100 + 80 * 300_000, dtype=np.uint8).tofile(tmp_path / "images")
+    """Compare the pages in the cache of the OS before and after announcing images of a file that is
+    not cached.
+    """
+    np.random.default_rng(0).integers(0, 256, 100 + 80 * 300_000, dtype=np.uint8).tofile(
+        tmp_path / "images"
+    )
     images = np.memmap(tmp_path / "images", np.uint8, "r", 100, (80, 1, 500, 600))
     with (tmp_path / "images").open("rb") as file:
         os.fsync(file.fileno())
@@ -151,11 +173,18 @@ def in_cache(images):
         pytest.skip("mincore is not available")
     there = np.frombuffer(pages, np.uint8) & 1
     starts = images.offset + images[0].nbytes * np.arange(len(images) + 1)
-    return np.array([there[a // mmap.PAGESIZE : -(-b // mmap.PAGESIZE)].all() for a, b in itertools.pairwise(starts)])
+    return np.array(
+        [
+            there[a // mmap.PAGESIZE : -(-b // mmap.PAGESIZE)].all()
+            for a, b in itertools.pairwise(starts)
+        ]
+    )
 
 
 def test_a_read_error_is_raised_for_its_batch_and_leaves_no_thread():
-    batches = read_ahead(slow_disk(np.zeros((9, 1, 1, 1), np.uint8), failing=3), np.arange(9)[:, None], CPU)
+    batches = read_ahead(
+        slow_disk(np.zeros((9, 1, 1, 1), np.uint8), failing=3), np.arange(9)[:, None], CPU
+    )
     next(batches), next(batches)
     with pytest.raises(OSError, match="the disk is gone"):
         next(batches)
@@ -165,7 +194,9 @@ def test_a_read_error_is_raised_for_its_batch_and_leaves_no_thread():
 @pytest.mark.parametrize("name", RUNS)
 def test_reading_from_disk_gives_the_same_run_bit_for_bit(started, name):
     resident, mapped = (started(resident=resident, **RUNS[name]) for resident in (True, False))
-    rows = [[training.train_epoch() for _ in range(training.epochs)] for training in (resident, mapped)]
+    rows = [
+        [training.train_epoch() for _ in range(training.epochs)] for training in (resident, mapped)
+    ]
     assert_same_weights(resident, mapped)
     assert without_times(rows[0]) == without_times(rows[1])
     assert not readers()
@@ -254,18 +285,28 @@ def test_channel_statistics_equal_numpy(count, channels, seed):
     np.testing.assert_allclose(deviations, pixels.std((0, 2, 3)))
 
 
-def test_images_on_disk_are_embedded_in_blocks_and_equal_those_in_memory(path, started, monkeypatch):
+def test_images_on_disk_are_embedded_in_blocks_and_equal_those_in_memory(
+    path, started, monkeypatch
+):
     monkeypatch.setattr(pair_features, "IMAGES_AT_ONCE", 7)
     networks = started(resident=True).networks
     networks.model.eval()
     mapped, held = read_pairs(path), texture_source(patients=48)
     indices = np.random.default_rng(0).permutation(len(held.images))[:40]
-    ours, theirs = (embed_images(networks, source, indices, CPU, regions=True) for source in (mapped, held))
-    for found, expected in ((ours.features, theirs.features), *zip(ours.embeddings, theirs.embeddings, strict=True)):
+    ours, theirs = (
+        embed_images(networks, source, indices, CPU, regions=True) for source in (mapped, held)
+    )
+    for found, expected in (
+        (ours.features, theirs.features),
+        *zip(ours.embeddings, theirs.embeddings, strict=True),
+    ):
         assert torch.equal(found, expected)
     encoder, normalise = networks.model.image_encoder, networks.augmentation.normalise
     with torch.no_grad():
-        alone = [encoder(normalise(image)).mean((2, 3)) for image in torch.from_numpy(held.images[indices]).split(1)]
+        alone = [
+            encoder(normalise(image)).mean((2, 3))
+            for image in torch.from_numpy(held.images[indices]).split(1)
+        ]
     torch.testing.assert_close(ours.features, torch.cat(alone))
     disk = slow_disk(held.images, failing=3)
     object.__setattr__(held, "images", disk)

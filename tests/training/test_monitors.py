@@ -20,10 +20,14 @@ def by_the_book(first, second, labels, temperature, log_mass, at_bound):
     for anchor in (place for place, own in enumerate(classes) if own >= 0):
         partner = (anchor + count) % (2 * count)
         others = [other for other in range(2 * count) if other not in (anchor, partner)]
-        mass = {other: math.exp(float(views[anchor] @ views[other]) / temperature) for other in others}
+        mass = {
+            other: math.exp(float(views[anchor] @ views[other]) / temperature) for other in others
+        }
         positive = math.exp(float(views[anchor] @ views[partner]) / temperature)
         same = [mass[other] for other in others if classes[other] == classes[anchor]]
-        different = [mass[other] for other in others if classes[other] not in (classes[anchor], *UNKNOWN)]
+        different = [
+            mass[other] for other in others if classes[other] not in (classes[anchor], *UNKNOWN)
+        ]
         yield {
             "at bound": at_bound[anchor],
             "rare": bool(RARE[classes[anchor]]),
@@ -47,19 +51,29 @@ def test_monitors_equal_loops_over_anchors(temperature, eta, unlabelled):
     labels = torch.tensor([0, 0, 1, 1, 1, 2, 0, *unlabelled])
     first = torch.randn(len(labels), 5, generator=draw)
     second = first + 0.7 * torch.randn(len(labels), 5, generator=draw)
-    terms = build({"name": "dcl", "class_probability": eta}, temperature=temperature).terms(first, second, labels=labels)
+    terms = build({"name": "dcl", "class_probability": eta}, temperature=temperature).terms(
+        first, second, labels=labels
+    )
     monitors = ViewMonitors(RARE, torch.device("cpu"))
     monitors.add(terms, labels)
     row = monitors.read()
-    anchors = list(by_the_book(first, second, labels, temperature, terms.log_negative_mass, terms.at_bound.tolist()))
+    anchors = list(
+        by_the_book(
+            first, second, labels, temperature, terms.log_negative_mass, terms.at_bound.tolist()
+        )
+    )
     assert row["loss"] == pytest.approx(float(terms.loss), rel=1e-6)
     for group, rare in (("common", False), ("rare", True)):
         chosen = [anchor for anchor in anchors if anchor["rare"] == rare]
-        assert row[f"estimated mean {group}"] == pytest.approx(mean(a["estimated"] for a in chosen), rel=1e-4)
+        assert row[f"estimated mean {group}"] == pytest.approx(
+            mean(a["estimated"] for a in chosen), rel=1e-4
+        )
         assert row[f"true mean {group}"] == pytest.approx(mean(a["true"] for a in chosen), rel=1e-4)
         ratio = row[f"same-class to positive ratio {group}"]
         assert ratio == pytest.approx(mean(a["ratio"] for a in chosen), rel=1e-4, nan_ok=True)
-        assert row[f"share at bound {group}"] == pytest.approx(mean(float(a["at bound"]) for a in chosen))
+        assert row[f"share at bound {group}"] == pytest.approx(
+            mean(float(a["at bound"]) for a in chosen)
+        )
     assert math.isnan(row["same-class to positive ratio rare"])
     if eta and temperature == 0.1:
         assert row["share at bound common"] > 0

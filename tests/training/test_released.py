@@ -38,9 +38,21 @@ EVALUATION = dict.fromkeys(tasks.PAIRS) | {
     "zero_shot": {"prompts": {"stripes": PROMPTS}},
     "retrieval": {"ks": [1, 5]},
     "grounding": {"smoothing": 0.0},
-    "linear_probe": {"fractions": [1.0], "epochs": 1, "batch_size": 32, "learning_rate": 1e-3, "weight_decay": 0.0},
+    "linear_probe": {
+        "fractions": [1.0],
+        "epochs": 1,
+        "batch_size": 32,
+        "learning_rate": 1e-3,
+        "weight_decay": 0.0,
+    },
     "region_retrieval": {"ks": [1]},
-    "fine_tuning": {"fractions": [1.0], "epochs": 1, "batch_size": 32, "learning_rate": 1e-4, "weight_decay": 0.0},
+    "fine_tuning": {
+        "fractions": [1.0],
+        "epochs": 1,
+        "batch_size": 32,
+        "learning_rate": 1e-4,
+        "weight_decay": 0.0,
+    },
 }
 
 
@@ -83,7 +95,8 @@ def job(files, source, subset, tmp_path_factory):
     write_pairs(source, folder / "pairs.npz")
     write_pair_subsets([subset], folder / "subsets.parquet")
     settings = settings_with(files, {"name": "released", "encoder": None, "text_encoder": None})
-    settings["training"] |= {"epochs": None, "updates": None, "device": "cuda", "devices": 2}  # not needed to store weights
+    # not needed to store weights
+    settings["training"] |= {"epochs": None, "updates": None, "device": "cuda", "devices": 2}
     settings["dataset"] = {"source": "image_table", "resolution": 32, "text": "words"}
     return {
         "runs": [Run("tiny", "textures", "CLIP", 0, settings).to_json()],
@@ -113,9 +126,15 @@ def test_the_file_of_a_released_run_is_self_contained(job, finished, network, so
     pixels = torch.from_numpy(source.images[:4])
     with torch.no_grad():
         found = networks.model.embed_images(networks.augmentation.normalise(pixels)).pooled
-        mean, std = (torch.tensor(one).view(3, 1, 1) for one in (open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD))
+        mean, std = (
+            torch.tensor(one).view(3, 1, 1)
+            for one in (open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD)
+        )
         torch.testing.assert_close(
-            found, network.encode_image((pixels.expand(-1, 3, -1, -1) / 255 - mean) / std), atol=1e-5, rtol=1e-5
+            found,
+            network.encode_image((pixels.expand(-1, 3, -1, -1) / 255 - mean) / std),
+            atol=1e-5,
+            rtol=1e-5,
         )
         torch.testing.assert_close(
             embedded_texts(networks),
@@ -136,13 +155,21 @@ def test_the_record_counts_no_training_and_the_curve_has_a_nan_loss(job, finishe
     assert math.isnan(curves["loss"].item())
 
 
-def test_released_networks_are_evaluated_like_other_runs_and_have_no_curve(job, finished, source, tmp_path):
+def test_released_networks_are_evaluated_like_other_runs_and_have_no_curve(
+    job, finished, source, tmp_path
+):
     texture_boxes(source).to_parquet(tmp_path / "boxes.parquet")
     evaluate_runs(
         source=job["source"],
         subsets=job["subsets"],
         manifest=job["manifest"],
-        names={"study": "tiny", "dataset": "textures", "condition": "{}", "objective": "CLIP", "variant": "{}"},
+        names={
+            "study": "tiny",
+            "dataset": "textures",
+            "condition": "{}",
+            "objective": "CLIP",
+            "variant": "{}",
+        },
         store=job["store"],
         settings=EVALUATION,
         device="cpu",
@@ -163,11 +190,22 @@ def test_released_networks_are_evaluated_like_other_runs_and_have_no_curve(job, 
     assert set(rows["objective"]) == {"CLIP"}
     assert json.loads((tmp_path / "runs.json").read_text())[0]["id"] == finished["id"]
     trained = pd.DataFrame(
-        {"study": "tiny", "dataset": "textures", "objective": "CL", "seed": 0, "epoch": [1, 2], "loss": [2.0, 1.0]}
+        {
+            "study": "tiny",
+            "dataset": "textures",
+            "objective": "CL",
+            "seed": 0,
+            "epoch": [1, 2],
+            "loss": [2.0, 1.0],
+        }
     )
     curves = pd.concat([pd.read_parquet(tmp_path / "curves.parquet"), trained], ignore_index=True)
     assert curves["epoch"].dtype == "int64"
-    figure = by_objective(SimpleNamespace(curves=curves, note_on=lambda datasets, objectives: ""), "loss", "Loss (nats)")
+    figure = by_objective(
+        SimpleNamespace(curves=curves, note_on=lambda datasets, objectives: ""),
+        "loss",
+        "Loss (nats)",
+    )
     drawn = [line.get_label() for line in figure.axes[0].get_lines()]
     assert drawn == ["CL"]
 
@@ -181,18 +219,29 @@ def test_clip_can_be_trained_and_restored(files, source, subset, tmp_path, proje
     save_file(training.weights(), tmp_path / "model.safetensors")
     after = training.weights()
     moved = {name.split(".")[0] for name in before if not torch.equal(before[name], after[name])}
-    heads = {"image_projection", "text_projection"} if projection == "linear" else set()  # otherwise, within the towers
+    # otherwise, within the towers
+    heads = {"image_projection", "text_projection"} if projection == "linear" else set()
     assert moved == {"image_encoder", "text_encoder", "logit_scale"} | heads
     networks = read_networks(tmp_path / "model.safetensors", settings)
-    assert all(torch.equal(value, after[name]) for name, value in networks.model.state_dict().items())
+    assert all(
+        torch.equal(value, after[name]) for name, value in networks.model.state_dict().items()
+    )
 
 
 def flickr30k_settings(files):
-    """Return the settings of each objective of the shipped study, with a tiny CLIP and one update."""
+    """Return the settings of each objective of the shipped study, with a tiny CLIP and one
+    update.
+    """
     file = "config/studies/flickr30k.yaml"
     small = load_configuration(miniatures(shipped()[file], file), file)
-    found = {run.objective: run.settings for run in all_runs("flickr30k", small.studies["flickr30k"])}
-    changes = {"encoder": files, "text_encoder": files, "training": {"updates": 1, "warmup_updates": 0}}
+    found = {
+        run.objective: run.settings for run in all_runs("flickr30k", small.studies["flickr30k"])
+    }
+    changes = {
+        "encoder": files,
+        "text_encoder": files,
+        "training": {"updates": 1, "warmup_updates": 0},
+    }
     return {
         name: {section: values | changes.get(section, {}) for section, values in settings.items()}
         for name, settings in found.items()
@@ -207,10 +256,15 @@ def features_of(networks, source):
         return *model.embed_images(images, regions=True), embedded_texts(networks)
 
 
-def test_objectives_on_flickr30k_start_from_clip_and_train_its_heads(files, source, subset, tmp_path):
+def test_objectives_on_flickr30k_start_from_clip_and_train_its_heads(
+    files, source, subset, tmp_path
+):
     settings = flickr30k_settings(files)
     zero_shot = settings.pop("CLIP-ZS")
-    save_file(engine.ReleasedNetworks(zero_shot, 0, source, subset, CPU).weights(), tmp_path / "model.safetensors")
+    save_file(
+        engine.ReleasedNetworks(zero_shot, 0, source, subset, CPU).weights(),
+        tmp_path / "model.safetensors",
+    )
     expected = features_of(read_networks(tmp_path / "model.safetensors", zero_shot), source)
     assert {"InfoNCE", "ReCo", "OC"} <= settings.keys()
     for objective, own in settings.items():
@@ -218,18 +272,35 @@ def test_objectives_on_flickr30k_start_from_clip_and_train_its_heads(files, sour
         for found, value in zip(features_of(training.networks, source), expected, strict=True):
             torch.testing.assert_close(found, value, rtol=0, atol=0)
         parameters = dict(training.model.named_parameters())
-        decay = {id(one): group["weight_decay"] for group in training.optimizer.param_groups for one in group["params"]}
+        decay = {
+            id(one): group["weight_decay"]
+            for group in training.optimizer.param_groups
+            for one in group["params"]
+        }
         assert [name for name, one in parameters.items() if id(one) not in decay] == [], objective
-        assert decay[id(parameters["text_encoder.network.text_projection"])] == own["training"]["weight_decay"] == 0.01
+        assert (
+            decay[id(parameters["text_encoder.network.text_projection"])]
+            == own["training"]["weight_decay"]
+            == 0.01
+        )
         assert decay[id(parameters["image_encoder.network.attnpool.c_proj.bias"])] == 0.0
         # The softmax of attention does not depend on the bias of its keys.
-        heads = {name: one for name, one in parameters.items() if ".attnpool." in name or "text_projection" in name}
+        heads = {
+            name: one
+            for name, one in parameters.items()
+            if ".attnpool." in name or "text_projection" in name
+        }
         del heads["image_encoder.network.attnpool.k_proj.bias"]
-        assert len(heads) == 1 + 4 + 3 + 1  # positions, weights and biases of four layers, and the projection of texts
+        # positions, weights and biases of four layers, and the projection of texts
+        assert len(heads) == 1 + 4 + 3 + 1
         start = {name: one.detach().clone() for name, one in heads.items()}
         training.train_epoch()
-        assert [name for name, one in heads.items() if one.grad is None or not one.grad.any()] == [], objective
-        assert [name for name, one in heads.items() if torch.equal(one, start[name])] == [], objective
+        assert [
+            name for name, one in heads.items() if one.grad is None or not one.grad.any()
+        ] == [], objective
+        assert [name for name, one in heads.items() if torch.equal(one, start[name])] == [], (
+            objective
+        )
 
 
 def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subset):
@@ -238,7 +309,9 @@ def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subs
         engine.ReleasedNetworks(settings, 0, source, subset, CPU)
 
 
-def test_jobs_that_need_the_same_released_run_wait_for_each_other(job, finished, tmp_path, monkeypatch):
+def test_jobs_that_need_the_same_released_run_wait_for_each_other(
+    job, finished, tmp_path, monkeypatch
+):
     """The second job waits for an owner that loads for longer than the usual patience."""
     monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
     monkeypatch.setattr(engine, "PATIENCE", 0.0)

@@ -1,4 +1,6 @@
-"""A run that is killed and resumed equals an uninterrupted one bit for bit, wherever it is killed."""
+"""A run that is killed and resumed equals an uninterrupted one bit for bit, wherever it is
+killed.
+"""
 
 import random
 
@@ -43,10 +45,20 @@ def source():
 
 
 def scheduled_settings(epochs):
-    """BCL with a measured location and a decreasing concentration, so an epoch's settings depend on earlier epochs."""
+    """BCL with a measured location and a decreasing concentration, so an epoch's settings depend on
+    earlier epochs.
+    """
     study = tiny_study()
-    adjusted, linear = {"schedule": "adjusted", "every": 0.5}, {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.25}
-    study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1, "alpha": adjusted, "beta": linear}
+    adjusted, linear = (
+        {"schedule": "adjusted", "every": 0.5},
+        {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.25},
+    )
+    study["objectives"]["BCL"] = {
+        "name": "bcl",
+        "class_probability": 0.1,
+        "alpha": adjusted,
+        "beta": linear,
+    }
     study["training"] |= {"epochs": epochs, "schedule": "cosine"}
     return first_run("tiny", {"tiny": study}, "BCL").to_json()["settings"]
 
@@ -62,14 +74,19 @@ SETTINGS = {"scheduled": scheduled_settings(3), "equal updates": settings_at_equ
 
 
 def trained(source, settings, folder, stop_after=None):
-    """Train to the end, or until killed after ``stop_after`` updates; return the run and its rows."""
+    """Train to the end, or until killed after ``stop_after`` updates; return the run and its
+    rows.
+    """
     training = started(source, settings=settings)
     return training, train_to_the_end(training, folder, stop_after)
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(source, tmp_path_factory):
-    return {name: trained(source, settings, tmp_path_factory.mktemp("whole")) for name, settings in SETTINGS.items()}
+    return {
+        name: trained(source, settings, tmp_path_factory.mktemp("whole"))
+        for name, settings in SETTINGS.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -82,7 +99,9 @@ def uninterrupted(source, tmp_path_factory):
         pytest.param("equal updates", (5, 3, 9), marks=pytest.mark.long),
     ],
 )
-def test_a_run_continues_from_any_update_with_the_same_weights_and_rows(source, uninterrupted, tmp_path, name, stops):
+def test_a_run_continues_from_any_update_with_the_same_weights_and_rows(
+    source, uninterrupted, tmp_path, name, stops
+):
     for stop_after in stops:
         with pytest.raises(KilledError):
             trained(source, SETTINGS[name], tmp_path, stop_after)
@@ -108,8 +127,12 @@ def test_restored_moments_have_the_memory_layout_of_the_optimiser(source, tmp_pa
     tensors, values = original.state()
     assert all(tensor.is_contiguous() for tensor in tensors.values())
     restored.load_state(tensors, values)
-    for ours, theirs in zip(restored.optimizer.state.values(), original.optimizer.state.values(), strict=True):
-        assert {name: value.stride() for name, value in ours.items()} == {name: value.stride() for name, value in theirs.items()}
+    for ours, theirs in zip(
+        restored.optimizer.state.values(), original.optimizer.state.values(), strict=True
+    ):
+        assert {name: value.stride() for name, value in ours.items()} == {
+            name: value.stride() for name, value in theirs.items()
+        }
 
 
 def saved_checkpoint(source, folder, digest="digest"):
@@ -120,14 +143,22 @@ def saved_checkpoint(source, folder, digest="digest"):
     return folder / RunStore.CHECKPOINT
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "flipped in the metadata", "emptied", "something else"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "flipped", "flipped in the metadata", "emptied", "something else"]
+)
 def test_a_damaged_checkpoint_is_moved_aside_and_the_run_restarts(source, tmp_path, caplog, damage):
     path = saved_checkpoint(source, tmp_path)
     content = bytearray(path.read_bytes())
     if damage.startswith("flipped"):
-        position = len(content) * 2 // 3 if damage == "flipped" else content.index(b"learning_rate") + 20
+        position = (
+            len(content) * 2 // 3 if damage == "flipped" else content.index(b"learning_rate") + 20
+        )
         content[position] ^= 1
-    damaged = {"cut": content[: len(content) // 2], "emptied": b"", "something else": b"x" * 100}.get(damage, content)
+    damaged = {
+        "cut": content[: len(content) // 2],
+        "emptied": b"",
+        "something else": b"x" * 100,
+    }.get(damage, content)
     path.write_bytes(damaged)
     training = started(source)
     expected = {name: value.clone() for name, value in training.weights().items()}
@@ -140,7 +171,9 @@ def test_a_damaged_checkpoint_is_moved_aside_and_the_run_restarts(source, tmp_pa
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "gone"])
-def test_a_run_resumes_from_the_previous_checkpoint_if_the_last_is_damaged(source, uninterrupted, tmp_path, caplog, damage):
+def test_a_run_resumes_from_the_previous_checkpoint_if_the_last_is_damaged(
+    source, uninterrupted, tmp_path, caplog, damage
+):
     with pytest.raises(KilledError):
         trained(source, SETTINGS["scheduled"], tmp_path, stop_after=7)
     path = tmp_path / RunStore.CHECKPOINT
@@ -167,7 +200,9 @@ def test_a_checkpoint_of_other_settings_data_or_code_is_moved_aside(source, tmp_
     assert (tmp_path / "checkpoint.outdated.safetensors").read_bytes() == content
 
 
-def test_a_short_run_writes_no_checkpoint_and_a_long_run_writes_them_at_intervals(source, tmp_path, monkeypatch):
+def test_a_short_run_writes_no_checkpoint_and_a_long_run_writes_them_at_intervals(
+    source, tmp_path, monkeypatch
+):
     now = [0.0]
     monkeypatch.setattr("trueneg.runtime.checkpoint.time.monotonic", lambda: now[0])
     training = started(source)
@@ -208,7 +243,9 @@ def test_the_record_includes_the_time_of_killed_failed_and_outdated_attempts(tmp
     assert attempts[1]["seconds"] == 100
     assert 0 < attempts[0]["seconds"] < 60
     assert attempts[0]["digest"] == attempts[2]["digest"] != attempts[1]["digest"]
-    assert job.record["seconds"] == pytest.approx(sum(attempt["seconds"] for attempt in attempts), abs=1e-3)
+    assert job.record["seconds"] == pytest.approx(
+        sum(attempt["seconds"] for attempt in attempts), abs=1e-3
+    )
     assert job.record["gpu_seconds"] == 200
 
 
@@ -231,22 +268,36 @@ def reference(tmp_path_factory):
 def test_a_job_killed_at_random_times_ends_with_the_same_model(reference, tmp_path):
     job = killed_then_finished(reference, tmp_path, random.Random(3), kills=4)
     assert job.model == reference.model
-    assert (job.folder / "manifest.json").read_bytes() == (reference.folder / "manifest.json").read_bytes()
-    assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
+    assert (job.folder / "manifest.json").read_bytes() == (
+        reference.folder / "manifest.json"
+    ).read_bytes()
+    assert {path.name for path in job.run.iterdir()} == {
+        RunStore.LOCK,
+        RunStore.MODEL,
+        RunStore.CURVES,
+        RunStore.RECORD,
+    }
 
 
 FILES = [RunStore.CHECKPOINT, RunStore.PROGRESS, RunStore.CURVES, RunStore.MODEL, RunStore.RECORD]
 
 
 @pytest.mark.parametrize("moment", ["half written", "written"])
-def test_a_job_killed_while_it_writes_each_file_ends_with_the_same_model(reference, tmp_path, moment):
+def test_a_job_killed_while_it_writes_each_file_ends_with_the_same_model(
+    reference, tmp_path, moment
+):
     """Each attempt gets as far as the next file."""
     job = new_job(tmp_path)
     for name in FILES:
         job.killed_at(name, moment)
     job.finish()
     assert job.model == reference.model
-    assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
+    assert {path.name for path in job.run.iterdir()} == {
+        RunStore.LOCK,
+        RunStore.MODEL,
+        RunStore.CURVES,
+        RunStore.RECORD,
+    }
 
 
 @pytest.mark.long

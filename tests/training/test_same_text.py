@@ -1,4 +1,6 @@
-"""Pairs of a batch with the same text, and hard negatives in further columns: objectives equal loops over plain numbers."""
+"""Pairs of a batch with the same text, and hard negatives in further columns: objectives equal
+loops over plain numbers.
+"""
 
 import math
 from types import SimpleNamespace
@@ -28,7 +30,10 @@ def source():
     """Textures whose sentences are spelled in several ways, which are equal after normalisation."""
     sentences = texture_source(patients=48).sentences.copy()
     texts = [text.rstrip(".") for text in sentences["sentence"]]
-    spelled = [SPELLINGS[row % 4].format(text.upper() if row % 3 else text) for row, text in enumerate(texts)]
+    spelled = [
+        SPELLINGS[row % 4].format(text.upper() if row % 3 else text)
+        for row, text in enumerate(texts)
+    ]
     return texture_source(patients=48, sentences=sentences.assign(sentence=spelled))
 
 
@@ -60,7 +65,9 @@ class WithHardNegatives(PairData):
 
 @pytest.fixture(params=[0, HARD], ids=["no hard negatives", "hard negatives"])
 def batch(request, source, subset):
-    """Training data, the pairs of a batch, the normalised text, class and images of all columns, and similarities."""
+    """Training data, the pairs of a batch, the normalised text, class and images of all columns,
+    and similarities.
+    """
     data = (WithHardNegatives if request.param else PairData)(source, subset, CPU)
     drawn = data.epoch("image", torch.Generator().manual_seed(0))
     pairs, columns = drawn.part(slice(COUNT)), drawn.part(slice(COUNT + request.param))
@@ -74,10 +81,16 @@ def batch(request, source, subset):
         classes=table["class"].tolist(),
         images=images.tolist(),
         reports=source.reports[images].tolist(),
-        said=[set(source.sentences["sentence"][source.sentences["report"] == report]) for report in source.reports[images]],
+        said=[
+            set(source.sentences["sentence"][source.sentences["report"] == report])
+            for report in source.reports[images]
+        ],
     )
     generator = torch.Generator().manual_seed(1)
-    similarity = torch.rand(COUNT, COUNT + request.param, generator=generator, dtype=torch.float64) * 1.6 - 0.8
+    similarity = (
+        torch.rand(COUNT, COUNT + request.param, generator=generator, dtype=torch.float64) * 1.6
+        - 0.8
+    )
     return data, pairs, facts, similarity
 
 
@@ -99,8 +112,14 @@ def is_said(facts, i, j):
 
 
 def terms_of(objective, data, pairs, similarity, guide=None):
-    rated = UNRATED if guide is None else guide.rate(Batch(pairs._asdict(), lambda: rate_pairs(similarity)))
-    made = ImageTextObjective(model_of(settings_of(objective), "objective"), objective, data, "global", guide)
+    rated = (
+        UNRATED
+        if guide is None
+        else guide.rate(Batch(pairs._asdict(), lambda: rate_pairs(similarity)))
+    )
+    made = ImageTextObjective(
+        model_of(settings_of(objective), "objective"), objective, data, "global", guide
+    )
     return made.of_similarities(similarity, torch.tensor(SCALE, dtype=torch.float64), pairs, rated)
 
 
@@ -117,7 +136,9 @@ def total(negatives, positive):
 
 
 def slow(similarity, directions, left_out, positives=None, mass=total):
-    """Return the mean over anchors, averaged over directions, of the mean over positives of −log e^p / (e^p + mass)."""
+    """Return the mean over anchors, averaged over directions, of the mean over positives of −log
+    e^p / (e^p + mass).
+    """
     losses = []
     for direction in ("text", "image") if directions == "both" else (directions,):
         columns = similarity.shape[1] if direction == "text" else COUNT
@@ -127,10 +148,20 @@ def slow(similarity, directions, left_out, positives=None, mass=total):
                 return table[anchor][column] if direction == "text" else table[column][anchor]
 
             values = [math.exp(SCALE * float(at(similarity, column))) for column in range(columns)]
-            kept = [value for column, value in enumerate(values) if column != anchor and not at(left_out, column)]
+            kept = [
+                value
+                for column, value in enumerate(values)
+                if column != anchor and not at(left_out, column)
+            ]
             of_anchor = mass(kept, values[anchor])
-            chosen = [column for column in range(columns) if column == anchor or (positives and at(positives, column))]
-            losses.append(sum(math.log(1 + of_anchor / values[column]) for column in chosen) / len(chosen))
+            chosen = [
+                column
+                for column in range(columns)
+                if column == anchor or (positives and at(positives, column))
+            ]
+            losses.append(
+                sum(math.log(1 + of_anchor / values[column]) for column in chosen) / len(chosen)
+            )
     return sum(losses) / len(losses)
 
 
@@ -141,27 +172,45 @@ def slow(similarity, directions, left_out, positives=None, mass=total):
     [({"name": "cl"}, total), ({"name": "dcl", "class_probability": 0.1}, debiased(0.1))],
     ids=["cl", "dcl"],
 )
-def test_pairs_with_the_anchors_text_are_kept_left_out_or_positives(batch, directions, same_text, objective, mass):
+def test_pairs_with_the_anchors_text_are_kept_left_out_or_positives(
+    batch, directions, same_text, objective, mass
+):
     data, pairs, facts, similarity = batch
     same = marks(facts, similarity.shape[1], share_text)
-    exact = marks(facts, similarity.shape[1], lambda facts, i, j: facts.spelled[i] == facts.spelled[j])
+    exact = marks(
+        facts, similarity.shape[1], lambda facts, i, j: facts.spelled[i] == facts.spelled[j]
+    )
     assert np.sum(same) > np.sum(exact) > COUNT
     none = np.zeros_like(same)
     settings = objective | {"directions": directions, "same_text": same_text}
     loss = terms_of(settings, data, pairs, similarity).loss.item()
-    left_out, positives = {"keep": (none, None), "exclude": (same, None), "positives": (same, same)}[same_text]
+    left_out, positives = {
+        "keep": (none, None),
+        "exclude": (same, None),
+        "positives": (same, same),
+    }[same_text]
     assert loss == pytest.approx(slow(similarity, directions, left_out, positives, mass), rel=1e-9)
 
 
 @pytest.mark.parametrize("same_text", ["exclude", "positives"])
 def test_same_texts_and_the_own_report_are_left_out_together(batch, same_text):
     data, pairs, facts, similarity = batch
-    same, of_report = (np.array(marks(facts, similarity.shape[1], relation)) for relation in (share_text, is_own_report))
+    same, of_report = (
+        np.array(marks(facts, similarity.shape[1], relation))
+        for relation in (share_text, is_own_report)
+    )
     assert (of_report & ~same).any()
-    settings = {"name": "cl", "directions": "both", "own_report": "left out", "same_text": same_text}
+    settings = {
+        "name": "cl",
+        "directions": "both",
+        "own_report": "left out",
+        "same_text": same_text,
+    }
     positives = same.tolist() if same_text == "positives" else None
     expected = slow(similarity, "both", (same | of_report).tolist(), positives)
-    assert terms_of(settings, data, pairs, similarity).loss.item() == pytest.approx(expected, rel=1e-9)
+    assert terms_of(settings, data, pairs, similarity).loss.item() == pytest.approx(
+        expected, rel=1e-9
+    )
 
 
 def test_a_batch_of_one_text_has_no_negatives_and_no_gradient(source, subset):
@@ -172,7 +221,9 @@ def test_a_batch_of_one_text_has_no_negatives_and_no_gradient(source, subset):
     pairs = PairIndices(*(each[of_text] for each in drawn))
     for objective in ({"name": "cl"}, {"name": "dcl", "class_probability": 0.1}):
         similarity = torch.rand(3, 3, dtype=torch.float64, requires_grad=True)
-        loss = terms_of(objective | {"directions": "both", "same_text": "exclude"}, data, pairs, similarity).loss
+        loss = terms_of(
+            objective | {"directions": "both", "same_text": "exclude"}, data, pairs, similarity
+        ).loss
         (gradient,) = torch.autograd.grad(loss, similarity)
         assert loss.item() == gradient.abs().max().item() == 0
 
@@ -193,28 +244,47 @@ def test_losses_without_estimator_leave_out_same_texts(source, subset, name):
                 expected += (1 - cosine) ** 2
             elif texts[i] != texts[j]:
                 expected += 0.6 * (max(0, cosine) if name == "reco" else cosine) ** 2
-    made = ImageTextObjective(model_of(settings_of(objective), "objective"), objective, data, "global")
+    made = ImageTextObjective(
+        model_of(settings_of(objective), "objective"), objective, data, "global"
+    )
     assert made.of_embeddings(u, v, pairs).loss.item() == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("directions", ["text", "image", "both"])
 @pytest.mark.parametrize("mode", ["left out", "positives"])
-def test_pairs_whose_report_contains_the_sentence_are_left_out_or_positives(batch, directions, mode):
+def test_pairs_whose_report_contains_the_sentence_are_left_out_or_positives(
+    batch, directions, mode
+):
     data, pairs, facts, similarity = batch
     said = marks(facts, similarity.shape[1], is_said)
     expected = slow(similarity, directions, said, said if mode == "positives" else None)
     settings = {"name": "same_sentence", "directions": directions, "mode": mode}
-    assert terms_of(settings, data, pairs, similarity).loss.item() == pytest.approx(expected, rel=1e-9)
+    assert terms_of(settings, data, pairs, similarity).loss.item() == pytest.approx(
+        expected, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("directions", ["text", "image", "both"])
 @pytest.mark.parametrize("same_text", ["keep", "positives"])
-def test_what_the_oracle_removes_is_counted_per_pair_and_in_agreement_with_the_truth(source, batch, directions, same_text):
+def test_what_the_oracle_removes_is_counted_per_pair_and_in_agreement_with_the_truth(
+    source, batch, directions, same_text
+):
     data, pairs, facts, similarity = batch
     wide = similarity.shape[1]
-    true = marks(facts, wide, lambda facts, i, j: facts.classes[i] >= 0 and source.shown[facts.images[j], facts.classes[i]])
+    true = marks(
+        facts,
+        wide,
+        lambda facts, i, j: (
+            facts.classes[i] >= 0 and source.shown[facts.images[j], facts.classes[i]]
+        ),
+    )
     same = marks(facts, wide, share_text) if same_text == "positives" else np.zeros_like(true)
-    terms = terms_of({"name": "oracle", "directions": directions, "same_text": same_text}, data, pairs, similarity)
+    terms = terms_of(
+        {"name": "oracle", "directions": directions, "same_text": same_text},
+        data,
+        pairs,
+        similarity,
+    )
     positives = same if same_text == "positives" else None
     expected = slow(similarity, directions, (np.array(true) | np.array(same)).tolist(), positives)
     assert terms.loss.item() == pytest.approx(expected, rel=1e-9)
@@ -222,8 +292,15 @@ def test_what_the_oracle_removes_is_counted_per_pair_and_in_agreement_with_the_t
     sides = {"text": ["text"], "image": ["image"], "both": ["text", "image"]}[directions]
     for anchor in range(COUNT):
         for side in sides:
-            places = [(anchor, j) if side == "text" else (j, anchor) for j in range(wide if side == "text" else COUNT)]
-            negatives = [place for place in places if place != (anchor, anchor) and not same[place[0]][place[1]]]
+            places = [
+                (anchor, j) if side == "text" else (j, anchor)
+                for j in range(wide if side == "text" else COUNT)
+            ]
+            negatives = [
+                place
+                for place in places
+                if place != (anchor, anchor) and not same[place[0]][place[1]]
+            ]
             false = sum(true[i][j] for i, j in negatives)
             counts[anchor] += false
             removed[anchor] += false / len(negatives) / len(sides)
@@ -236,9 +313,19 @@ def test_what_the_oracle_removes_is_counted_per_pair_and_in_agreement_with_the_t
 @pytest.mark.parametrize("directions", ["text", "image", "both"])
 def test_anchors_are_switched_off_by_their_own_columns(batch, directions):
     data, pairs, _, similarity = batch
-    settings = {"name": "cl", "directions": directions, "switched_off_by": 0.2, "same_text": "exclude"}
+    settings = {
+        "name": "cl",
+        "directions": directions,
+        "switched_off_by": 0.2,
+        "same_text": "exclude",
+    }
     terms = terms_of(settings, data, pairs, similarity)
-    dcl = {"name": "dcl", "directions": directions, "class_probability": 0.2, "same_text": "exclude"}
+    dcl = {
+        "name": "dcl",
+        "directions": directions,
+        "class_probability": 0.2,
+        "same_text": "exclude",
+    }
     assert torch.equal(terms.at_bound, terms_of(dcl, data, pairs, similarity).at_bound)
     assert 0 < terms.at_bound.mean() < 1
 
@@ -246,11 +333,21 @@ def test_anchors_are_switched_off_by_their_own_columns(batch, directions):
 @pytest.mark.parametrize("directions", ["text", "image", "both"])
 def test_guided_removal_compares_every_column_with_the_positive(batch, directions):
     data, pairs, _, similarity = batch
-    terms = terms_of({"name": "guided", "directions": directions}, data, pairs, similarity, OwnGuide({}, None))
-    rows = [[float(similarity[i, j]) > float(similarity[i, i]) for j in range(similarity.shape[1])] for i in range(COUNT)]
-    columns = [[float(similarity[i, j]) > float(similarity[j, j]) for j in range(COUNT)] for i in range(COUNT)]
+    terms = terms_of(
+        {"name": "guided", "directions": directions}, data, pairs, similarity, OwnGuide({}, None)
+    )
+    rows = [
+        [float(similarity[i, j]) > float(similarity[i, i]) for j in range(similarity.shape[1])]
+        for i in range(COUNT)
+    ]
+    columns = [
+        [float(similarity[i, j]) > float(similarity[j, j]) for j in range(COUNT)]
+        for i in range(COUNT)
+    ]
     expected = [
-        slow(similarity, side, left) for side, left in (("text", rows), ("image", columns)) if directions in (side, "both")
+        slow(similarity, side, left)
+        for side, left in (("text", rows), ("image", columns))
+        if directions in (side, "both")
     ]
     assert terms.loss.item() == pytest.approx(sum(expected) / len(expected), rel=1e-9)
 
@@ -258,7 +355,14 @@ def test_guided_removal_compares_every_column_with_the_positive(batch, direction
 @pytest.mark.parametrize("directions", [("text",), ("image",), ("text", "image")])
 def test_thresholds_are_learned_from_the_batch_and_used_for_every_column(batch, directions):
     data, pairs, _, similarity = batch
-    run = SimpleNamespace(SAMPLE_KEY="images", data=data, directions=directions, device=CPU, updates_done=1, updates=10)
+    run = SimpleNamespace(
+        SAMPLE_KEY="images",
+        data=data,
+        directions=directions,
+        device=CPU,
+        updates_done=1,
+        updates=10,
+    )
     guide = ThresholdGuide({"share": 0.2, "threshold_rate": 0.3, "start": 0.0}, run)
     references = [LearnedThresholds(len(data.images), 0.2, 0.3) for _ in directions]
     for _ in range(6):
@@ -266,7 +370,13 @@ def test_thresholds_are_learned_from_the_batch_and_used_for_every_column(batch, 
         learned = []
         for side, reference in zip(directions, references, strict=True):
             square = torch.tensor(
-                [[float(similarity[i, j] if side == "text" else similarity[j, i]) for j in range(COUNT)] for i in range(COUNT)]
+                [
+                    [
+                        float(similarity[i, j] if side == "text" else similarity[j, i])
+                        for j in range(COUNT)
+                    ]
+                    for i in range(COUNT)
+                ]
             )
             learned.append(reference.update(pairs.images, square))
     assert torch.equal(rated.negative_similarity, similarity)
@@ -285,8 +395,16 @@ def test_thresholds_are_learned_from_the_batch_and_used_for_every_column(batch, 
             for i in range(COUNT)
         ]
         losses.append(slow(similarity, side, above))
-    settings = {"name": "glofnd", "directions": name, "share": 0.2, "threshold_rate": 0.3, "start": 0.0}
-    made = ImageTextObjective(model_of(settings_of(settings), "objective"), settings, data, "global", guide)
+    settings = {
+        "name": "glofnd",
+        "directions": name,
+        "share": 0.2,
+        "threshold_rate": 0.3,
+        "start": 0.0,
+    }
+    made = ImageTextObjective(
+        model_of(settings_of(settings), "objective"), settings, data, "global", guide
+    )
     terms = made.of_similarities(similarity, torch.tensor(SCALE, dtype=torch.float64), pairs, rated)
     assert terms.loss.item() == pytest.approx(sum(losses) / len(losses), rel=1e-9)
 
@@ -294,13 +412,25 @@ def test_thresholds_are_learned_from_the_batch_and_used_for_every_column(batch, 
 def test_the_share_of_same_texts_is_recorded_before_any_are_left_out(source, subset):
     rows = []
     for same_text in ("keep", "exclude", "positives"):
-        settings = settings_of({"name": "cl", "directions": "both", "same_text": same_text}, training={"epochs": 1})
+        settings = settings_of(
+            {"name": "cl", "directions": "both", "same_text": same_text}, training={"epochs": 1}
+        )
         training = ImageText(settings, 0, source, subset, CPU)
         rows.append(training.train_epoch())
-    drawn = training.data.epoch("image", ImageText(settings, 0, source, subset, CPU).generator("pairs"))
-    texts = [training.data.sentences[number].lower().strip(" .!") for number in drawn.sentences.tolist()]
+    drawn = training.data.epoch(
+        "image", ImageText(settings, 0, source, subset, CPU).generator("pairs")
+    )
+    texts = [
+        training.data.sentences[number].lower().strip(" .!") for number in drawn.sentences.tolist()
+    ]
     batches = [texts[start : start + 16] for start in range(0, len(texts) - 15, 16)]
-    same = sum(a == b for batch in batches for i, a in enumerate(batch) for j, b in enumerate(batch) if i != j)
+    same = sum(
+        a == b
+        for batch in batches
+        for i, a in enumerate(batch)
+        for j, b in enumerate(batch)
+        if i != j
+    )
     assert same > 0
     for row in rows:
         assert row["share of same text"] == pytest.approx(same / (len(batches) * 16 * 15))

@@ -32,7 +32,9 @@ def test_the_warm_start_changes_once():
 
 @given(st.floats(0, 1))
 def test_the_learning_rate_follows_half_a_cosine_or_is_constant(progress):
-    assert learning_rate_factor("cosine", progress) == pytest.approx((1 + math.cos(math.pi * progress)) / 2)
+    assert learning_rate_factor("cosine", progress) == pytest.approx(
+        (1 + math.cos(math.pi * progress)) / 2
+    )
     assert learning_rate_factor("constant", progress) == 1
 
 
@@ -75,7 +77,9 @@ def settings_with(objective, epochs):
 def test_scheduled_parameters_are_recorded_in_each_epoch(source):
     warm_start = {"schedule": "warm-start", "at": 0.5}
     linear = {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.25}
-    training = started(source, settings=settings_with({"alpha": warm_start, "beta": linear}, epochs=4))
+    training = started(
+        source, settings=settings_with({"alpha": warm_start, "beta": linear}, epochs=4)
+    )
     rows = [training.train_epoch() for _ in range(4)]
     assert [row["alpha"] for row in rows] == [0.5, 0.5, 0.7, 0.7]
     assert [row["beta"] for row in rows] == [2.0, 1.5, 1.0, 0.5]
@@ -91,6 +95,11 @@ def test_a_measured_location_rises_as_the_encoder_learns(source):
 
 def test_a_schedule_outside_the_range_of_the_form_is_refused():
     study = tiny_study()
-    study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1, "form": "released", "beta": LINEAR}
+    study["objectives"]["BCL"] = {
+        "name": "bcl",
+        "class_probability": 0.1,
+        "form": "released",
+        "beta": LINEAR,
+    }
     with pytest.raises(UserError, match=r"objectives\.BCL\.beta .*0\.5.* released form"):
         load_configuration({"tiny": study}, "test")

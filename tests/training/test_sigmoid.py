@@ -1,4 +1,6 @@
-"""The bias of the sigmoid loss is trained, saved and shown with the networks, in every kind of training."""
+"""The bias of the sigmoid loss is trained, saved and shown with the networks, in every kind of
+training.
+"""
 
 import pytest
 import torch
@@ -23,12 +25,20 @@ def started(kind, **objective):
     """A new run of four updates in two epochs."""
     objective = {"name": "sigmoid", "bias": -4.0} | objective
     if kind == "views":
-        source, settings = load_source("digits"), view_settings(epochs=None, updates=4, batch_size=400, weight_decay=0.5)
+        source, settings = (
+            load_source("digits"),
+            view_settings(epochs=None, updates=4, batch_size=400, weight_decay=0.5),
+        )
         subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
         return SimCLR(settings | {"objective": objective}, 0, source, subset, CPU)
     if kind == "pairs":
-        source, training = texture_source(patients=48), {"epochs": None, "updates": 4, "batch_size": 18, "warmup_updates": 0}
-        return ImageText(pair_settings(objective, training=training), 0, source, split_pairs(source, 0), CPU)
+        source, training = (
+            texture_source(patients=48),
+            {"epochs": None, "updates": 4, "batch_size": 18, "warmup_updates": 0},
+        )
+        return ImageText(
+            pair_settings(objective, training=training), 0, source, split_pairs(source, 0), CPU
+        )
     settings = questions.settings_of(objective, training={"updates": 4, "batch_size": 40})
     return questions.started(questions.question_source(), settings)
 
@@ -38,9 +48,12 @@ def test_the_first_step_moves_the_bias_down_by_the_learning_rate_without_decay(k
     training = started(kind, bias=2.0)  # so large that the negatives dominate
     train_one_update(training)
     rate = training.optimizer.param_groups[-1]["lr"]
-    assert training.loss.estimator.bias.item() == pytest.approx(2 - rate, rel=1e-4)  # Adam's first step, whatever the gradient
+    # Adam's first step, whatever the gradient
+    assert training.loss.estimator.bias.item() == pytest.approx(2 - rate, rel=1e-4)
     (group,) = (
-        each for each in training.optimizer.param_groups if any(p is training.loss.estimator.bias for p in each["params"])
+        each
+        for each in training.optimizer.param_groups
+        if any(p is training.loss.estimator.bias for p in each["params"])
     )
     assert group["weight_decay"] == 0
 
@@ -53,8 +66,13 @@ def test_a_bias_that_is_not_learned_stays(kind):
 
 
 def trained(kind, folder, killed_after=None):
-    """Train to the end from the folder's checkpoint, if there is one, or until killed; return the run and its rows."""
-    training, checkpoint = started(kind), Checkpoint(folder, "digest", minutes=EVERY_UPDATE, about={})
+    """Train to the end from the folder's checkpoint, if there is one, or until killed; return the
+    run and its rows.
+    """
+    training, checkpoint = (
+        started(kind),
+        Checkpoint(folder, "digest", minutes=EVERY_UPDATE, about={}),
+    )
     rows = checkpoint.restore(training)
 
     def after_update():

@@ -1,4 +1,6 @@
-"""Runs of a seed share everything but the objective, and a run depends only on its settings and seed."""
+"""Runs of a seed share everything but the objective, and a run depends only on its settings and
+seed.
+"""
 
 import copy
 import dataclasses
@@ -35,7 +37,9 @@ def settings_of(objective="CL", **training):
 
 def started(source, objective="CL", seed=0, settings=None, **training):
     subset = make_subset(source, seed=seed, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
-    return SimCLR(settings or settings_of(objective, **training), seed, source, subset, torch.device("cpu"))
+    return SimCLR(
+        settings or settings_of(objective, **training), seed, source, subset, torch.device("cpu")
+    )
 
 
 def recorded_views(training):
@@ -49,7 +53,9 @@ def recorded_views(training):
 def test_objectives_of_a_seed_share_weights_batches_and_views(source):
     cl, dcl, other = started(source), started(source, "DCL-true"), started(source, seed=1)
     assert_same_weights(cl, dcl)
-    assert any(not torch.equal(value, other.weights()[name]) for name, value in cl.weights().items())
+    assert any(
+        not torch.equal(value, other.weights()[name]) for name, value in cl.weights().items()
+    )
     shared = recorded_views(cl)
     assert torch.equal(shared, recorded_views(dcl))
     assert not torch.equal(shared, recorded_views(other)[: len(shared)])
@@ -57,7 +63,9 @@ def test_objectives_of_a_seed_share_weights_batches_and_views(source):
 
 def test_a_run_trains_on_views_of_their_size_and_its_features_are_those_of_whole_images(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (60, 3, 12, 12), np.uint8)
-    animals = ImageSource("animals", pixels, np.arange(60) % 3, np.arange(60) < 15, ("ant", "bee", "cow"))
+    animals = ImageSource(
+        "animals", pixels, np.arange(60) % 3, np.arange(60) < 15, ("ant", "bee", "cow")
+    )
     subset = make_subset(animals, seed=0)
     settings = settings_of(batch_size=16)
     settings["augmentation"] = {"name": "color", "size": 8, "blur": 0.5}
@@ -67,12 +75,16 @@ def test_a_run_trains_on_views_of_their_size_and_its_features_are_those_of_whole
     write_source(animals, tmp_path / "source.npz")
     write_subsets([subset], tmp_path / "subsets.parquet")
     data = {"source": tmp_path / "source.npz", "subsets": tmp_path / "subsets.parquet"}
-    with encoded_runs(**write_runs(tmp_path, settings, {"abc": training}), threads=1, **data) as encoded:
+    with encoded_runs(
+        **write_runs(tmp_path, settings, {"abc": training}), threads=1, **data
+    ) as encoded:
         ((run,),) = encoded
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in channel_statistics(animals))
     whole = (torch.from_numpy(pixels[subset.test]) / 255 - mean) / std
     with torch.no_grad():
-        torch.testing.assert_close(run.of_split("test"), training.network.eval().encoder(whole), rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            run.of_split("test"), training.network.eval().encoder(whole), rtol=0, atol=1e-5
+        )
 
 
 LARGE_IMAGES = """
@@ -84,7 +96,8 @@ from trueneg.data.images.loading import load_source
 torch.set_num_threads(1)
 settings = settings_of(epochs=None, updates=3)
 settings["encoder"]["width"] = 8
-print(math.isfinite(started(load_source("digits", resolution=64), settings=settings).train_epoch()["loss"]))
+run = started(load_source("digits", resolution=64), settings=settings)
+print(math.isfinite(run.train_epoch()["loss"]))
 """
 
 
@@ -115,11 +128,17 @@ def test_training_lowers_the_loss_and_reports_every_monitor(source):
     training = started(source, "DCL-true", epochs=12)
     rows = [training.train_epoch() for _ in range(12)]
     assert rows[-1]["loss"] < rows[0]["loss"] - 0.2
-    assert {"share at bound rare", "true mean common", "views_per_second", "learning_rate"} <= set(rows[0])
+    assert {"share at bound rare", "true mean common", "views_per_second", "learning_rate"} <= set(
+        rows[0]
+    )
 
 
 def test_a_run_with_a_fixed_number_of_updates_stops_within_an_epoch(source):
-    training = started(source, settings=settings_of() | {"training": settings_of()["training"] | {"epochs": None, "updates": 15}})
+    training = started(
+        source,
+        settings=settings_of()
+        | {"training": settings_of()["training"] | {"epochs": None, "updates": 15}},
+    )
     assert training.updates_per_epoch == 757 // 64
     assert training.epochs == 2
     steps = [len(recorded_views(training)) for _ in range(training.epochs)]
@@ -131,7 +150,9 @@ def test_class_probabilities_are_class_frequencies_or_those_of_a_group(source):
     training = started(source, "DCL-true")
     labels = source.labels[subset.train]
     counts = np.bincount(labels)
-    np.testing.assert_allclose(training.class_probability.numpy(), counts[labels] / len(labels), rtol=1e-6)
+    np.testing.assert_allclose(
+        training.class_probability.numpy(), counts[labels] / len(labels), rtol=1e-6
+    )
     settings = settings_of("DCL-true")
     settings["objective"]["class_probability"] = "high"
     assert started(source, settings=settings).class_probability == pytest.approx(0.2 / 1.25)
@@ -151,17 +172,24 @@ def test_unlabelled_images_have_no_known_false_negatives_and_class_probability_0
     frequencies = np.where(labels < 0, 0, counts[labels] / counts.sum())
     np.testing.assert_allclose(training.class_probability.numpy(), frequencies, rtol=1e-6)
     row = started(partly, "Oracle").train_epoch()
-    assert all(math.isfinite(row[key]) for key in ("loss", "true mean rare", "same-class to positive ratio common"))
+    assert all(
+        math.isfinite(row[key])
+        for key in ("loss", "true mean rare", "same-class to positive ratio common")
+    )
 
 
 def test_a_loss_of_nan_stops_the_run_and_reports_the_epoch_and_the_learning_rate(source):
     training = started(source, learning_rate=1e30, epochs=3)
-    with pytest.raises(UserError, match=r"The loss became nan in epoch \d of 3 .*learning_rate, which is 1e\+30"):
+    with pytest.raises(
+        UserError, match=r"The loss became nan in epoch \d of 3 .*learning_rate, which is 1e\+30"
+    ):
         [training.train_epoch() for _ in range(3)]
 
 
 def test_a_batch_larger_than_the_subset_is_refused(source):
-    with pytest.raises(UserError, match="batch_size is 800, but the subset of seed 0 contains 757 images"):
+    with pytest.raises(
+        UserError, match="batch_size is 800, but the subset of seed 0 contains 757 images"
+    ):
         started(source, batch_size=800)
 
 
@@ -177,7 +205,9 @@ def test_channel_statistics_exclude_official_test_images():
     np.testing.assert_allclose(deviations, pixels.std(axis=(0, 2, 3)), rtol=1e-9)
 
 
-needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+needs_compiler = pytest.mark.skipif(
+    not shutil.which("g++"), reason="torch.compile needs a C++ compiler"
+)
 
 
 @needs_compiler
@@ -187,8 +217,12 @@ def test_a_compiled_run_equals_a_plain_one_up_to_rounding_and_is_compiled_once(s
 
     counters.clear()
     for seed, objective in enumerate(("CL", "DCL-true")):
-        plain, compiled = (started(source, objective, seed, compile=choice) for choice in (False, True))
-        assert compiled.train_epoch()["loss"] == pytest.approx(plain.train_epoch()["loss"], abs=0.01)
+        plain, compiled = (
+            started(source, objective, seed, compile=choice) for choice in (False, True)
+        )
+        assert compiled.train_epoch()["loss"] == pytest.approx(
+            plain.train_epoch()["loss"], abs=0.01
+        )
     assert counters["stats"]["unique_graphs"] == 1
 
 
@@ -200,7 +234,10 @@ def test_one_compiled_update_has_the_gradients_of_a_plain_one(source):
         training = started(source, compile=choice)
         training.optimizer.step = lambda: None
         order = torch.arange(64)
-        parameters = [training.augmentation.draw(64, (8, 8), torch.Generator().manual_seed(view)) for view in (1, 2)]
+        parameters = [
+            training.augmentation.draw(64, (8, 8), torch.Generator().manual_seed(view))
+            for view in (1, 2)
+        ]
         training.network.train()
         training.backward(order, parameters)
         gradients.append([parameter.grad for parameter in training.network.parameters()])
@@ -211,10 +248,13 @@ def test_one_compiled_update_has_the_gradients_of_a_plain_one(source):
 @pytest.mark.long
 def test_a_failed_compilation_reports_the_setting_and_the_remedy(tmp_path):
     code = (
-        "from tests.training.test_simclr import load_source, started\nstarted(load_source('digits'), compile=True).train_epoch()"
+        "from tests.training.test_simclr import load_source,"
+        " started\nstarted(load_source('digits'), compile=True).train_epoch()"
     )
     environment = os.environ | {"CXX": "no-such-compiler", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
-    finished = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
     assert finished.returncode != 0
     assert "training.compile is true, but torch.compile failed" in finished.stderr
     assert "set training.compile to false" in finished.stderr

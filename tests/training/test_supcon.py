@@ -1,4 +1,6 @@
-"""SupCon equals its published equation, one anchor after the other, whatever kind of labels a study has."""
+"""SupCon equals its published equation, one anchor after the other, whatever kind of labels a study
+has.
+"""
 
 import dataclasses
 import math
@@ -37,16 +39,22 @@ def updated(run):
     return batch, run.backward(*batch)[0]
 
 
-def test_both_views_of_all_images_of_the_class_are_positives_and_unlabelled_images_have_only_their_own():
+def test_both_views_of_images_of_the_class_are_positives_and_unlabelled_have_their_own():
     source = load_source("digits")
     labels = source.labels.copy()
     labels[np.flatnonzero(~source.is_test)[::3]] = -1
     objective = settings_of()["objective"] | {"name": "supcon"}
-    run = started(dataclasses.replace(source, labels=labels), settings=settings_of() | {"objective": objective})
+    run = started(
+        dataclasses.replace(source, labels=labels),
+        settings=settings_of() | {"objective": objective},
+    )
     (chosen, drawn), terms = updated(run)
     with torch.no_grad():
         embedded = torch.cat(run._embed(run.data.images[chosen], drawn)).double()
-    units, classes = torch.nn.functional.normalize(embedded, dim=1).numpy(), run.data._classes[chosen.numpy()].tolist()
+    units, classes = (
+        torch.nn.functional.normalize(embedded, dim=1).numpy(),
+        run.data._classes[chosen.numpy()].tolist(),
+    )
     count = len(chosen)
     assert -1 in classes
     assert max(classes.count(label) for label in classes if label >= 0) > 1
@@ -55,7 +63,13 @@ def test_both_views_of_all_images_of_the_class_are_positives_and_unlabelled_imag
         others = [b for b in range(2 * count) if b != a]
         logits.append({b: float(units[a] @ units[b]) / run.loss.temperature for b in others})
         label = classes[a % count]
-        positives.append([b for b in others if b % count == a % count or (label >= 0 and classes[b % count] == label)])
+        positives.append(
+            [
+                b
+                for b in others
+                if b % count == a % count or (label >= 0 and classes[b % count] == label)
+            ]
+        )
     assert terms.loss.item() == pytest.approx(supcon(logits, positives), rel=1e-5)
 
 
@@ -66,18 +80,31 @@ def test_pairs_whose_images_share_a_positive_label_are_positives(directions):
     labels = source.labels.copy()
     labels[::5], labels[1::7, 0] = 0, math.nan
     source = dataclasses.replace(source, labels=labels)
-    run = ImageText(pair_settings({"name": "supcon", "directions": directions}), 0, source, split_pairs(source, 0), CPU)
+    run = ImageText(
+        pair_settings({"name": "supcon", "directions": directions}),
+        0,
+        source,
+        split_pairs(source, 0),
+        CPU,
+    )
     compute, recorded = run.objective.of_similarities, []
-    run.objective.of_similarities = lambda *arguments: recorded.append(arguments[:2]) or compute(*arguments)
+    run.objective.of_similarities = lambda *arguments: (
+        recorded.append(arguments[:2]) or compute(*arguments)
+    )
     (pairs, _), terms = updated(run)
     ((similarity, scale),) = recorded
     scores, count = (similarity * scale).tolist(), len(pairs.sentences)
-    shown = [{k for k, value in enumerate(row) if value == 1} for row in run.data.labels[pairs.images].tolist()]
+    shown = [
+        {k for k, value in enumerate(row) if value == 1}
+        for row in run.data.labels[pairs.images].tolist()
+    ]
     assert {0, 1, 2} == {len(each) for each in shown}
     assert any(a != b and a & b for a in shown for b in shown)
     logits, positives = [], []
     for side in ("text", "image") if directions == "both" else (directions,):
         for i in range(count):
-            logits.append({j: scores[i][j] if side == "text" else scores[j][i] for j in range(count)})
+            logits.append(
+                {j: scores[i][j] if side == "text" else scores[j][i] for j in range(count)}
+            )
             positives.append([j for j in range(count) if j == i or shown[i] & shown[j]])
     assert terms.loss.item() == pytest.approx(supcon(logits, positives), rel=1e-5)

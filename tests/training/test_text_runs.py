@@ -1,4 +1,6 @@
-"""Text training, with one or two towers: hidden labels and unseen texts change nothing, interrupted runs resume bit for bit."""
+"""Text training, with one or two towers: hidden labels and unseen texts change nothing, interrupted
+runs resume bit for bit.
+"""
 
 import dataclasses
 
@@ -13,7 +15,12 @@ from tests.models.towers.test_sentence_transformers_tower import folder_of
 from tests.objectives import examples, variants
 from tests.questions import frozen_of, question_source, settings_of, started, subset_of, vectors_of
 from tests.text.models import saved
-from tests.training.interrupted import KilledError, assert_same_weights, train_to_the_end, without_times
+from tests.training.interrupted import (
+    KilledError,
+    assert_same_weights,
+    train_to_the_end,
+    without_times,
+)
 from trueneg.data.texts.training_split import TextData
 from trueneg.errors import UserError
 from trueneg.specs.objectives import OF_PAIRS
@@ -31,7 +38,10 @@ EMA, WORDS = {"name": "ema", "momentum": 0.6}, {"name": "words"}
 def sources(tmp_path_factory):
     model = saved(tmp_path_factory.mktemp("model"))
     kinds = {"drawn": {}, "given": {"given": True}, "hard negatives": {"given": True, "hard": 1}}
-    return {name: question_source(**arguments, language_model=model) for name, arguments in kinds.items()}
+    return {
+        name: question_source(**arguments, language_model=model)
+        for name, arguments in kinds.items()
+    }
 
 
 def whole(run):
@@ -41,16 +51,35 @@ def whole(run):
 
 
 def same_weights(first, second):
-    return all(torch.equal(value, second.weights()[name]) for name, value in first.weights().items())
+    return all(
+        torch.equal(value, second.weights()[name]) for name, value in first.weights().items()
+    )
 
 
 def cases():
-    """Every objective, with what may see labels: its class probabilities, guides, controls and comparisons."""
-    irrelevant = ("learned_logit_scale", "directions", "bound_gradient", "decoupled", "form", "own_report")
-    varied = {title: settings for title, settings in variants(OF_PAIRS) if not any(key in title for key in irrelevant)}
+    """Every objective, with what may see labels: its class probabilities, guides, controls and
+    comparisons.
+    """
+    irrelevant = (
+        "learned_logit_scale",
+        "directions",
+        "bound_gradient",
+        "decoupled",
+        "form",
+        "own_report",
+    )
+    varied = {
+        title: settings
+        for title, settings in variants(OF_PAIRS)
+        if not any(key in title for key in irrelevant)
+    }
     for name, settings in {**dict(examples(OF_PAIRS)), **varied, **GOLDEN}.items():
         if settings["name"] != "biovil":
-            numbers = {"threshold": 0.2} if settings.get("by") == "guide" and "threshold" in settings else {}
+            numbers = (
+                {"threshold": 0.2}
+                if settings.get("by") == "guide" and "threshold" in settings
+                else {}
+            )
             yield name, settings | numbers
 
 
@@ -59,9 +88,15 @@ CASES = dict(cases())
 
 @pytest.mark.parametrize("name", CASES)
 def test_only_what_declares_labels_depends_on_them(sources, name, monkeypatch):
-    """Once the pairs are drawn, labels are exchanged: in the source of given pairs, and in the training data of drawn ones."""
+    """Once the pairs are drawn, labels are exchanged: in the source of given pairs, and in the
+    training data of drawn ones.
+    """
     objective = settings_of(CASES[name])["objective"]
-    uses_labels = next(model for model in OF_PAIRS if objective["name"] in tag_of(model)[1]).model_validate(objective).uses_labels
+    uses_labels = (
+        next(model for model in OF_PAIRS if objective["name"] in tag_of(model)[1])
+        .model_validate(objective)
+        .uses_labels
+    )
     settings = settings_of() | {"objective": objective}
     generator = np.random.default_rng(1)
 
@@ -72,7 +107,14 @@ def test_only_what_declares_labels_depends_on_them(sources, name, monkeypatch):
     subset = subset_of(source)
     settings["dataset"]["positives"] = "given"
     runs = [
-        TextPairs(settings, 0, each, dataclasses.replace(subset, source_checksum=each.checksum), CPU, frozen=frozen_of(each))
+        TextPairs(
+            settings,
+            0,
+            each,
+            dataclasses.replace(subset, source_checksum=each.checksum),
+            CPU,
+            frozen=frozen_of(each),
+        )
         for each in (source, other)
     ]
     assert same_weights(*map(whole, runs)) == (not uses_labels)
@@ -80,7 +122,9 @@ def test_only_what_declares_labels_depends_on_them(sources, name, monkeypatch):
     class Exchanged(TextData):
         def __init__(self, *arguments):
             super().__init__(*arguments)
-            self.class_of = self.labels = self.class_of[torch.from_numpy(generator.permutation(len(self.class_of)))]
+            self.class_of = self.labels = self.class_of[
+                torch.from_numpy(generator.permutation(len(self.class_of)))
+            ]
             self.groups = self.groups.flip(0)
 
     settings["dataset"]["positives"] = "same_label"
@@ -90,7 +134,13 @@ def test_only_what_declares_labels_depends_on_them(sources, name, monkeypatch):
 
 
 STATEFUL = {
-    "glofnd": {"name": "glofnd", "directions": "both", "share": 0.1, "threshold_rate": 0.3, "start": 0.2},
+    "glofnd": {
+        "name": "glofnd",
+        "directions": "both",
+        "share": 0.1,
+        "threshold_rate": 0.3,
+        "start": 0.2,
+    },
     "global": {"name": "global", "directions": "both", "rate": 0.4},
     "glofnd on global": {
         "name": "glofnd",
@@ -149,7 +199,14 @@ def test_texts_of_labels_without_training_change_no_weight(name):
         "dcl": {"name": "dcl", "class_probability": "true"},
         "guided": {"name": "guided", "margin": 0.1, "guide": WORDS},
     }[name]
-    sets = {"train": 4, "validation_unseen": 1, "test_unseen": 2, "seed": 0, "per_run": None, "fraction": 0.5}
+    sets = {
+        "train": 4,
+        "validation_unseen": 1,
+        "test_unseen": 2,
+        "seed": 0,
+        "per_run": None,
+        "fraction": 0.5,
+    }
     settings = settings_of(objective, dataset={"labels": sets})
     source = question_source()
     subset = subset_of(source, settings["dataset"])
@@ -159,12 +216,17 @@ def test_texts_of_labels_without_training_change_no_weight(name):
     generator, table = np.random.default_rng(0), source.sentences.copy()
     table.loc[rows, "sentence"] = [f"Something else {number}" for number in range(rows.sum())]
     table.loc[rows, "class"] = generator.permutation(table.loc[rows, "class"])
-    run, other = (whole(started(each, settings)) for each in (source, dataclasses.replace(source, sentences=table)))
+    run, other = (
+        whole(started(each, settings))
+        for each in (source, dataclasses.replace(source, sentences=table))
+    )
     assert run.data.source.checksum != other.data.source.checksum
     assert_same_weights(run, other)
     seen = table.copy()
     seen.loc[source.anchors[subset.train[:9]], "sentence"] += " please"
-    assert not same_weights(run, whole(started(dataclasses.replace(source, sentences=seen), settings)))
+    assert not same_weights(
+        run, whole(started(dataclasses.replace(source, sentences=seen), settings))
+    )
 
 
 TOWER = settings_of()["text_encoder"]
@@ -174,7 +236,9 @@ TOWER = settings_of()["text_encoder"]
 def test_two_towers_of_different_sizes_embed_anchors_and_columns(sources, tmp_path, kind):
     source = sources[kind]
     frozen = frozen_of(source, positives=vectors_of(source, 4, seed=3))
-    settings = settings_of({"name": "cl", "directions": "both", "same_text": "keep"}, positive_encoder=TOWER)
+    settings = settings_of(
+        {"name": "cl", "directions": "both", "same_text": "keep"}, positive_encoder=TOWER
+    )
     run = started(source, settings, frozen)
     pairs, inputs = next(run.batches(1))
     terms, *_ = run.backward(pairs, inputs)
@@ -183,49 +247,90 @@ def test_two_towers_of_different_sizes_embed_anchors_and_columns(sources, tmp_pa
         (pairs.sentences, frozen.texts, run.model.anchors),
         (pairs.images, frozen.positives, run.model.positives),
     ):
-        vectors = np.stack([stored.values[frozen.rows[run.data.sentences[number]], 0, :, 0] for number in numbers.tolist()])
+        vectors = np.stack(
+            [
+                stored.values[frozen.rows[run.data.sentences[number]], 0, :, 0]
+                for number in numbers.tolist()
+            ]
+        )
         weight, bias = (value.detach().numpy() for value in embedder.text_projection.parameters())
         embedded = vectors @ weight.T + bias
         sides.append(embedded / np.linalg.norm(embedded, axis=1, keepdims=True))
     logits, count = 8.0 * sides[0] @ sides[1].T, len(pairs.sentences)
     rows = [np.log(np.exp(row).sum()) - row[place] for place, row in enumerate(logits)]
-    columns = [np.log(np.exp(column).sum()) - column[place] for place, column in enumerate(logits[:, :count].T)]
+    columns = [
+        np.log(np.exp(column).sum()) - column[place]
+        for place, column in enumerate(logits[:, :count].T)
+    ]
     assert terms.loss.item() == pytest.approx(np.mean(rows + columns), rel=1e-5)
     before = {name: value.clone() for name, value in run.weights().items()}
     whole(run)
-    assert all(not torch.equal(value, before[name]) for name, value in run.weights().items() if name.endswith("weight"))
+    assert all(
+        not torch.equal(value, before[name])
+        for name, value in run.weights().items()
+        if name.endswith("weight")
+    )
     save_file(run.weights(), tmp_path / "model.safetensors")
     restored = read_text_networks(tmp_path / "model.safetensors", settings, frozen)
     for side in ("anchors", "positives"):
-        for one, other in zip(getattr(restored.model, side).parameters(), getattr(run.model, side).parameters(), strict=True):
+        for one, other in zip(
+            getattr(restored.model, side).parameters(),
+            getattr(run.model, side).parameters(),
+            strict=True,
+        ):
             assert torch.equal(one, other)
 
 
 def test_two_towers_without_one_size_are_refused(sources):
     source = sources["drawn"]
     frozen = frozen_of(source, positives=vectors_of(source, 4, seed=3))
-    with pytest.raises(UserError, match=r"6 dimensions, and positive_encoder 4.*projection\.dimensions"):
-        build_text_networks(settings_of(positive_encoder=TOWER, projection={"name": "residual", "dimensions": None}), frozen)
+    with pytest.raises(
+        UserError, match=r"6 dimensions, and positive_encoder 4.*projection\.dimensions"
+    ):
+        build_text_networks(
+            settings_of(
+                positive_encoder=TOWER, projection={"name": "residual", "dimensions": None}
+            ),
+            frozen,
+        )
 
 
 @pytest.mark.parametrize("is_shared", [True, False], ids=["one tower", "two towers"])
 def test_the_last_block_of_a_tower_is_trained(sources, tmp_path, is_shared):
     source, folder = sources["drawn"], folder_of("bert", tmp_path / "bert")
     tower = TOWER | {"model": str(folder), "train": {"last": 1}}
-    sections = {} if is_shared else {"positive_encoder": tower | {"model": str(folder_of("distilbert", tmp_path / "other"))}}
-    settings = settings_of({"name": "cl"}, text_encoder=tower, projection={"name": "none"}, **sections)
+    sections = (
+        {}
+        if is_shared
+        else {
+            "positive_encoder": tower | {"model": str(folder_of("distilbert", tmp_path / "other"))}
+        }
+    )
+    settings = settings_of(
+        {"name": "cl"}, text_encoder=tower, projection={"name": "none"}, **sections
+    )
     run = started(source, settings, NOTHING_FROZEN)
     run.network.eval()  # without dropout
     pairs, inputs = next(run.batches(1))
     found = run._embed(inputs, run.model)
     models = [SentenceTransformer(str(folder), device="cpu")]
-    models.append(models[0] if is_shared else SentenceTransformer(sections["positive_encoder"]["model"], device="cpu"))
-    for numbers, model, embedded in zip(reversed(pairs), models, (found[0], found[1].pooled), strict=True):
+    models.append(
+        models[0]
+        if is_shared
+        else SentenceTransformer(sections["positive_encoder"]["model"], device="cpu")
+    )
+    for numbers, model, embedded in zip(
+        reversed(pairs), models, (found[0], found[1].pooled), strict=True
+    ):
         expected = model.encode([run.data.sentences[number] for number in numbers.tolist()])
         np.testing.assert_allclose(embedded.detach(), expected, rtol=1e-4, atol=1e-5)
     before = {name: value.clone() for name, value in run.model.state_dict().items()}
     whole(run)
-    changed = {name for name, value in run.model.state_dict().items() if not torch.equal(value, before[name])}
+    changed = {
+        name
+        for name, value in run.model.state_dict().items()
+        if not torch.equal(value, before[name])
+    }
     towers = {name.partition(".")[0] for name in changed} - {"logit_scale"}
     assert towers == ({"anchors"} if is_shared else {"anchors", "own_positives"})
     assert all("layer.2." in name or "logit_scale" in name for name in changed)
@@ -240,7 +345,10 @@ def test_fewer_texts_than_the_batch_size_are_refused(sources):
 
 
 def test_an_objective_overrides_the_scale_of_the_similarity():
-    run = started(question_source(), settings_of({"name": "cl", "logit_scale": 30.0, "learned_logit_scale": False}))
+    run = started(
+        question_source(),
+        settings_of({"name": "cl", "logit_scale": 30.0, "learned_logit_scale": False}),
+    )
     run.train_epoch()
     assert run.model.logit_scale().item() == pytest.approx(30)
     learned = started(question_source(), settings_of({"name": "cl", "logit_scale": 30.0}))

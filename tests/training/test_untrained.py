@@ -1,4 +1,6 @@
-"""Networks without training equal their files or the initial networks of their seed; a fixed temperature is constant."""
+"""Networks without training equal their files or the initial networks of their seed; a fixed
+temperature is constant.
+"""
 
 import pytest
 import torch
@@ -50,24 +52,47 @@ def test_biovil_is_evaluated_as_released(source, subset, bert_folder, tmp_path):
     bert, tokenizer = load_bert(bert_folder)
     for name, path in biovil.write_pickles(tmp_path, bert).items():
         convert(path, tmp_path / f"{name}.safetensors")
-    settings = settings_of({"name": "released"}, projection={"name": "released"}, augmentation={"crop": 1.0})
-    text = dict.fromkeys(("revision", "maximum_tokens", "frozen_layers")) | {"offline": False, "truncate": True}
-    text |= {"name": "pretrained", "model": str(bert_folder), "pooling": "cls", "projection": str(tmp_path / "text.safetensors")}
-    settings |= {"encoder": {"name": "biovil", "weights": str(tmp_path / "image.safetensors")}, "text_encoder": text}
+    settings = settings_of(
+        {"name": "released"}, projection={"name": "released"}, augmentation={"crop": 1.0}
+    )
+    text = dict.fromkeys(("revision", "maximum_tokens", "frozen_layers")) | {
+        "offline": False,
+        "truncate": True,
+    }
+    text |= {
+        "name": "pretrained",
+        "model": str(bert_folder),
+        "pooling": "cls",
+        "projection": str(tmp_path / "text.safetensors"),
+    }
+    settings |= {
+        "encoder": {"name": "biovil", "weights": str(tmp_path / "image.safetensors")},
+        "text_encoder": text,
+    }
     networks = restored(settings, 0, source, subset, tmp_path / "model.safetensors")
-    pixels, tokens = torch.from_numpy(source.images[:3]), tokenizer(TEXTS, padding=True, return_tensors="pt")
+    pixels, tokens = (
+        torch.from_numpy(source.images[:3]),
+        tokenizer(TEXTS, padding=True, return_tensors="pt"),
+    )
     with torch.no_grad():
         images = networks.model.embed_images(networks.augmentation.normalise(pixels), regions=True)
         pooled, patches = biovil.official_image_model()(pixels.expand(-1, 3, -1, -1) / 255)
         first = bert(tokens["input_ids"], tokens["attention_mask"]).last_hidden_state[:, 0]
-        expected = biovil.official_text_embedding(first, biovil.official_projection_head(bert.config.hidden_size))
+        expected = biovil.official_text_embedding(
+            first, biovil.official_projection_head(bert.config.hidden_size)
+        )
         texts = networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
         scores = networks.model.similarity(texts, images)
     torch.testing.assert_close(images.pooled, pooled)
     torch.testing.assert_close(images.regions, patches)
     torch.testing.assert_close(texts, expected)
-    torch.testing.assert_close(scores, torch.cosine_similarity(expected[:, None], pooled[None], dim=2))
-    head = {name: torch.zeros(4, *value.shape[1:]) for name, value in biovil.official_projection_head(16).items()}
+    torch.testing.assert_close(
+        scores, torch.cosine_similarity(expected[:, None], pooled[None], dim=2)
+    )
+    head = {
+        name: torch.zeros(4, *value.shape[1:])
+        for name, value in biovil.official_projection_head(16).items()
+    }
     head["cls_projection_head.dense_to_output.weight"] = torch.zeros(4, 4)
     save_file(head, tmp_path / "text.safetensors")
     with pytest.raises(UserError, match=r"image\.safetensors.* 12 .*text\.safetensors.* 4"):
@@ -78,15 +103,21 @@ def test_untrained_networks_keep_the_features_of_the_image_encoder(source, subse
     torch.manual_seed(0)
     network = resnet18().eval()
     save_file(network.state_dict(), tmp_path / "imagenet.safetensors")
-    settings = settings_of({"name": "untrained"}, projection={"name": "none"}, augmentation={"crop": 1.0})
+    settings = settings_of(
+        {"name": "untrained"}, projection={"name": "none"}, augmentation={"crop": 1.0}
+    )
     settings["encoder"] = {"name": "resnet18", "weights": str(tmp_path / "imagenet.safetensors")}
     networks = restored(settings, 0, source, subset, tmp_path / "model.safetensors")
     seen = source.images[subset.train] / 255
     images = (torch.from_numpy(source.images[:3]) / 255 - seen.mean()) / seen.std()
     network.fc = torch.nn.Identity()
     with torch.no_grad():
-        found = networks.model.embed_images(networks.augmentation.normalise(torch.from_numpy(source.images[:3])), regions=True)
-        torch.testing.assert_close(found.pooled, network(images.float().expand(-1, 3, -1, -1)), rtol=1e-4, atol=1e-4)
+        found = networks.model.embed_images(
+            networks.augmentation.normalise(torch.from_numpy(source.images[:3])), regions=True
+        )
+        torch.testing.assert_close(
+            found.pooled, network(images.float().expand(-1, 3, -1, -1)), rtol=1e-4, atol=1e-4
+        )
         torch.testing.assert_close(found.regions.mean((2, 3)), found.pooled)
         tokens = networks.tokenizer(TEXTS, padding=True, return_tensors="pt")
         texts = networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
@@ -95,14 +126,25 @@ def test_untrained_networks_keep_the_features_of_the_image_encoder(source, subse
 
 def test_untrained_networks_equal_the_initial_networks_of_training(source, subset):
     settings = settings_of({"name": "untrained"}, projection={"name": "none"})
-    first, again, other = (ReleasedNetworks(settings, seed, source, subset).weights() for seed in (0, 0, 1))
-    drawn = [name for name in first if name.endswith("conv1.weight") or name.startswith("text_projection.weight")]
+    first, again, other = (
+        ReleasedNetworks(settings, seed, source, subset).weights() for seed in (0, 0, 1)
+    )
+    drawn = [
+        name
+        for name in first
+        if name.endswith("conv1.weight") or name.startswith("text_projection.weight")
+    ]
     assert len(drawn) > 2
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not any(torch.equal(first[name], other[name]) for name in drawn)
-    started = ImageText(settings | {"objective": {"name": "clip"}}, 0, source, subset, CPU).weights()
+    started = ImageText(
+        settings | {"objective": {"name": "clip"}}, 0, source, subset, CPU
+    ).weights()
     assert started.keys() == first.keys()
-    assert [name for name in first if not torch.equal(first[name], started[name])] in ([], ["text_encoder/tokenizer"])
+    assert [name for name in first if not torch.equal(first[name], started[name])] in (
+        [],
+        ["text_encoder/tokenizer"],
+    )
 
 
 def test_infonce_of_reco_keeps_the_temperature_and_its_variant_learns_it(source, subset):
@@ -111,7 +153,9 @@ def test_infonce_of_reco_keeps_the_temperature_and_its_variant_learns_it(source,
     objectives = {run.objective: run.settings["objective"] for run in runs}
     scales = {}
     for name in ("InfoNCE", "InfoNCE-learned"):
-        training = ImageText(settings_of(objectives[name], training={"epochs": 1}), 0, source, subset, CPU)
+        training = ImageText(
+            settings_of(objectives[name], training={"epochs": 1}), 0, source, subset, CPU
+        )
         before = training.model.logit_scale().item()
         training.train_epoch()
         scales[name] = before, training.model.logit_scale().item()

@@ -14,8 +14,19 @@ def test_only_the_winner_is_trained_and_a_finished_run_is_reused(tmp_path):
     prepared = new_job(tmp_path)
     (study,) = load_configuration({"tuned": tuned_study(seeds=1)}, "test").studies.values()
     second = {job.objective: job for job in jobs("tuned", study) if not job.is_pilot}
-    numbers = {"seeds": 2, "mean": 0.5, "standard deviation": 0.1, "low": 0.4, "high": 0.6, "runs": "a b", "tied": False}
-    winner = {"variant": {"temperature": 0.5}, "candidates": [{"variant": {"temperature": 0.5}, **numbers}]}
+    numbers = {
+        "seeds": 2,
+        "mean": 0.5,
+        "standard deviation": 0.1,
+        "low": 0.4,
+        "high": 0.6,
+        "runs": "a b",
+        "tied": False,
+    }
+    winner = {
+        "variant": {"temperature": 0.5},
+        "candidates": [{"variant": {"temperature": 0.5}, **numbers}],
+    }
     content = {
         "rule": "largest mean",
         "seeds": [100],
@@ -24,7 +35,10 @@ def test_only_the_winner_is_trained_and_a_finished_run_is_reused(tmp_path):
     }
     (tmp_path / "winners.json").write_text(json.dumps(content))
 
-    arguments = prepared.arguments() | {"runs": second["CL"].to_json(), "winners": tmp_path / "winners.json"}
+    arguments = prepared.arguments() | {
+        "runs": second["CL"].to_json(),
+        "winners": tmp_path / "winners.json",
+    }
     train_runs(**arguments)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert (manifest["objective"], manifest["variant"]) == ("CL", '{"temperature":0.5}')
@@ -33,7 +47,8 @@ def test_only_the_winner_is_trained_and_a_finished_run_is_reused(tmp_path):
 
     model = prepared.store.folder(run["id"]) / prepared.store.MODEL
     before = model.stat().st_mtime_ns
-    train_runs(**prepared.arguments() | {"runs": second["CL-untuned"].to_json()})  # the same settings, without a winner
+    # the same settings, without a winner
+    train_runs(**prepared.arguments() | {"runs": second["CL-untuned"].to_json()})
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert "variant" not in manifest
     assert [one["id"] for one in manifest["runs"]] == [run["id"]]

@@ -1,4 +1,6 @@
-"""Data files that are edited in place: what Snakemake plans and what ``trueneg`` reports, in real workflows on users' files."""
+"""Data files that are edited in place: what Snakemake plans and what ``trueneg`` reports, in real
+workflows on users' files.
+"""
 
 import csv
 import json
@@ -31,7 +33,13 @@ def evaluated(tmp_path_factory):
     write_parquet(project.path / TRAIN, IMAGES[:80], LABELS[:80])
     write_parquet(project.path / "data/own/test.parquet", IMAGES[80:], LABELS[80:])
     study = tiny_study(
-        dataset={"source": "parquet", "path": "data/own", "rare_classes": [2, 3], "fraction": 0.5, "validation": 0.2},
+        dataset={
+            "source": "parquet",
+            "path": "data/own",
+            "rare_classes": [2, 3],
+            "fraction": 0.5,
+            "validation": 0.2,
+        },
         training={"epochs": 1, "batch_size": 16, "device": "cpu"},
         augmentation={"name": "none"},
     )
@@ -76,8 +84,17 @@ def test_touched_data_plan_nothing(project, trueneg):
 @pytest.mark.long
 def test_shuffled_labels_train_new_runs_and_keep_the_old_ones(project, trueneg):
     old = project.models()
-    write_parquet(project.path / TRAIN, IMAGES[:80], np.random.default_rng(0).permutation(LABELS[:80]))
-    assert project.planned("rows") == {"source": 1, "subsets": 1, "train": 2, "evaluate": 2, "compare": 1, "rows": 1}
+    write_parquet(
+        project.path / TRAIN, IMAGES[:80], np.random.default_rng(0).permutation(LABELS[:80])
+    )
+    assert project.planned("rows") == {
+        "source": 1,
+        "subsets": 1,
+        "train": 2,
+        "evaluate": 2,
+        "compare": 1,
+        "rows": 1,
+    }
     checked = trueneg("check", "study.yaml")
     assert f"data changed: {TRAIN}" in checked
     assert "(1 of 2 files)" in checked
@@ -92,7 +109,9 @@ def test_shuffled_labels_train_new_runs_and_keep_the_old_ones(project, trueneg):
     new = project.models().keys() - old.keys()
     assert len(new) == len(old)
     assert old.items() <= project.models().items()
-    assert states(trueneg) == dict.fromkeys(old, "finished, data changed") | dict.fromkeys(new, "finished")
+    assert states(trueneg) == dict.fromkeys(old, "finished, data changed") | dict.fromkeys(
+        new, "finished"
+    )
     assert project.planned("models") == {}
 
 
@@ -100,7 +119,11 @@ def test_shuffled_labels_train_new_runs_and_keep_the_old_ones(project, trueneg):
 def test_a_changed_file_of_features_trains_only_its_runs_again(project, trueneg):
     study = yaml.safe_load((project.path / "study.yaml").read_text())["own"]
     vectors = {"name": "vectors", "path": "data/features.safetensors"}
-    study["objectives"]["Guided"] = {"name": "guided", "margin": 0.1, "guide": {"name": "encoder", "encoder": vectors}}
+    study["objectives"]["Guided"] = {
+        "name": "guided",
+        "margin": 0.1,
+        "guide": {"name": "encoder", "encoder": vectors},
+    }
     project.configure(own=study)
     features = torch.randn(2, 120, 4)
     save_file({"images": features[0].clone()}, "data/features.safetensors")
@@ -134,7 +157,9 @@ def test_check_and_snakemake_agree_on_which_reports_are_read_again(tmp_path, mon
     for number in range(200):
         (project.path / f"data/images/{number}.png").touch()
     with table.open("w", newline="") as stream:
-        csv.writer(stream).writerows([["image", "text"], *([f"{n}.png", f"There are {n} nodules."] for n in range(200))])
+        csv.writer(stream).writerows(
+            [["image", "text"], *([f"{n}.png", f"There are {n} nodules."] for n in range(200))]
+        )
     reports = {"source": "image_table", "path": "data/images", "table": "data/table.csv"}
     project.configure(words=tiny_words(reports=reports))
     sentences = "results/words/text/image_table/sentences.parquet"

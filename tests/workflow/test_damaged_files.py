@@ -1,4 +1,6 @@
-"""Files that are damaged while keeping their times: Snakemake does not notice, but no number changes silently."""
+"""Files that are damaged while keeping their times: Snakemake does not notice, but no number
+changes silently.
+"""
 
 import json
 import os
@@ -38,7 +40,9 @@ def overwrite(path, content: bytes) -> None:
 
 
 def halve_values(path):
-    """Halve the values of a table of rows, which stays a valid file, and keep its time; return the intact table."""
+    """Halve the values of a table of rows, which stays a valid file, and keep its time; return the
+    intact table.
+    """
     table, status = pd.read_parquet(path), path.stat()
     table.assign(value=table["value"] / 2).to_parquet(path, index=False)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -52,14 +56,20 @@ def flip_a_byte(content: bytes) -> bytes:
 
 def first_run(project):
     """The folder of the first run of a manifest."""
-    return project.path / "results/runs" / json.loads((project.path / MANIFEST).read_text())["runs"][0]["id"]
+    return (
+        project.path
+        / "results/runs"
+        / json.loads((project.path / MANIFEST).read_text())["runs"][0]["id"]
+    )
 
 
 def test_check_files_names_every_damaged_file_and_its_remedy(project):
     assert project.trueneg("check", "study.yaml", "--files").returncode == 0
     damaged = {pattern: sorted(project.path.glob(pattern))[0] for pattern in KINDS}
     runs = sorted(path.parent for path in project.path.glob("results/runs/*/run.json"))
-    for folder, pattern in zip(runs, (pattern for pattern in KINDS if "/runs/*/" in pattern), strict=False):
+    for folder, pattern in zip(
+        runs, (pattern for pattern in KINDS if "/runs/*/" in pattern), strict=False
+    ):
         damaged[pattern] = folder / pattern.rpartition("/")[2]  # each in another run
     for path in damaged.values():
         overwrite(path, flip_a_byte(path.read_bytes()))
@@ -70,12 +80,21 @@ def test_check_files_names_every_damaged_file_and_its_remedy(project):
     for path in (*damaged.values(), runs[3] / "training.parquet"):
         place = str(path.relative_to(project.path))
         (line,) = [line for line in done.stdout.splitlines() if line.strip().startswith(place)]
-        assert ("trains the run again" if "/runs/" in place and "tiny" not in place else f"`snakemake {place}`") in line
+        assert (
+            "trains the run again"
+            if "/runs/" in place and "tiny" not in place
+            else f"`snakemake {place}`"
+        ) in line
     assert "Traceback" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
-    "damage", [flip_a_byte, lambda content: content[: len(content) // 2], lambda content: bytes(len(content))]
+    "damage",
+    [
+        flip_a_byte,
+        lambda content: content[: len(content) // 2],
+        lambda content: bytes(len(content)),
+    ],
 )
 def test_why_reports_a_damaged_table_without_a_traceback(project, damage):
     table = "results/tiny/tables/accuracy.csv"
@@ -90,7 +109,9 @@ def test_a_damaged_model_stops_the_study_until_its_run_is_removed(project):
     run = first_run(project)
     before = pd.read_parquet(project.path / "results/tiny/artefacts/rows.parquet")
     weights, status = load_file(run / "model.safetensors"), (run / "model.safetensors").stat()
-    zeroed = {name: np.zeros_like(value) if "conv" in name else value for name, value in weights.items()}
+    zeroed = {
+        name: np.zeros_like(value) if "conv" in name else value for name, value in weights.items()
+    }
     save_file(zeroed, run / "model.safetensors")
     os.utime(run / "model.safetensors", ns=(status.st_atime_ns, status.st_mtime_ns))
     project.configure(tiny=tiny_study(seeds=3))
@@ -100,14 +121,19 @@ def test_a_damaged_model_stops_the_study_until_its_run_is_removed(project):
     shutil.rmtree(run)  # as the message says; Snakemake has removed the manifest
     project.run("rows")
     after = pd.read_parquet(project.path / "results/tiny/artefacts/rows.parquet")
-    both = before.merge(after, on=[name for name in before if name != "value"], suffixes=("", " after"))
+    both = before.merge(
+        after, on=[name for name in before if name != "value"], suffixes=("", " after")
+    )
     assert len(both) == len(before)
     assert (both["value"] == both["value after"]).all()
 
 
 @pytest.mark.long
 def test_a_damaged_block_is_not_compared(project):
-    rows, summary = "results/tiny/rows/digits/CL/seed0-1.parquet", "results/tiny/artefacts/comparison.json"
+    rows, summary = (
+        "results/tiny/rows/digits/CL/seed0-1.parquet",
+        "results/tiny/artefacts/comparison.json",
+    )
     intact = halve_values(project.path / rows)
     (project.path / summary).unlink()
     done = project.snakemake(summary)
@@ -133,7 +159,11 @@ def test_neither_the_page_nor_the_list_of_runs_shows_damaged_numbers(project):
 
 def test_blocks_without_rows_are_reported_and_evaluated_by_the_next_call(project):
     block = "digits/CL/seed0-1"
-    for path in (f"rows/{block}.parquet", f"artefacts/curves/{block}.parquet", f"artefacts/runs/{block}.json"):
+    for path in (
+        f"rows/{block}.parquet",
+        f"artefacts/curves/{block}.parquet",
+        f"artefacts/runs/{block}.json",
+    ):
         (project.path / "results/tiny" / path).unlink()  # as after a failed evaluation
     checked = project.trueneg("check", "study.yaml").stdout
     assert f"1 trained block without rows, which Snakemake will evaluate: {block}" in checked
@@ -163,7 +193,8 @@ def test_the_printed_remedy_for_a_damaged_model_restores_it(project):
 def test_check_files_reports_no_intact_or_removed_file(project):
     project.configure(tiny=tiny_study(seeds=[0]))
     project.run()
-    for path in project.path.glob("results/tiny/*/digits/*/seed0-1.*"):  # of the earlier configuration
+    # of the earlier configuration
+    for path in project.path.glob("results/tiny/*/digits/*/seed0-1.*"):
         path.unlink()
     for path in project.path.glob("results/sources/*.npz"):  # decoded again when a job needs it
         path.unlink()

@@ -1,4 +1,6 @@
-"""The workflow used from elsewhere: as a module, in folders with unusual names, and with another working directory."""
+"""The workflow used from elsewhere: as a module, in folders with unusual names, and with another
+working directory.
+"""
 
 import subprocess
 import sys
@@ -31,7 +33,9 @@ rule mine:
 
 @pytest.fixture
 def spaced(tmp_path) -> Project:
-    """A project and its Python in a folder with a space, an accent and a quote, whose study has a protocol."""
+    """A project and its Python in a folder with a space, an accent and a quote, whose study has a
+    protocol.
+    """
     project = new_project(tmp_path / "it's my project é")
     (project.path / "protocol.md").write_text("DCL - CL\n")
     project.configure(tiny=tiny_study(protocol="protocol.md"))
@@ -50,7 +54,16 @@ def test_another_workflow_can_use_all_rules_with_a_prefix(tmp_path):
     (folder / "own.yaml").write_text(yaml.safe_dump({"trueneg": {"tiny": tiny_study()}}))
     command = [sys.executable, "-m", "snakemake", "mine", "x_figures", "--dry-run", "--cores", "2"]
     planned = planned_jobs(subprocess.run(command, cwd=folder, capture_output=True, text=True))
-    jobs = {"source": 1, "subsets": 1, "train": 3, "evaluate": 3, "compare": 1, "draw_tiny": 1, "page": 1, "figures": 1}
+    jobs = {
+        "source": 1,
+        "subsets": 1,
+        "train": 3,
+        "evaluate": 3,
+        "compare": 1,
+        "draw_tiny": 1,
+        "page": 1,
+        "figures": 1,
+    }
     assert planned == {f"x_{rule}": count for rule, count in jobs.items()} | {"mine": 1}
 
 

@@ -1,4 +1,6 @@
-"""A job that may use a GPU requests one from Snakemake, and a job without a request has the CPU as its device."""
+"""A job that may use a GPU requests one from Snakemake, and a job without a request has the CPU as
+its device.
+"""
 
 import ast
 import json
@@ -15,7 +17,8 @@ from tests.projects import ROOT, SHIPPED
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.specs.objectives.released import NOT_TRAINED
 
-# Plans the studies of some files and prints each job: its rule, wildcards, requested GPUs, parameters and script.
+# Plans the studies of some files and prints each job: its rule, wildcards, requested GPUs,
+# parameters and script.
 PLAN = """
 import json, os, sys
 from pathlib import Path
@@ -39,7 +42,9 @@ def planned(*files: Path, gres: str = "") -> list[tuple]:
     """The jobs of a dry run."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", PLAN, gres, *map(str, files)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
     return [tuple(json.loads(line)) for line in done.stdout.splitlines() if line.startswith("[")]
 
 
@@ -50,7 +55,11 @@ def device_of(rule: str, parameters: dict) -> str:
         if isinstance(runs, dict):  # of a tuned study, by candidate
             runs = next(iter(runs["choices"].values()))["runs"]
         settings = runs[0]["settings"]
-        return "none" if settings["objective"]["name"] in NOT_TRAINED else settings["training"]["device"]
+        return (
+            "none"
+            if settings["objective"]["name"] in NOT_TRAINED
+            else settings["training"]["device"]
+        )
     if rule == "language_model" and not parameters["settings"]["train"]:
         return "none"
     return parameters.get("device") or parameters["settings"]["device"]
@@ -59,9 +68,15 @@ def device_of(rule: str, parameters: dict) -> str:
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory) -> Path:
     """A study on the CPU, and two that use GPUs; some of their jobs only gather results."""
-    words, clip = tiny_words(), {"name": "open_clip", "model": "RN50-quickgelu", "weights": "openai"}
+    words, clip = (
+        tiny_words(),
+        {"name": "open_clip", "model": "RN50-quickgelu", "weights": "openai"},
+    )
     (model,) = words["language_models"].values()
-    words["language_models"] = {"BERT": model | {"device": "auto"}, "note": {"model": "models/bert", "train": False}}
+    words["language_models"] = {
+        "BERT": model | {"device": "auto"},
+        "note": {"model": "models/bert", "train": False},
+    }
     words["scoring"] = {"device": "cuda", "shards": 2}
     world = tiny_world(dataset=tiny_world()["dataset"] | {"resolution": 64})
     world["objectives"]["released"] = {"name": "released", "encoder": clip, "text_encoder": clip}
@@ -79,7 +94,11 @@ def jobs(studies) -> list[tuple]:
 def test_only_jobs_that_may_use_a_gpu_request_one(jobs):
     asked: dict[tuple, set] = {}
     for rule, wildcards, resources, _, _ in jobs:
-        key = (rule, wildcards.get("study"), *(value for value in wildcards.values() if value in NOT_TRAINED_HERE))
+        key = (
+            rule,
+            wildcards.get("study"),
+            *(value for value in wildcards.values() if value in NOT_TRAINED_HERE),
+        )
         asked.setdefault(key, set()).add(resources["gpu"])
     assert {key: gpus for key, gpus in asked.items() if gpus != {None}} == {
         ("train", "tiny"): {0},
@@ -100,28 +119,47 @@ def test_only_jobs_that_may_use_a_gpu_request_one(jobs):
 
 
 def test_scripts_of_rules_without_gpus_cannot_lease_one(jobs):
-    scripts = {Path(script).name: resources["gpu"] is not None for _, _, resources, _, script in jobs if script}
+    scripts = {
+        Path(script).name: resources["gpu"] is not None
+        for _, _, resources, _, script in jobs
+        if script
+    }
     assert set(scripts.values()) == {True, False}
     imports = grimp.build_graph("trueneg")
     for script, asks in scripts.items():
         tree = ast.parse((ROOT / "workflow/scripts" / script).read_text())
         imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        reached = set().union(imported, *(imports.find_upstream_modules(name) for name in imported if name in imports.modules))
+        reached = set().union(
+            imported,
+            *(imports.find_upstream_modules(name) for name in imported if name in imports.modules),
+        )
         assert ("trueneg.runtime.devices" in reached) == asks, script
 
 
 @pytest.mark.long
 def test_gpus_can_be_requested_as_gres(studies):
     jobs = planned(studies, gres="gpu:a100")
-    asked = {(rule, wildcards.get("study"), *resources.values()) for rule, wildcards, resources, *_ in jobs}
-    assert {("train", "world", None, "gpu:a100:2"), ("score_shard", "words", None, "gpu:a100:1")} < asked
-    assert {("train", "tiny", None, None), ("score", "words", None, None), ("subsets", "tiny", None, None)} < asked
+    asked = {
+        (rule, wildcards.get("study"), *resources.values())
+        for rule, wildcards, resources, *_ in jobs
+    }
+    assert {
+        ("train", "world", None, "gpu:a100:2"),
+        ("score_shard", "words", None, "gpu:a100:1"),
+    } < asked
+    assert {
+        ("train", "tiny", None, None),
+        ("score", "words", None, None),
+        ("subsets", "tiny", None, None),
+    } < asked
     assert all(gpu is None for _, _, gpu, _ in asked)
 
 
 @pytest.mark.long
 def test_shipped_jobs_request_a_gpu_unless_their_device_is_the_cpu():
     jobs = planned(*SHIPPED)
-    on_device = [(rule, asked["gpu"], given) for rule, _, asked, given, _ in jobs if asked["gpu"] is not None]
+    on_device = [
+        (rule, asked["gpu"], given) for rule, _, asked, given, _ in jobs if asked["gpu"] is not None
+    ]
     found = {(gpus > 0, device_of(rule, given)) for rule, gpus, given in on_device}
     assert found == {(True, "auto"), (False, "cpu"), (False, "none")}

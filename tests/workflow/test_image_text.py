@@ -1,4 +1,6 @@
-"""An image–text study as a real workflow, from synthetic reports to tables, and what a change runs again."""
+"""An image–text study as a real workflow, from synthetic reports to tables, and what a change runs
+again.
+"""
 
 import json
 
@@ -17,7 +19,10 @@ pytestmark = pytest.mark.long  # `make test-studies` runs whole image–text stu
 
 TARGETS = [
     "results/world/tables/tasks.csv",
-    *(f"results/world/figures/{name}.png" for name in ("grounding_overlays", "similarity_histograms")),
+    *(
+        f"results/world/figures/{name}.png"
+        for name in ("grounding_overlays", "similarity_histograms")
+    ),
 ]
 
 
@@ -34,7 +39,13 @@ def test_reports_become_pairs_runs_rows_and_tables(finished):
     rows = pd.read_parquet(results / "world/artefacts/rows.parquet")
     assert set(rows["objective"]) == {"CL", "DCL-LM", "Oracle"}
     assert set(rows["seed"]) == {0, 1}
-    assert {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe"} <= set(rows["task"])
+    assert {
+        "zero-shot",
+        "retrieval sentence",
+        "retrieval report",
+        "grounding",
+        "linear probe",
+    } <= set(rows["task"])
     assert np.isfinite(rows["value"]).all()
     records = RunStore(results / "runs").records()
     assert len(records) == 6
@@ -74,10 +85,14 @@ def test_another_scale_of_eta_trains_only_the_objective_that_uses_it(finished, t
     assert len(added) == 2
 
 
-def test_why_names_the_language_model_behind_a_control_of_its_class_probabilities(finished, tmp_path):
+def test_why_names_the_language_model_behind_a_control_of_its_class_probabilities(
+    finished, tmp_path
+):
     project = finished.copy(tmp_path / "project")
     control = {"DCL-permuted": {"name": "dcl", "class_probability": "permuted"}}
-    project.configure(words=tiny_words(), world=tiny_world(objectives=tiny_world()["objectives"] | control))
+    project.configure(
+        words=tiny_words(), world=tiny_world(objectives=tiny_world()["objectives"] | control)
+    )
     project.run("models")
     runs = RunStore(project.path / "results/runs").records()
     models = {}
@@ -94,14 +109,21 @@ def test_soft_targets_and_learned_thresholds_train_on_pairs(tmp_path):
     objectives = {
         "CL": {"name": "cl", **both},
         "GloFND": {"name": "glofnd", "share": 0.1, **both},
-        "Momentum": {"name": "cl", "targets": softmax, "guide": {"name": "ema", "momentum": 0.5}, **both},
+        "Momentum": {
+            "name": "cl",
+            "targets": softmax,
+            "guide": {"name": "ema", "momentum": 0.5},
+            **both,
+        },
         "Labels": {"name": "cl", "targets": softmax, "guide": {"name": "labels"}, **both},
         "Words": {"name": "cl", "targets": softmax, "guide": {"name": "words"}, **both},
         "Oracle": {"name": "oracle", **both},
     }
     primary = {"treatment": "Labels", "baseline": "CL", "oracle": "Oracle"}
     project = new_project(tmp_path / "project")
-    project.configure(words=tiny_words(), world=tiny_world(objectives=objectives, primary=primary, figures={}))
+    project.configure(
+        words=tiny_words(), world=tiny_world(objectives=objectives, primary=primary, figures={})
+    )
     project.run("results/world/tables/tasks.csv")
     rows = pd.read_parquet(project.path / "results/world/artefacts/rows.parquet")
     assert set(rows["objective"]) == set(objectives)
@@ -116,7 +138,9 @@ def test_each_seed_trains_and_is_tested_on_its_own_corpus(tmp_path):
     project.run(TARGETS[0])
     of_seed = {}
     for record in RunStore(project.path / "results/runs").records().values():
-        of_seed.setdefault(record["seed"], set()).add((record["source"]["checksum"], record["settings"]["dataset"]["corpus"]))
+        of_seed.setdefault(record["seed"], set()).add(
+            (record["source"]["checksum"], record["settings"]["dataset"]["corpus"])
+        )
     (first,), (second,) = of_seed[5], of_seed[6]
     assert first[0] != second[0]
     assert (first[1], second[1]) == ("seed=5", "seed=6")
@@ -132,17 +156,32 @@ def test_a_study_without_its_text_study_is_refused_before_anything_runs(finished
     (project.path / "study.yaml").write_text(yaml.safe_dump({"world": tiny_world()}))
     done = project.snakemake("--dry-run")
     assert done.returncode != 0
-    assert "world.dataset.text refers to 'words'; there are no likelihood studies" in done.stdout + done.stderr
+    assert (
+        "world.dataset.text refers to 'words'; there are no likelihood studies"
+        in done.stdout + done.stderr
+    )
 
 
 def test_released_weights_are_evaluated_compared_and_drawn(finished, tmp_path):
     pytest.importorskip("open_clip", reason="CLIP is the released model (the extra towers)")
     clip = {"name": "open_clip", **write_clip(tmp_path, tiny_clip(image_size=32))}
-    objectives = {"CLIP": {"name": "released", "encoder": clip, "text_encoder": clip}} | tiny_world()["objectives"]
-    shown = {"overlays": {"objectives": ["CLIP"], "phrases": 2}, "similarities": {"objectives": ["CL", "CLIP"]}}
+    objectives = {
+        "CLIP": {"name": "released", "encoder": clip, "text_encoder": clip}
+    } | tiny_world()["objectives"]
+    shown = {
+        "overlays": {"objectives": ["CLIP"], "phrases": 2},
+        "similarities": {"objectives": ["CL", "CLIP"]},
+    }
     project = finished.copy(tmp_path / "project")
-    project.configure(words=tiny_words(), world=tiny_world(objectives=objectives, augmentation={"crop": 1.0}, figures=shown))
-    targets = [*TARGETS, "results/world/figures/training_loss.png", "results/world/figures/share_at_bound.png"]
+    project.configure(
+        words=tiny_words(),
+        world=tiny_world(objectives=objectives, augmentation={"crop": 1.0}, figures=shown),
+    )
+    targets = [
+        *TARGETS,
+        "results/world/figures/training_loss.png",
+        "results/world/figures/share_at_bound.png",
+    ]
     project.run(*targets)
     table = pd.read_csv(project.path / "results/world/tables/tasks.csv").set_index("objective")
     assert np.isfinite(table.loc["CLIP", "mean"]).all()
@@ -159,4 +198,6 @@ def test_a_language_model_can_start_from_one_of_another_study(finished, tmp_path
     start = "results/words/text/phantom/language_models/BERT.json"
     models = [json.loads((project.path / path).read_text())["models"] for path in (manifest, start)]
     assert len(models[0]) == len(models[1])
-    assert not {model["checksum"] for model in models[0]} & {model["checksum"] for model in models[1]}
+    assert not {model["checksum"] for model in models[0]} & {
+        model["checksum"] for model in models[1]
+    }

@@ -1,4 +1,6 @@
-"""Rows that are imported into another copy of the project: what Snakemake plans, trains and draws there."""
+"""Rows that are imported into another copy of the project: what Snakemake plans, trains and draws
+there.
+"""
 
 import pandas as pd
 import pytest
@@ -16,7 +18,19 @@ def fresh(tmp_path) -> Project:
 def export_and_import(project: Project, other: Project) -> None:
     """Export the rows of a project, and import them into another one."""
     folder = str(other.path / "exported")
-    assert main(["rows", "export", str(project.path / "study.yaml"), folder, "--results", str(project.path / "results")]) == 0
+    assert (
+        main(
+            [
+                "rows",
+                "export",
+                str(project.path / "study.yaml"),
+                folder,
+                "--results",
+                str(project.path / "results"),
+            ]
+        )
+        == 0
+    )
     assert main(["rows", "import", folder, "--results", str(other.path / "results")]) == 0
 
 
@@ -27,15 +41,20 @@ def test_imported_rows_need_neither_data_nor_training(finished_project, fresh):
 
 
 @pytest.mark.long
-def test_imported_rows_are_drawn_and_a_study_with_more_seeds_trains_only_the_new_ones(finished_project, fresh):
+def test_imported_rows_are_drawn_and_a_study_with_more_seeds_trains_only_the_new_ones(
+    finished_project, fresh
+):
     fresh.configure(tiny=tiny_study())
     export_and_import(finished_project, fresh)
     fresh.run()
     assert fresh.models() == {}
-    tables = [project.path / "results/tiny/tables/accuracy.csv" for project in (finished_project, fresh)]
+    tables = [
+        project.path / "results/tiny/tables/accuracy.csv" for project in (finished_project, fresh)
+    ]
     assert tables[0].read_text() == tables[1].read_text()
     assert fresh.planned() == {}
-    assert "6 of 6 runs" not in (fresh.path / "results/index.html").read_text()  # nothing is marked as stale
+    # nothing is marked as stale
+    assert "6 of 6 runs" not in (fresh.path / "results/index.html").read_text()
     fresh.configure(tiny=tiny_study(seeds=3))
     fresh.run("rows")
     rows = pd.read_parquet(fresh.path / "results/tiny/artefacts/rows.parquet")

@@ -1,4 +1,6 @@
-"""A killed workflow leaves no process behind, and the same command finishes what it began; tests/chaos kills at random."""
+"""A killed workflow leaves no process behind, and the same command finishes what it began;
+tests/chaos kills at random.
+"""
 
 import json
 import shutil
@@ -19,11 +21,15 @@ pytestmark = pytest.mark.long
 
 def study_with_checkpoints(**training):
     """The tiny study with a checkpoint after every update."""
-    return tiny_study(training=tiny_study()["training"] | {"checkpoint_minutes": EVERY_UPDATE} | training)
+    return tiny_study(
+        training=tiny_study()["training"] | {"checkpoint_minutes": EVERY_UPDATE} | training
+    )
 
 
 def is_running(process: str) -> bool:
-    state = subprocess.run(["ps", "-o", "stat=", "-p", process], capture_output=True, text=True).stdout.strip()
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", process], capture_output=True, text=True
+    ).stdout.strip()
     return bool(state) and not state.startswith("Z")
 
 
@@ -51,33 +57,50 @@ def test_a_killed_snakemake_leaves_no_trainer_and_the_same_command_trains_the_sa
     store = RunStore(project.path / "results/runs")
 
     snakemake = project.start("models")
-    assert within(300, lambda: [path for path in store.path.glob("*/progress.json") if store.progress(path.parent.name)["epoch"]])
-    owners = {path.parent.name: store.owner(path.parent.name) for path in store.path.glob("*/progress.json")}
+    assert within(
+        300,
+        lambda: [
+            path
+            for path in store.path.glob("*/progress.json")
+            if store.progress(path.parent.name)["epoch"]
+        ],
+    )
+    owners = {
+        path.parent.name: store.owner(path.parent.name)
+        for path in store.path.glob("*/progress.json")
+    }
     trainers = [owner.split()[0] for owner in owners.values() if owner]
     assert trainers
     assert all(map(is_running, trainers))
     kill(snakemake)
     assert within(120, lambda: not any(map(is_running, trainers)))
-    assert within(120, lambda: all(store.owner(run) is None for run in owners))  # also of trainers that started in between
+    # also of trainers that started in between
+    assert within(120, lambda: all(store.owner(run) is None for run in owners))
     assert any(store.state(run) == "started" for run in owners)
 
     project.run("models", "--unlock")
     project.run("models")
-    logs = "".join(path.read_text() for path in project.path.glob("results/tiny/logs/train/**/*.log"))
+    logs = "".join(
+        path.read_text() for path in project.path.glob("results/tiny/logs/train/**/*.log")
+    )
     assert "resumes in epoch" in logs
 
     (source,) = project.path.glob("results/sources/*.npz")
     (subsets,) = project.path.glob("results/tiny/subsets/**/*.parquet")
     for run in owners:
         record = store.record(run)
-        settings = {key: record[key] for key in ("study", "dataset", "objective", "seed", "settings")}
+        settings = {
+            key: record[key] for key in ("study", "dataset", "objective", "seed", "settings")
+        }
         uninterrupted = Job(tmp_path / "uninterrupted" / run, [settings])
         uninterrupted.folder.mkdir(parents=True)
         shutil.copy2(source, uninterrupted.folder / "source.npz")
         shutil.copy2(subsets, uninterrupted.folder / "subsets.parquet")
         train_runs(**uninterrupted.arguments())
         assert uninterrupted.model == (store.folder(run) / RunStore.MODEL).read_bytes()
-        assert json.loads((uninterrupted.folder / "manifest.json").read_text())["runs"][0]["id"] == run
+        assert (
+            json.loads((uninterrupted.folder / "manifest.json").read_text())["runs"][0]["id"] == run
+        )
 
 
 def test_a_second_workflow_in_the_same_folder_stops_and_says_why(tmp_path):
@@ -87,7 +110,10 @@ def test_a_second_workflow_in_the_same_folder_stops_and_says_why(tmp_path):
     assert within(120, lambda: (project.path / OWNER).is_file())
     second = project.snakemake("models")
     assert second.returncode
-    assert "Directory cannot be locked. Please make sure that no other Snakemake process" in second.stdout + second.stderr
+    assert (
+        "Directory cannot be locked. Please make sure that no other Snakemake process"
+        in second.stdout + second.stderr
+    )
     assert f"process {first.pid} on" in second.stderr
     assert "Do not unlock" in second.stderr
     assert "Traceback" not in second.stdout + second.stderr

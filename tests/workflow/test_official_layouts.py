@@ -18,16 +18,32 @@ pytestmark = pytest.mark.long  # the readers of these layouts have quick tests o
 
 TINY = {
     "encoder": {"name": "small", "width": 4},
-    "text_encoder": {"name": "small", "hidden": 16, "layers": 1, "heads": 2, "pooling": "mean", "truncate": True},
+    "text_encoder": {
+        "name": "small",
+        "hidden": 16,
+        "layers": 1,
+        "heads": 2,
+        "pooling": "mean",
+        "truncate": True,
+    },
     "projection": {"dimensions": 16},
     "seeds": 1,
 }
-TINY_BERT = {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 200, "validation": 0.3, "device": "cpu"}
+TINY_BERT = {
+    "epochs": 1,
+    "hidden": 16,
+    "layers": 1,
+    "vocabulary": 200,
+    "validation": 0.3,
+    "device": "cpu",
+}
 OBJECTIVES = {"DCL-LM": {"name": "dcl", "class_probability": "language model"}}
 
 
 def small(name: str, baseline: str, data: Path, **dataset) -> dict:
-    """A shipped configuration with the same data and evaluation, but tiny networks and two objectives."""
+    """A shipped configuration with the same data and evaluation, but tiny networks and two
+    objectives.
+    """
     studies = merged_files([ROOT / f"config/studies/{name}.yaml"])
     text, study = studies[f"{name}_text"], studies[name]
     text["language_models"] = {"BERT": TINY_BERT}
@@ -57,22 +73,37 @@ def mimic(tmp_path_factory):
     layouts.write_convirt_lists(data / "convirt", lists)
     layouts.write_chexpert_pictures(data / "chexpert", [*lists.candidates, *lists.images])
     studies = small("mimic_cxr", "LSE+NL", data)
-    studies["mimic_cxr"]["evaluation"]["chexpert_8x200"] = {"path": "data/chexpert", "lists": "data/convirt"}
+    studies["mimic_cxr"]["evaluation"]["chexpert_8x200"] = {
+        "path": "data/chexpert",
+        "lists": "data/convirt",
+    }
     studies["mimic_cxr"]["figures"] = {"similarities": {"objectives": ["LSE+NL", "DCL-LM"]}}
     project.configure(**studies)
-    targets = ("tables/tasks.csv", "tables/precision.csv", "artefacts/similarities/mimic_cxr/DCL-LM.parquet")
+    targets = (
+        "tables/tasks.csv",
+        "tables/precision.csv",
+        "artefacts/similarities/mimic_cxr/DCL-LM.parquet",
+    )
     project.run(*(f"results/mimic_cxr/{target}" for target in targets))
     return project
 
 
 def test_mimic_cxr_is_measured_and_drawn(mimic):
     rows = pd.read_parquet(mimic.path / "results/mimic_cxr/artefacts/rows.parquet")
-    measured = {"retrieval sentence", "linear probe", "grounding", "region retrieval", "chexpert 8x200"}
+    measured = {
+        "retrieval sentence",
+        "linear probe",
+        "grounding",
+        "region retrieval",
+        "chexpert 8x200",
+    }
     assert measured <= set(rows.loc[rows["split"] == "test", "task"])
     assert np.isfinite(rows["value"]).all()
     table = pd.read_csv(mimic.path / "results/mimic_cxr/tables/precision.csv")
     assert {"LSE+NL", "DCL-LM"} <= set(table["objective"])
-    similarities = pd.read_parquet(mimic.path / "results/mimic_cxr/artefacts/similarities/mimic_cxr/DCL-LM.parquet")
+    similarities = pd.read_parquet(
+        mimic.path / "results/mimic_cxr/artefacts/similarities/mimic_cxr/DCL-LM.parquet"
+    )
     shown = similarities.groupby(["pairs", "relation"]).size().to_dict()
     assert shown == {
         ("text–image", "same class"): 40 * 200,
@@ -86,7 +117,10 @@ def test_mimic_cxr_is_measured_and_drawn(mimic):
 
 def test_an_edited_list_of_8x200_is_read_again(mimic, monkeypatch, capsys):
     monkeypatch.chdir(mimic.path)
-    queries, target = Path("data/convirt/text-retrieval/query.csv"), "results/mimic_cxr/tables/precision.csv"
+    queries, target = (
+        Path("data/convirt/text-retrieval/query.csv"),
+        "results/mimic_cxr/tables/precision.csv",
+    )
     before = queries.read_text()
     queries.write_text(before.rstrip() + " Again.\n")
     planned = set(mimic.planned(target))
@@ -114,11 +148,23 @@ def test_restricted_text_is_only_in_files_that_nobody_else_can_read(mimic):
     sentences = {"bones look well", "There is a sign of", "a vague opacity below", "Sentence 3 on"}
     leaked = set()
     for path in (mimic.path / "results").rglob("*"):
-        if path.is_file() and path.suffix in (".log", ".md", ".csv", ".tex", ".json", ".jsonl", ".yaml", ".html"):
+        if path.is_file() and path.suffix in (
+            ".log",
+            ".md",
+            ".csv",
+            ".tex",
+            ".json",
+            ".jsonl",
+            ".yaml",
+            ".html",
+        ):
             text = path.read_text(errors="replace")
             leaked |= {(path.name, sentence) for sentence in sentences if sentence in text}
     assert not leaked
-    for path in [*(mimic.path / "results/pairs").glob("*.*"), *(mimic.path / "results/benchmarks").glob("*.*")]:
+    for path in [
+        *(mimic.path / "results/pairs").glob("*.*"),
+        *(mimic.path / "results/benchmarks").glob("*.*"),
+    ]:
         assert path.stat().st_mode & 0o077 == 0, path
 
 
@@ -127,7 +173,8 @@ def test_flickr8k_is_measured_and_compared_with_human_ratings(tmp_path):
     layouts.write_flickr8k(project.path / "data/flickr8k")
     project.configure(**small("flickr8k", "CL", project.path / "data"))
     targets = [
-        f"results/flickr8k/{name}" for name in ("tables/tasks.csv", "tables/human_ratings.csv", "figures/human_ratings.png")
+        f"results/flickr8k/{name}"
+        for name in ("tables/tasks.csv", "tables/human_ratings.csv", "figures/human_ratings.png")
     ]
     project.run(*targets)
     rows = pd.read_parquet(project.path / "results/flickr8k/artefacts/rows.parquet")
@@ -145,4 +192,6 @@ def test_flickr30k_is_measured_and_drawn(tmp_path):
     rows = pd.read_parquet(project.path / "results/flickr30k/artefacts/rows.parquet")
     assert {"InfoNCE", "DCL-LM"} == set(rows["objective"])
     recalls = rows[rows["metric"] == "R"]
-    assert {("text to image", 1), ("image to text", 10)} <= set(zip(recalls["direction"], recalls["k"], strict=True))
+    assert {("text to image", 1), ("image to text", 10)} <= set(
+        zip(recalls["direction"], recalls["k"], strict=True)
+    )

@@ -1,4 +1,6 @@
-"""Options of Snakemake that would lose results or report files that do not exist are refused in one sentence, before any job."""
+"""Options of Snakemake that would lose results or report files that do not exist are refused in one
+sentence, before any job.
+"""
 
 import os
 import shutil
@@ -11,7 +13,10 @@ from trueneg.planning.folder_lock import LOCKS, record_owner
 
 PLUGIN = """
 from snakemake_interface_storage_plugins.storage_object import StorageObjectRead, StorageObjectWrite
-from snakemake_interface_storage_plugins.storage_provider import StorageProviderBase, StorageQueryValidationResult
+from snakemake_interface_storage_plugins.storage_provider import (
+    StorageProviderBase,
+    StorageQueryValidationResult,
+)
 
 
 class StorageProvider(StorageProviderBase):
@@ -65,12 +70,18 @@ def test_a_storage_provider_is_refused(empty):
 
 
 def test_the_files_of_failed_jobs_are_not_kept_as_results(empty):
-    assert "--keep-incomplete" in refusal(empty, "models", "--keep-incomplete").split("WorkflowError")[1]
+    assert (
+        "--keep-incomplete"
+        in refusal(empty, "models", "--keep-incomplete").split("WorkflowError")[1]
+    )
     assert not (empty.path / "results").exists()
 
 
 def test_touch_names_missing_files_and_reports_no_finding(project):
-    table, page = project.path / "results/tiny/tables/accuracy.csv", project.path / "results/index.html"
+    table, page = (
+        project.path / "results/tiny/tables/accuracy.csv",
+        project.path / "results/index.html",
+    )
     removed, before = table.rename(project.path / "removed.csv"), page.stat().st_mtime_ns
     printed = refusal(project, "--touch")
     assert "results/tiny/tables/accuracy.csv" in printed.split("WorkflowError")[1]
@@ -81,10 +92,15 @@ def test_touch_names_missing_files_and_reports_no_finding(project):
     assert page.stat().st_mtime_ns > before
 
 
-@pytest.mark.parametrize("option", [("--archive", "all.tar.gz"), ("--containerize",)], ids=lambda option: option[0])
+@pytest.mark.parametrize(
+    "option", [("--archive", "all.tar.gz"), ("--containerize",)], ids=lambda option: option[0]
+)
 def test_options_that_need_conda_say_so_before_they_write(empty, option, monkeypatch):
     folders = os.environ["PATH"].split(os.pathsep)
-    monkeypatch.setenv("PATH", os.pathsep.join(folder for folder in folders if not shutil.which("conda", path=folder)))
+    monkeypatch.setenv(
+        "PATH",
+        os.pathsep.join(folder for folder in folders if not shutil.which("conda", path=folder)),
+    )
     printed = refusal(empty, *option)
     assert "need conda" in printed
     assert "envs/Containerfile" in printed

@@ -1,4 +1,6 @@
-"""A user's images and texts, from a folder and a table to tables and the page, with the template config/studies/own_data.yaml."""
+"""A user's images and texts, from a folder and a table to tables and the page, with the template
+config/studies/own_data.yaml.
+"""
 
 import re
 
@@ -16,19 +18,33 @@ from trueneg.data.pairs.pair_source import read_pairs
 IMAGES = 80
 TINY = {
     "encoder": {"name": "small", "width": 4},
-    "text_encoder": {"name": "small", "hidden": 16, "layers": 1, "heads": 2, "pooling": "mean", "truncate": True},
+    "text_encoder": {
+        "name": "small",
+        "hidden": 16,
+        "layers": 1,
+        "heads": 2,
+        "pooling": "mean",
+        "truncate": True,
+    },
     "projection": {"dimensions": 16},
 }
 
 
 @pytest.fixture
 def project(tmp_path):
-    """A project with a small version of the template on 80 images of two classes, five per patient."""
+    """A project with a small version of the template on 80 images of two classes, five per
+    patient.
+    """
     project = new_project(tmp_path / "project")
     folder = project.path / "data/mine"
     write_image_table(folder / "images", folder / "table.csv", IMAGES)
     studies = yaml.safe_load((ROOT / "config/studies/own_data.yaml").read_text())
-    studies["my_text"]["language_models"]["BERT"] |= {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 300}
+    studies["my_text"]["language_models"]["BERT"] |= {
+        "epochs": 1,
+        "hidden": 16,
+        "layers": 1,
+        "vocabulary": 300,
+    }
     studies["my_study"] |= {**TINY, "seeds": 2}
     for objective in ("ReCo", "Same-left-out"):
         del studies["my_study"]["objectives"][objective]
@@ -39,7 +55,9 @@ def project(tmp_path):
 
 
 @pytest.mark.long
-def test_a_folder_and_a_table_become_a_study_that_notices_an_edited_image(project, monkeypatch, capsys):
+def test_a_folder_and_a_table_become_a_study_that_notices_an_edited_image(
+    project, monkeypatch, capsys
+):
     project.run()
     results = project.path / "results"
     (path,) = (results / "pairs").glob("image_table-32px-??????.npz")
@@ -95,5 +113,7 @@ def test_a_row_that_cannot_be_used_is_refused_before_anything_runs(project):
     table.write_text(table.read_text().replace("0/0.png", "0/none.png"))
     done = project.snakemake("rows")
     assert done.returncode != 0
-    assert re.search(r"table\.csv: line 2: image is '0/none\.png'.*data/mine/images", done.stdout + done.stderr)
+    assert re.search(
+        r"table\.csv: line 2: image is '0/none\.png'.*data/mine/images", done.stdout + done.stderr
+    )
     assert not list((project.path / "results").glob("*"))

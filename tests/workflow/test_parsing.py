@@ -1,4 +1,5 @@
-"""Reading the workflow writes nothing, and every job has a log, a benchmark file and an environment.
+"""Reading the workflow writes nothing, and every job has a log, a benchmark file and an
+environment.
 
 Snakemake's ``config`` then holds the resolved configuration.
 """
@@ -24,7 +25,8 @@ PROBE = f"""
 import json
 print({CONFIG!r} + json.dumps(workflow.config))
 with_script = [rule for rule in workflow.rules if rule.script]
-facts = lambda rule: [[*map(str, rule.log)], rule.benchmark, rule.conda_env, rule.container_img, rule.script]
+places = lambda rule: [[*map(str, rule.log)], rule.benchmark]
+facts = lambda rule: [*places(rule), rule.conda_env, rule.container_img, rule.script]
 print({RULES!r} + json.dumps({{rule.name: facts(rule) for rule in with_script}}))
 rule probe:
     output: "probe.json"
@@ -33,7 +35,9 @@ rule probe:
 
 
 def listing(project: Project) -> dict[Path, tuple[int, int]]:
-    """Size and modification time of every file and folder, except Snakemake's and compiled modules."""
+    """Size and modification time of every file and folder, except Snakemake's and compiled
+    modules.
+    """
     paths = (path for path in project.path.rglob("*") if not SNAKEMAKE_FOLDERS & set(path.parts))
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in paths}
 
@@ -41,7 +45,14 @@ def listing(project: Project) -> dict[Path, tuple[int, int]]:
 def parsed(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Snakemake there with only these arguments."""
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
-    return subprocess.run(command, cwd=project.path, env=project.environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command,
+        cwd=project.path,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
 
 def printed(project: Project, tag: str, *arguments: str) -> dict:
@@ -57,7 +68,9 @@ def config_of(project: Project, *arguments: str) -> dict:
 
 @pytest.fixture(scope="module")
 def probed(tmp_path_factory) -> Project:
-    """A fresh project that prints its configuration and its rules, and has a job that writes its own configuration."""
+    """A fresh project that prints its configuration and its rules, and has a job that writes its
+    own configuration.
+    """
     project = new_project(tmp_path_factory.mktemp("probed") / "project")
     snakefile = project.path / "Snakefile"
     snakefile.write_text(snakefile.read_text() + PROBE)
@@ -101,7 +114,9 @@ def test_given_files_replace_the_default_and_are_resolved(probed):
 def test_overrides_of_the_command_line_are_resolved(probed):
     changes = ("--config", 'tiny={"training": {"epochs": 7}}')
     resolved = config_of(probed, "--configfile", "study.yaml", *changes)
-    assert resolved["tiny"]["training"] == tiny_model().model_dump(mode="json")["training"] | {"epochs": 7}
+    assert resolved["tiny"]["training"] == tiny_model().model_dump(mode="json")["training"] | {
+        "epochs": 7
+    }
     of_default = config_of(probed, "--config", 'digits={"training": {"epochs": 7}}')
     assert of_default["digits"]["training"]["epochs"] == 7
     assert len(of_default) > 2
@@ -117,15 +132,21 @@ def test_files_that_extend_the_same_paper_are_combined_and_an_override_drops_an_
 
 
 def test_files_and_overrides_that_replace_the_configuration_are_merged_in_the_same_way(probed):
-    (probed.path / "longer.yaml").write_text(yaml.safe_dump({"extends": "study.yaml", "tiny": {"seeds": 3}}))
+    (probed.path / "longer.yaml").write_text(
+        yaml.safe_dump({"extends": "study.yaml", "tiny": {"seeds": 3}})
+    )
     resolved = config_of(probed, "--configfile", "longer.yaml", "--replace-workflow-config")
     assert resolved == config_of(probed, "--configfile", "longer.yaml")
     only = f"tiny={json.dumps(tiny_study())}"
-    assert config_of(probed, "--replace-workflow-config", "--config", only) == config_of(probed, "--configfile", "study.yaml")
+    assert config_of(probed, "--replace-workflow-config", "--config", only) == config_of(
+        probed, "--configfile", "study.yaml"
+    )
 
 
 def test_a_job_in_a_process_of_its_own_sees_the_same_configuration(probed):
-    (probed.path / "longer.yaml").write_text(yaml.safe_dump({"extends": "study.yaml", "tiny": {"seeds": 3}}))
+    (probed.path / "longer.yaml").write_text(
+        yaml.safe_dump({"extends": "study.yaml", "tiny": {"seeds": 3}})
+    )
     arguments = ("--configfile", "longer.yaml", "--config", 'tiny={"training": {"epochs": 7}}')
     assert config_of(probed, *arguments)["tiny"]["seeds"] == 3
     assert parsed(probed, *arguments, "--force", "probe").returncode == 0
@@ -149,7 +170,13 @@ def test_every_shipped_configuration_resolves_to_itself(file):
 
 
 def test_a_figure_that_the_study_does_not_have_is_refused_before_anything_runs(probed):
-    done = parsed(probed, "--configfile", "study.yaml", "--dry-run", "results/tiny/figures/embedding_by_seed.png")
+    done = parsed(
+        probed,
+        "--configfile",
+        "study.yaml",
+        "--dry-run",
+        "results/tiny/figures/embedding_by_seed.png",
+    )
     assert done.returncode
     assert "embedding_by_seed" in done.stdout + done.stderr
 
@@ -180,6 +207,8 @@ def test_every_rule_has_an_image_and_an_environment_with_this_package(probed):
     dependencies = yaml.safe_load(path.read_text())["dependencies"]
     assert {"pip", "python"} <= {dependency.split()[0] for dependency in dependencies}
     installed = path.with_suffix(".post-deploy.sh").read_text()
-    (extras,) = re.findall(r"pip install --constraint envs/constraints.txt --editable '\.\[(.*)\]'", installed)
+    (extras,) = re.findall(
+        r"pip install --constraint envs/constraints.txt --editable '\.\[(.*)\]'", installed
+    )
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {"pipeline"} <= set(extras.split(",")) <= known.keys()

@@ -21,11 +21,17 @@ def jobs_of(**studies):
     trainings = TrainingJobs(load_configuration(studies, "test"))
     paths = trainings.each_block("{study}/{dataset}/{objective}/{block}")
     names = ("study", "dataset", "objective", "block")
-    return trainings, [SimpleNamespace(**dict(zip(names, path.split("/"), strict=True))) for path in paths]
+    return trainings, [
+        SimpleNamespace(**dict(zip(names, path.split("/"), strict=True))) for path in paths
+    ]
 
 
 def test_jobs_train_all_runs_of_their_study():
-    studies = {"words": tiny_words(), "world": tiny_world(seeds=3), "tiny": tiny_study(seeds=[4, 7])}
+    studies = {
+        "words": tiny_words(),
+        "world": tiny_world(seeds=3),
+        "tiny": tiny_study(seeds=[4, 7]),
+    }
     trainings, jobs = jobs_of(**studies)
     for name, study in trainings.studies.items():
         listed = [run for job in jobs if job.study == name for run in trainings.runs(job)]
@@ -46,20 +52,32 @@ def test_longer_jobs_have_higher_priorities():
 
 def test_larger_networks_have_higher_priorities():
     trainings, jobs = jobs_of(small=tiny_study(), large=tiny_study(encoder={"name": "resnet18"}))
-    assert [job.study for job in sorted(jobs, key=trainings.longest_first)] == ["small"] * 3 + ["large"] * 3
+    assert [job.study for job in sorted(jobs, key=trainings.longest_first)] == ["small"] * 3 + [
+        "large"
+    ] * 3
 
 
 def test_every_kind_of_run_has_a_cost():
     trainings, jobs = jobs_of(words=tiny_words(), world=tiny_world(), tiny=tiny_study())
     assert {job.study for job in jobs} == {"world", "tiny"}
-    assert all(order.relative_cost(run["settings"]) > 0 for job in jobs for run in trainings.runs(job))
+    assert all(
+        order.relative_cost(run["settings"]) > 0 for job in jobs for run in trainings.runs(job)
+    )
 
 
 def test_jobs_request_the_configured_resources(tmp_path):
-    """GPUs and threads of all devices of a training job, its priority, and resources of a rule that no study configures."""
+    """GPUs and threads of all devices of a training job, its priority, and resources of a rule that
+    no study configures.
+    """
     project = new_project(tmp_path / "project")
     study = tiny_study(seeds=1)
-    study["training"] |= {"device": "auto", "devices": 2, "threads": 1, "mem_mb": 700, "epochs": [1, 20]}
+    study["training"] |= {
+        "device": "auto",
+        "devices": 2,
+        "threads": 1,
+        "mem_mb": 700,
+        "epochs": [1, 20],
+    }
     study["conditions"], study["primary"]["dataset"] = ["epochs"], "epochs=20"
     project.configure(tiny=study, resources={"source": {"mem_mb": 321}})
     planned = project.snakemake("models", "--dry-run").stdout
@@ -69,8 +87,12 @@ def test_jobs_request_the_configured_resources(tmp_path):
         assert "threads: 2" in body
         assert "gpu=2" in body
         assert "mem_mb=700" in body
-    longest = {float(re.search(r"priority: (\S+)", body)[1]) for body in trainings if "epochs=20" in body}
-    shortest = {float(re.search(r"priority: (\S+)", body)[1]) for body in trainings if "epochs=1/" in body}
+    longest = {
+        float(re.search(r"priority: (\S+)", body)[1]) for body in trainings if "epochs=20" in body
+    }
+    shortest = {
+        float(re.search(r"priority: (\S+)", body)[1]) for body in trainings if "epochs=1/" in body
+    }
     assert longest == {9.0}
     assert max(shortest) < 9
     (source,) = (body for rule, body in blocks if rule == "source")
@@ -87,7 +109,10 @@ def test_resources_of_an_unknown_rule_are_rejected():
 def test_devices_do_not_change_the_id_and_must_divide_a_batch():
     study = tiny_study()
     study["training"] |= {"devices": 2}
-    models = [load_configuration({"tiny": settings}, "test").studies["tiny"] for settings in (tiny_study(), study)]
+    models = [
+        load_configuration({"tiny": settings}, "test").studies["tiny"]
+        for settings in (tiny_study(), study)
+    ]
     one, two = ([run_id(run, "data") for run in runs.all_runs("tiny", model)] for model in models)
     assert one == two
     study["training"] |= {"devices": 3}

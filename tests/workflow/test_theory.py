@@ -1,4 +1,6 @@
-"""A theory study as a real workflow: experiments, figures and tables, and what a change runs again."""
+"""A theory study as a real workflow: experiments, figures and tables, and what a change runs
+again.
+"""
 
 import pandas as pd
 import pytest
@@ -17,7 +19,10 @@ THEORY = {
     "process": {"anchors": 20, "negatives": 16},
     "sweeps": SWEEPS | {"anchor_counts": [10, 20], "long_negative_counts": [8, 16]},
 }
-FIGURE, TABLE = "results/tiny/figures/bias_by_negatives.png", "results/tiny/tables/normalisation.csv"
+FIGURE, TABLE = (
+    "results/tiny/figures/bias_by_negatives.png",
+    "results/tiny/tables/normalisation.csv",
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +34,9 @@ def finished(tmp_path_factory):
 
 
 def test_experiments_use_the_settings_and_are_drawn(finished):
-    frame = pd.read_parquet(finished.path / "results/tiny/artefacts/simulation/errors_by_negatives.parquet")
+    frame = pd.read_parquet(
+        finished.path / "results/tiny/artefacts/simulation/errors_by_negatives.parquet"
+    )
     assert {8, 16} <= set(frame["at"])
     assert (finished.path / FIGURE).stat().st_size > 10_000
     assert "Tiny theory" in (finished.path / TABLE.replace(".csv", ".txt")).read_text()
@@ -37,7 +44,8 @@ def test_experiments_use_the_settings_and_are_drawn(finished):
 
 def test_a_finished_study_plans_nothing(finished):
     assert finished.planned(FIGURE, TABLE) == {}
-    assert finished.planned("figures_theory", "tables_theory") == {}  # drawn together with the two above
+    # drawn together with the two above
+    assert finished.planned("figures_theory", "tables_theory") == {}
 
 
 def test_a_raised_version_runs_the_experiments_again_but_an_edit_does_not(finished, tmp_path):
@@ -67,4 +75,7 @@ def test_an_experiment_of_an_earlier_version_is_stale(finished, tmp_path, monkey
     frame = results / "tiny/artefacts/simulation/errors_by_negatives.parquet"
     assert provenance_of(str(frame), results)["stale"] == []
     monkeypatch.setitem(VERSIONS, "simulation", 2)
-    assert ["simulation version 1 (now 2)" in reason for reason in provenance_of(str(frame), results)["stale"]] == [True]
+    assert [
+        "simulation version 1 (now 2)" in reason
+        for reason in provenance_of(str(frame), results)["stale"]
+    ] == [True]

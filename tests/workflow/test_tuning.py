@@ -1,4 +1,6 @@
-"""Tuning in one call of Snakemake: pilot seeds select, the winners are trained on new seeds, and nothing is trained twice."""
+"""Tuning in one call of Snakemake: pilot seeds select, the winners are trained on new seeds, and
+nothing is trained twice.
+"""
 
 import json
 import re
@@ -48,19 +50,37 @@ def rows_of(project: Project) -> pd.DataFrame:
 @pytest.mark.long
 def test_the_winners_are_the_best_candidates_and_only_new_seeds_are_reported(tuned):
     winners = winners_of(tuned)
-    rows = pd.concat(map(pd.read_parquet, tuned.path.glob("results/tuned/rows/digits/*=*/*.parquet")))
-    chosen = rows[(rows["task"] == "knn") & (rows["labels"] == "all") & rows["group"].isna() & (rows["metric"] == "accuracy")]
-    means = chosen[chosen["split"] == "validation"].groupby(["objective", "variant"])["value"].mean()
+    rows = pd.concat(
+        map(pd.read_parquet, tuned.path.glob("results/tuned/rows/digits/*=*/*.parquet"))
+    )
+    chosen = rows[
+        (rows["task"] == "knn")
+        & (rows["labels"] == "all")
+        & rows["group"].isna()
+        & (rows["metric"] == "accuracy")
+    ]
+    means = (
+        chosen[chosen["split"] == "validation"].groupby(["objective", "variant"])["value"].mean()
+    )
     for name in ("CL", "HCL", "Oracle"):
         best = means[name].round(12)
-        assert json.dumps(winners[name]["variant"], sort_keys=True, separators=(",", ":")) in best.index[best == best.max()]
-        assert sorted(candidate["mean"] for candidate in winners[name]["candidates"]) == pytest.approx(sorted(means[name]))
+        assert (
+            json.dumps(winners[name]["variant"], sort_keys=True, separators=(",", ":"))
+            in best.index[best == best.max()]
+        )
+        assert sorted(
+            candidate["mean"] for candidate in winners[name]["candidates"]
+        ) == pytest.approx(sorted(means[name]))
     rows = rows_of(tuned)
     assert set(rows["seed"]) == {0, 1}
     assert set(rows["objective"]) == set(NAMES)
-    variants = {name: [json.loads(text) for text in texts.unique()] for name, texts in rows.groupby("objective")["variant"]}
+    variants = {
+        name: [json.loads(text) for text in texts.unique()]
+        for name, texts in rows.groupby("objective")["variant"]
+    }
     assert variants["Hardness"] == variants["HCL"] == [winners["HCL"]["variant"]]
-    shared = winners["CL"]["variant"] == {"temperature": 0.5}  # CL-untuned then trains nothing of its own
+    # CL-untuned then trains nothing of its own
+    shared = winners["CL"]["variant"] == {"temperature": 0.5}
     assert len(tuned.models()) == 2 * (PILOTS + len(NAMES) - shared)
     assert tuned.planned() == {}
 
@@ -83,10 +103,14 @@ def test_runs_and_why_show_the_runs_of_both_stages(tuned):
     pilots = [run for run in listed if run["seed"] >= 100]
     assert len(pilots) == PILOTS * 2
     assert all(run[validation] is not None and run[test] is None for run in pilots)
-    assert all(run[validation] is None and run[test] is not None for run in listed if run["seed"] < 100)
+    assert all(
+        run[validation] is None and run[test] is not None for run in listed if run["seed"] < 100
+    )
 
     table = pd.read_csv(tuned.path / "results/tuned/tables/accuracy.csv")
-    line = f"results/tuned/tables/accuracy.csv:{table.index[table['objective'] == 'Hardness'][0] + 2}"
+    line = (
+        f"results/tuned/tables/accuracy.csv:{table.index[table['objective'] == 'Hardness'][0] + 2}"
+    )
     why = json.loads(tuned.trueneg("why", line, "--json", "-").stdout)
     assert {run["seed"] for run in why["runs"]} == {0, 1}
     candidates = pd.read_csv(tuned.path / "results/tuned/tables/candidates.csv")
@@ -100,7 +124,9 @@ def test_check_estimates_a_time_for_both_stages(tmp_path):
     project.configure(tuned=tuned_study(seeds=3))
     checked = project.trueneg("check", "study.yaml").stdout
     assert re.search(rf"first stage: {PILOTS * 2} runs to train in \d+ jobs: about", checked)
-    assert re.search(rf"second stage, at most: {len(NAMES) * 3} runs to train in \d+ jobs: about", checked)
+    assert re.search(
+        rf"second stage, at most: {len(NAMES) * 3} runs to train in \d+ jobs: about", checked
+    )
 
 
 @pytest.mark.long
@@ -129,21 +155,34 @@ def test_a_file_of_winners_repeats_no_run_and_is_refused_if_it_does_not_fit(tune
     file.write_text(json.dumps(winners))
     done = project.snakemake("models")
     assert done.returncode
-    assert re.search(r"winners\.json: the winner of Oracle on digits is .*0\.3.*0\.2.*0\.5", done.stdout + done.stderr)
+    assert re.search(
+        r"winners\.json: the winner of Oracle on digits is .*0\.3.*0\.2.*0\.5",
+        done.stdout + done.stderr,
+    )
 
 
 @pytest.mark.long
-def test_a_workflow_killed_in_both_stages_selects_the_same_winners_and_repeats_no_run(tuned, tmp_path):
+def test_a_workflow_killed_in_both_stages_selects_the_same_winners_and_repeats_no_run(
+    tuned, tmp_path
+):
     project = new_project(tmp_path / "project")
     project.configure(tuned=tuned_study())
 
     def finished() -> dict[str, int]:
         models = project.models()
-        return {path.parent.name: models[path.parent.name] for path in project.path.glob("results/runs/*/run.json")}
+        return {
+            path.parent.name: models[path.parent.name]
+            for path in project.path.glob("results/runs/*/run.json")
+        }
 
     kept: dict[str, int] = {}
     of_first = 2 * PILOTS + 2  # with CL-untuned, which needs no winner
-    for count, is_second in ((1, False), (PILOTS, False), (of_first + 1, True), (of_first + 5, True)):
+    for count, is_second in (
+        (1, False),
+        (PILOTS, False),
+        (of_first + 1, True),
+        (of_first + 5, True),
+    ):
         snakemake = project.start()
         assert within(900, lambda least=count: len(finished()) >= least)
         kill(snakemake)

@@ -32,9 +32,13 @@ def test_the_study_ends_with_models_rows_figures_tables_and_page(finished_projec
     for png in (results / "tiny/figures").glob("*.png"):
         assert png.with_suffix(".pdf").stat().st_size > 1000
         assert png.with_suffix(".txt").read_text().strip()
-    assert {path.stem for path in (results / "tiny/figures").glob("*.png")} >= {"training_loss", "share_at_bound"}
+    assert {path.stem for path in (results / "tiny/figures").glob("*.png")} >= {
+        "training_loss",
+        "share_at_bound",
+    }
     assert {path.suffix for path in (results / "tiny/tables").iterdir()} >= {".csv", ".tex"}
-    assert len(list((results / "tiny/subsets").rglob("*.parquet"))) == 1  # all objectives of a seed share it
+    # all objectives of a seed share it
+    assert len(list((results / "tiny/subsets").rglob("*.parquet"))) == 1
     page = (results / "index.html").read_text()
     assert "Tiny" in page
     assert 'src="http' not in page
@@ -42,14 +46,17 @@ def test_the_study_ends_with_models_rows_figures_tables_and_page(finished_projec
 
 
 def test_a_finished_workflow_prints_the_answer_of_each_study_and_its_place(project):
-    (project.path / "results/index.html").unlink()  # Snakemake calls no handler if there is nothing to do
+    # Snakemake calls no handler if there is nothing to do
+    (project.path / "results/index.html").unlink()
     printed = project.run()
     assert sentence(Gathered(project.path / "results/tiny/artefacts")) in printed
     assert "results/index.html#tiny" in printed
 
 
 def test_nothing_has_changed_in_a_finished_folder(finished_project):
-    """With ``--list-changes params``, Snakemake 9.27 also lists unchanged files; ``--summary`` compares correctly."""
+    """With ``--list-changes params``, Snakemake 9.27 also lists unchanged files; ``--summary``
+    compares correctly.
+    """
     for kind in ("code", "input"):
         assert finished_project.snakemake("--list-changes", kind).stdout == ""
     header, *files = finished_project.snakemake("--summary").stdout.splitlines()
@@ -78,24 +85,40 @@ def raise_version(path: Path, after: str) -> None:
 
 
 def test_a_raised_version_of_a_task_marks_rows_stale_and_no_run(project):
-    raise_version(project.path / "src/trueneg/specs/tasks/images/knn.py", "class NearestNeighbourSettings(AccuracyTask):")
-    listed, checked = project.trueneg("runs", "--csv", "-").stdout, project.trueneg("check", "study.yaml").stdout
+    raise_version(
+        project.path / "src/trueneg/specs/tasks/images/knn.py",
+        "class NearestNeighbourSettings(AccuracyTask):",
+    )
+    listed, checked = (
+        project.trueneg("runs", "--csv", "-").stdout,
+        project.trueneg("check", "study.yaml").stdout,
+    )
     assert (listed.count(",stale rows,"), listed.count(",stale,")) == (6, 0)
     assert "6 of 6 runs have stale rows" in checked
     assert "stale" in project.trueneg("why", "results/tiny/tables/accuracy.csv").stdout
 
 
 @pytest.mark.long
-def test_a_raised_version_of_an_objective_marks_its_own_runs_which_are_trained_again_once_removed(project):
+def test_a_raised_version_of_an_objective_marks_its_own_runs_which_are_trained_again_once_removed(
+    project,
+):
     before = project.models()
     loss = project.path / "src/trueneg/losses/estimators/debiased.py"
     loss.write_text(loss.read_text() + "\n\nEDITED = True\n")
     listed = project.trueneg("runs", "--csv", "-").stdout
     assert listed.count("code differs, VERSION not raised") == 2
     assert listed.count(",stale") == 0
-    raise_version(project.path / "src/trueneg/specs/objectives/debiased.py", "class TwoViewDebiased(TwoViewObjective):")
-    listed, checked = project.trueneg("runs", "--csv", "-").stdout, project.trueneg("check", "study.yaml").stdout
-    assert [line.split(":")[0].strip() for line in checked.splitlines() if "2 stale" in line] == ["DCL-true"]
+    raise_version(
+        project.path / "src/trueneg/specs/objectives/debiased.py",
+        "class TwoViewDebiased(TwoViewObjective):",
+    )
+    listed, checked = (
+        project.trueneg("runs", "--csv", "-").stdout,
+        project.trueneg("check", "study.yaml").stdout,
+    )
+    assert [line.split(":")[0].strip() for line in checked.splitlines() if "2 stale" in line] == [
+        "DCL-true"
+    ]
     stale = {line.split(",")[0] for line in listed.splitlines() if ",stale," in line}
     assert {line.split(",")[0] for line in listed.splitlines() if ",DCL-true," in line} == stale
     assert len(stale) == 2
@@ -112,7 +135,8 @@ def test_a_raised_version_of_an_objective_marks_its_own_runs_which_are_trained_a
 def drawing_times(project: Project) -> dict[str, int]:
     """When each figure and table was drawn, not copied."""
     return {
-        f"{path.parent.name}/{path.name}": path.stat().st_mtime_ns for path in project.path.glob("results/tiny/drawings/*/*.json")
+        f"{path.parent.name}/{path.name}": path.stat().st_mtime_ns
+        for path in project.path.glob("results/tiny/drawings/*/*.json")
     }
 
 
@@ -133,7 +157,11 @@ def copy_of_rows(finished_project, path, copy):
     fresh = new_project(path)
     fresh.configure(tiny=tiny_study())
     for part in ("rows", "artefacts"):
-        shutil.copytree(finished_project.path / "results/tiny" / part, fresh.path / "results/tiny" / part, copy_function=copy)
+        shutil.copytree(
+            finished_project.path / "results/tiny" / part,
+            fresh.path / "results/tiny" / part,
+            copy_function=copy,
+        )
     return fresh
 
 
@@ -146,7 +174,9 @@ def copy_of_rows(finished_project, path, copy):
     ],
 )
 def test_rows_and_artefacts_alone_need_only_drawing(finished_project, tmp_path, copy, optional):
-    planned = set(copy_of_rows(finished_project, tmp_path / "elsewhere", copy).planned("figures", "tables"))
+    planned = set(
+        copy_of_rows(finished_project, tmp_path / "elsewhere", copy).planned("figures", "tables")
+    )
     drawing = {"draw_tiny", "figures", "tables"}
     assert drawing <= planned <= drawing | optional
 
@@ -155,8 +185,13 @@ def test_rows_and_artefacts_alone_need_only_drawing(finished_project, tmp_path, 
 def test_rows_and_artefacts_alone_are_drawn_without_torch(finished_project, tmp_path):
     fresh = copy_of_rows(finished_project, tmp_path / "elsewhere", shutil.copyfile)
     blocker = "import sys\nclass Refuse:\n    def find_spec(self, name, path=None, target=None):\n"
-    blocker += "        if name.split('.')[0] in {'torch', 'sklearn', 'torchvision'}: raise ImportError(name + ' is blocked')\n"
-    (fresh.path / "src/sitecustomize.py").write_text(blocker + "sys.meta_path.insert(0, Refuse())\n")
+    blocker += (
+        "        if name.split('.')[0] in {'torch', 'sklearn', 'torchvision'}: raise"
+        " ImportError(name + ' is blocked')\n"
+    )
+    (fresh.path / "src/sitecustomize.py").write_text(
+        blocker + "sys.meta_path.insert(0, Refuse())\n"
+    )
     fresh.run("figures")
     assert (fresh.path / "results/tiny/figures/training_loss.png").is_file()
     assert not (fresh.path / "results/runs").exists()
@@ -181,7 +216,8 @@ def test_a_failed_seed_keeps_the_finished_ones_of_its_block(project):
     shutil.rmtree(project.path / "results/runs" / last)
     manifest.unlink()
     before = project.models()
-    with RunStore(project.path / "results/runs").owned(last):  # another process writes it: the job must stop
+    # another process writes it: the job must stop
+    with RunStore(project.path / "results/runs").owned(last):
         done = project.snakemake("models")
     assert done.returncode != 0
     assert f"process {os.getpid()} on" in done.stdout + done.stderr
@@ -208,7 +244,9 @@ def test_two_studies_that_share_runs_train_them_once(tmp_path):
     project.configure(first=tiny_study(seeds=1), second=tiny_study(title="Another", seeds=2))
     project.run("models")
     assert len(project.models()) == 3 * 2
-    listed = [json.loads(path.read_text()) for path in project.path.glob("results/*/manifests/*/*/*.json")]
+    listed = [
+        json.loads(path.read_text()) for path in project.path.glob("results/*/manifests/*/*/*.json")
+    ]
     assert {len(manifest["runs"]) for manifest in listed} == {1, 2}
 
 
@@ -216,7 +254,10 @@ def test_an_invalid_configuration_is_refused_before_anything_runs(project):
     project.configure(tiny=tiny_study(seeds=0))
     done = project.snakemake()
     assert done.returncode != 0
-    assert "study.yaml: tiny.seeds is 0; expected a number greater than or equal to 1" in done.stdout + done.stderr
+    assert (
+        "study.yaml: tiny.seeds is 0; expected a number greater than or equal to 1"
+        in done.stdout + done.stderr
+    )
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -233,7 +274,17 @@ def test_a_missing_source_is_reported_before_any_training(tmp_path):
 
 def dry_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A dry run of the checkout with another working directory."""
-    command = [sys.executable, "-m", "snakemake", "--directory", str(folder), "--dry-run", "--cores", "1", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--directory",
+        str(folder),
+        "--dry-run",
+        "--cores",
+        "1",
+        *arguments,
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
 
 

@@ -5,4 +5,6 @@ from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     params = snakemake.params
-    summarise_study(snakemake.wildcards.study, params.study, snakemake.input, snakemake.output, params.protocol)
+    summarise_study(
+        snakemake.wildcards.study, params.study, snakemake.input, snakemake.output, params.protocol
+    )

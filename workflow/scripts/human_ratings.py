@@ -1,4 +1,6 @@
-"""Measure how well the networks of a block rank the negatives that human raters judged to be false."""
+"""Measure how well the networks of a block rank the negatives that human raters judged to be
+false.
+"""
 
 from trueneg.evaluation.rating_runs import rate_runs
 from trueneg.runtime.jobs import job

@@ -4,7 +4,10 @@ from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.user_files import recorded
 from trueneg.runtime.jobs import job
 
-with job(snakemake.log[0], snakemake.input, snakemake.output), recorded(snakemake.params.files, snakemake.output[0]):
+with (
+    job(snakemake.log[0], snakemake.input, snakemake.output),
+    recorded(snakemake.params.files, snakemake.output[0]),
+):
     prepare_pairs(
         snakemake.params.settings,
         dict(snakemake.input.items()),

@@ -1,4 +1,6 @@
-"""Measure how well one expert, TF-IDF and the language model rank false negatives, and how η correlates with their share."""
+"""Measure how well one expert, TF-IDF and the language model rank false negatives, and how η
+correlates with their share.
+"""
 
 from trueneg.evaluation.rating_runs import rate_references
 from trueneg.runtime.jobs import job

@@ -5,5 +5,8 @@ from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
     select_winners(
-        snakemake.input.rows, snakemake.params.settings, winners=snakemake.output.winners, validation=snakemake.output.rows
+        snakemake.input.rows,
+        snakemake.params.settings,
+        winners=snakemake.output.winners,
+        validation=snakemake.output.rows,
     )

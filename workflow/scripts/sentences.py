@@ -4,4 +4,9 @@ from trueneg.runtime.jobs import job
 from trueneg.text.sentences import split_reports
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
-    split_reports(snakemake.input.reports, **snakemake.output, cache=snakemake.params.cache, processes=snakemake.threads)
+    split_reports(
+        snakemake.input.reports,
+        **snakemake.output,
+        cache=snakemake.params.cache,
+        processes=snakemake.threads,
+    )

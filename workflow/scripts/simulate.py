@@ -4,4 +4,9 @@ from trueneg.runtime.jobs import job
 from trueneg.theory.experiments import write_experiment
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
-    write_experiment(snakemake.wildcards.experiment, snakemake.params.settings, snakemake.output.frame, snakemake.threads)
+    write_experiment(
+        snakemake.wildcards.experiment,
+        snakemake.params.settings,
+        snakemake.output.frame,
+        snakemake.threads,
+    )

@@ -1,4 +1,6 @@
-"""Report what a study would run, what exists, what is missing, and how long the missing runs would take."""
+"""Report what a study would run, what exists, what is missing, and how long the missing runs would
+take.
+"""
 
 import os
 from collections import Counter
@@ -8,8 +10,20 @@ from typing import Any
 
 from trueneg.cli.estimates import estimated_time, features_time
 from trueneg.cli.pace import Pace
-from trueneg.cli.planned_data import PlannedData, missing_images, missing_texts, planned_images, planned_pairs, planned_texts
-from trueneg.cli.planned_networks import check_language_models, check_networks, check_towers, missing_networks
+from trueneg.cli.planned_data import (
+    PlannedData,
+    missing_images,
+    missing_texts,
+    planned_images,
+    planned_pairs,
+    planned_texts,
+)
+from trueneg.cli.planned_networks import (
+    check_language_models,
+    check_networks,
+    check_towers,
+    missing_networks,
+)
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
@@ -48,8 +62,11 @@ OF_KIND: dict[str, tuple[Any, Any]] = {
 }
 
 
-def describe(name: str, studies: Mapping[str, Study], results: Path, machine: Pace, every_image: bool = False) -> str:
-    """Describe what the study would run, what exists, what is missing, and how long the rest would take.
+def describe(
+    name: str, studies: Mapping[str, Study], results: Path, machine: Pace, every_image: bool = False
+) -> str:
+    """Describe what the study would run, what exists, what is missing, and how long the rest would
+    take.
 
     Args:
         name: the study.
@@ -59,22 +76,30 @@ def describe(name: str, studies: Mapping[str, Study], results: Path, machine: Pa
         every_image: whether to decode all of the user's own images that have not been read yet.
 
     Raises:
-        UserError: for all that a job would refuse and that is known before training: data, networks, language models, numbers of
-            updates; also if the protocol is not committed.
+        UserError: for all that a job would refuse and that is known before training: data,
+            networks, language models, numbers of updates; also if the protocol is not committed.
     """
     study = studies[name]
     if isinstance(study, TrainedStudy):
-        if PUBLISHED.is_file():  # missing if the package is not used from a checkout; Snakemake cannot run then
+        # missing if the package is not used from a checkout; Snakemake cannot run then
+        if PUBLISHED.is_file():
             published_numbers(study, PUBLISHED)  # raises UserError if a paper has no such numbers
         lines = []
         if protocol := committed_protocol(name, study.protocol, results):
-            when = f"committed on {protocol['date']}" if protocol["date"] else "the date of its commit is unknown"
+            when = (
+                f"committed on {protocol['date']}"
+                if protocol["date"]
+                else "the date of its commit is unknown"
+            )
             lines.append(f"protocol {protocol['file']}: SHA-256 {protocol['checksum']}, {when}")
         lines += _training(name, study, studies, results, machine, every_image)
     elif isinstance(study, LikelihoodStudy):
         lines = _scoring(name, study, results, machine)
     else:
-        finished = sum((results / name / f"artefacts/simulation/{key}.parquet").is_file() for key in EXPERIMENTS)
+        finished = sum(
+            (results / name / f"artefacts/simulation/{key}.parquet").is_file()
+            for key in EXPERIMENTS
+        )
         lines = [f"{finished} of {len(EXPERIMENTS)} experiments finished; each takes seconds."]
     return "\n  ".join([f"{name}: {study.title}", *lines])
 
@@ -83,23 +108,39 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path, machine: Pace) ->
     lines = []
     for corpus, reports in data_input.of_corpora(name, study).items():
         skipped = check_own_table(reports)
-        folder, changes = results / name / "text" / corpus, compare_files(reports, results).sentences
+        folder, changes = (
+            results / name / "text" / corpus,
+            compare_files(reports, results).sentences,
+        )
         is_made = (folder / "sentences.parquet").is_file()
         state = "not created yet" if not is_made else "outdated" if changes else "up to date"
         scores = [folder / f"likelihoods/{model}.parquet" for model in study.language_models]
         made = sum(path.is_file() for path in scores) if state == "up to date" else 0
-        lines.append(f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models")
+        lines.append(
+            f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models"
+        )
         lines[-1] += "" if is_made else " (their time is estimated once the sentences exist)"
         lines += changes if is_made else [f"MISSING {part}" for part in missing_texts(study)]
         lines += [f"{corpus}: {skipped}"] if skipped else []
-        sentences = privacy.read_table(folder / "sentences.parquet")[0] if state == "up to date" else None
-        without = [name for name, path in zip(study.language_models, scores, strict=True) if not (made and path.is_file())]
+        sentences = (
+            privacy.read_table(folder / "sentences.parquet")[0] if state == "up to date" else None
+        )
+        without = [
+            name
+            for name, path in zip(study.language_models, scores, strict=True)
+            if not (made and path.is_file())
+        ]
         lines += check_language_models(study, sentences, without, machine)
     return lines
 
 
 def _training(
-    name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path, machine: Pace, every_image: bool
+    name: str,
+    study: TrainedStudy,
+    studies: Mapping[str, Any],
+    results: Path,
+    machine: Pace,
+    every_image: bool,
 ) -> list[str]:
     store, winners, lines = RunStore(results / "runs"), _winners(name, study, results), []
     sources: dict[str, PlannedData] = {}
@@ -125,23 +166,34 @@ def _training(
                 for section, made in frozen_towers(run.settings).items()
             }
             if data.checksum is not None and not is_open and None not in towers.values():
-                state = _state(store, run, run_id(run, with_weights(data.checksum(run.settings), towers)))
+                state = _state(
+                    store, run, run_id(run, with_weights(data.checksum(run.settings), towers))
+                )
                 states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
             if state not in DONE:
                 absent.append((run, data))
         if absent:
             missing.setdefault(_stage(study, job, winners), []).append(absent)
-    classes = {each for data in sources.values() for each in getattr(data.source, "class_names", ())}
+    classes = {
+        each for data in sources.values() for each in getattr(data.source, "class_names", ())
+    }
     if classes and (group := study.primary.group) not in (None, *GROUPS, *classes):
-        expected = f"{', '.join(GROUPS)}, nothing, or one of the classes: {', '.join(sorted(classes))}"
+        expected = (
+            f"{', '.join(GROUPS)}, nothing, or one of the classes: {', '.join(sorted(classes))}"
+        )
         raise UserError(f"{name}.primary.group is {group!r}; expected {expected}.")
     about_data, warnings = known_data.sentences(facts, study.primary.baseline)
     lines += [*about_data, *(f"WARNING {warning}" for warning in warnings)]
     for objective, by_label in states.items():
-        lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(of_runs)}" for label, of_runs in by_label.items()))
+        lines.append(
+            f"{objective}: "
+            + "; ".join(f"{label}: {_finished(of_runs)}" for label, of_runs in by_label.items())
+        )
     if missing_blocks := blocks.without_rows(name, study, results):
         count = counted(len(missing_blocks), "trained block")
-        lines.append(f"{count} without rows, which Snakemake will evaluate: {blocks.listed(missing_blocks)}")
+        lines.append(
+            f"{count} without rows, which Snakemake will evaluate: {blocks.listed(missing_blocks)}"
+        )
     lines += _outdated(results, results / name / "artefacts/runs.json")
     runs = [(run, data) for of_jobs in missing.values() for job in of_jobs for run, data in job]
     refuse_schedules(runs)
@@ -154,17 +206,31 @@ def _training(
             lines += [f"MISSING {part}" for part in missing_images(study)]
     if not missing:
         return [*lines, "Nothing to train: every run is in the store."]
-    times = {stage: estimated_time(of_jobs, store, study, machine) for stage, of_jobs in missing.items()}
-    lines += [*(f"{stage}{sentence}" for stage, (sentence, _) in times.items()), *features_time(runs, results, machine)]
+    times = {
+        stage: estimated_time(of_jobs, store, study, machine) for stage, of_jobs in missing.items()
+    }
+    lines += [
+        *(f"{stage}{sentence}" for stage, (sentence, _) in times.items()),
+        *features_time(runs, results, machine),
+    ]
     cores = os.cpu_count() or 1
     seconds = sum(each for _, each in times.values()) / cores  # NaN: unknown
-    if seconds < A_DAY and not machine.has_gpu and all(run.settings["training"]["device"] != "cuda" for run, _ in runs):
-        lines.append(f"in all: roughly {duration(seconds)} on this machine's {counted(cores, 'core')}, without evaluation")
+    if (
+        seconds < A_DAY
+        and not machine.has_gpu
+        and all(run.settings["training"]["device"] != "cuda" for run, _ in runs)
+    ):
+        lines.append(
+            f"in all: roughly {duration(seconds)} on this machine's {counted(cores, 'core')},"
+            " without evaluation"
+        )
     return lines
 
 
 def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
-    """Return the file with the winners of a tuned study, if its first stage is finished or is replaced by a file."""
+    """Return the file with the winners of a tuned study, if its first stage is finished or is
+    replaced by a file.
+    """
     if study.tuning is None:
         return None
     if study.tuning.winners is not None:
@@ -174,17 +240,31 @@ def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
         return None
     require_intact(results, [path])
     _, table, _ = read_winners(path)
-    compared = {place: set(rows["variant"]) for place, rows in table.groupby(["dataset", "objective"])}
-    planned = {(label, name): set(variants.values()) for label in datasets(study) for name, variants in families(study).items()}
-    is_current = planned.items() <= compared.items() and set(table["seeds"]) == {len(study.tuning.seeds)}
+    compared = {
+        place: set(rows["variant"]) for place, rows in table.groupby(["dataset", "objective"])
+    }
+    planned = {
+        (label, name): set(variants.values())
+        for label in datasets(study)
+        for name, variants in families(study).items()
+    }
+    is_current = planned.items() <= compared.items() and set(table["seeds"]) == {
+        len(study.tuning.seeds)
+    }
     return path if is_current else None  # if the candidates differ, Snakemake will select again
 
 
 def _stage(study: TrainedStudy, job: Job, winners: Path | None) -> str:
-    """Return the prefix of a stage's time estimate, which is an upper limit for the second stage until its winners are known."""
+    """Return the prefix of a stage's time estimate, which is an upper limit for the second stage
+    until its winners are known.
+    """
     if study.tuning is None:
         return ""
-    return "first stage: " if job.is_pilot else f"second stage{', at most' if winners is None else ''}: "
+    return (
+        "first stage: "
+        if job.is_pilot
+        else f"second stage{', at most' if winners is None else ''}: "
+    )
 
 
 def _decided(job: Job, winners: Path | None) -> list[Run]:
@@ -197,16 +277,23 @@ def _decided(job: Job, winners: Path | None) -> list[Run]:
 
 def _costliest(job: Job) -> list[Run]:
     """Return the runs of the choice that takes the longest to train."""
-    return max((choice.runs for choice in job.choices.values()), key=lambda runs: relative_cost(runs[0].settings))
+    return max(
+        (choice.runs for choice in job.choices.values()),
+        key=lambda runs: relative_cost(runs[0].settings),
+    )
 
 
 def _state(store: RunStore, run: Run, identifier: str) -> str:
-    """Return the state of a run in the store; ``"stale"`` if a VERSION was raised since it was trained."""
+    """Return the state of a run in the store; ``"stale"`` if a VERSION was raised since it was
+    trained.
+    """
     state = store.state(identifier)
     if state not in RunStore.TRAINED:
         return state
     record = store.record(identifier, RunRecord)
-    refuse_other_settings(store.folder(identifier) / RunStore.RECORD, record["settings"], run.settings)
+    refuse_other_settings(
+        store.folder(identifier) / RunStore.RECORD, record["settings"], run.settings
+    )
     return "stale" if versions.stale_training(record) else state
 
 
@@ -221,10 +308,15 @@ def _outdated(results: Path, path: Path) -> list[str]:
     """List the evaluated runs with stale rows, and those whose features or weights changed."""
     evaluated = read_json(path, list[RunRecord]) if path.is_file() else []
     stale = sum(bool(versions.stale_rows(record)) for record in evaluated)
-    remedy = "a VERSION was raised after the evaluation; `snakemake --forcerun evaluate` measures them again"
+    remedy = (
+        "a VERSION was raised after the evaluation; `snakemake --forcerun evaluate` measures them"
+        " again"
+    )
     lines = [f"{stale} of {len(evaluated)} runs have stale rows: {remedy}"] if stale else []
     changed = Counter(filter(None, map(DataChanges(results).of_files, evaluated)))
-    return lines + [f"{count} of {len(evaluated)} runs: {sentence}" for sentence, count in changed.items()]
+    return lines + [
+        f"{count} of {len(evaluated)} runs: {sentence}" for sentence, count in changed.items()
+    ]
 
 
 def refuse_schedules(runs: Iterable[tuple[Run, PlannedData]]) -> None:
@@ -240,6 +332,8 @@ def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
     lists = study.evaluation.chexpert_8x200
     if lists is None:
         return []
-    inputs = (data_input.of_benchmark(lists, dataset.model_dump()) for dataset in datasets(study).values())
+    inputs = (
+        data_input.of_benchmark(lists, dataset.model_dump()) for dataset in datasets(study).values()
+    )
     read = {data.place: data for data in inputs if data.record(results).is_file()}
     return [change for data in read.values() for change in compare_files(data, results).sentences]

@@ -18,15 +18,21 @@ from trueneg.store.run_store import RunStore
 
 HOUR = 3600.0
 IF = "if each is as large as ViT-B/16 or BERT-base; less if it is smaller"
-START = 5.0  # seconds to start a job, most of them for imports; measured with two jobs at a time on two cores
+# seconds to start a job, most of them for imports; measured with two jobs at a time on two cores
+START = 5.0
 
 
 def estimated_time(
-    missing: Sequence[Sequence[tuple[Run, PlannedData]]], store: RunStore, study: TrainedStudy, machine: Pace
+    missing: Sequence[Sequence[tuple[Run, PlannedData]]],
+    store: RunStore,
+    study: TrainedStudy,
+    machine: Pace,
 ) -> tuple[str, float]:
-    """Estimate the training time from finished runs of the same kind, measured updates, or the networks' operations.
+    """Estimate the training time from finished runs of the same kind, measured updates, or the
+    networks' operations.
 
-    A GPU that this machine lacks is mentioned if a study asks for one, or would take more than an hour without.
+    A GPU that this machine lacks is mentioned if a study asks for one, or would take more than an
+    hour without.
 
     Args:
         missing: runs to train, for each job.
@@ -40,15 +46,27 @@ def estimated_time(
     paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
     for record in store.records().values():
         if updates := _updates(record["settings"], record["images"]):
-            paces[kind_of(record["settings"])] = record["seconds"] / updates, f"finished runs on {record.get('device', 'cpu')}"
+            paces[kind_of(record["settings"])] = (
+                record["seconds"] / updates,
+                f"finished runs on {record.get('device', 'cpu')}",
+            )
     finished = set(paces)
     runs = [run for job in missing for run in job]
     seconds: defaultdict[str, float] = defaultdict(float)  # by origin of the pace
     operations, unknown = 0.0, 0
     for run, data in runs:
-        dataset, training, kind = run.settings["dataset"], run.settings["training"], kind_of(run.settings)
+        dataset, training, kind = (
+            run.settings["dataset"],
+            run.settings["training"],
+            kind_of(run.settings),
+        )
         updates = _updates(run.settings, data.samples(training) or image_count(dataset))
-        if not (data.images or training["updates"] or dataset.get("images") or dataset["source"] in SIZES):
+        if not (
+            data.images
+            or training["updates"]
+            or dataset.get("images")
+            or dataset["source"] in SIZES
+        ):
             unknown += 1
         elif updates:
             if kind not in paces and (machine.has_gpu or training["device"] != "cuda"):
@@ -60,21 +78,39 @@ def estimated_time(
                 operations += updates * operations_per_update(run.settings)
     parts = []
     if seconds:
-        parts.append(f"about {duration(sum(seconds.values()))} with one process (from {' and '.join(seconds)})")
+        parts.append(
+            f"about {duration(sum(seconds.values()))} with one process (from"
+            f" {' and '.join(seconds)})"
+        )
     needed = sum(seconds.values()) + 2 * len(missing) * START
-    if operations and (needed > HOUR or any(run.settings["training"]["device"] == "cuda" for run, _ in runs)):
+    if operations and (
+        needed > HOUR or any(run.settings["training"]["device"] == "cuda" for run, _ in runs)
+    ):
         assumed = f"assumed: {SUSTAINED / 1e12:.0f} TFLOP/s; this machine has none"
         parts.append(f"about {duration(operations / SUSTAINED)} on one GPU ({assumed})")
     if unknown:
         parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
-    training_time = f"{counted(len(runs), 'run')} to train in {counted(len(missing), 'job')}: {'; '.join(parts) or 'seconds'}."
-    started = f"starting these and as many evaluation jobs takes about {duration(2 * len(missing) * START)}"
-    sentence = f"{training_time} In addition, {started}; {_evaluation(runs, study)}." if parts else training_time
+    training_time = (
+        f"{counted(len(runs), 'run')} to train in {counted(len(missing), 'job')}:"
+        f" {'; '.join(parts) or 'seconds'}."
+    )
+    started = (
+        "starting these and as many evaluation jobs takes about"
+        f" {duration(2 * len(missing) * START)}"
+    )
+    sentence = (
+        f"{training_time} In addition, {started}; {_evaluation(runs, study)}."
+        if parts
+        else training_time
+    )
     return sentence, math.nan if unknown else needed
 
 
-def features_time(runs: Sequence[tuple[Run, PlannedData]], results: Path, machine: Pace) -> list[str]:
-    """Estimate the time of computing the missing vectors of frozen towers, once for all runs; an empty list if none are missing.
+def features_time(
+    runs: Sequence[tuple[Run, PlannedData]], results: Path, machine: Pace
+) -> list[str]:
+    """Estimate the time of computing the missing vectors of frozen towers, once for all runs; an
+    empty list if none are missing.
 
     Args:
         runs: runs to train.
@@ -90,13 +126,25 @@ def features_time(runs: Sequence[tuple[Run, PlannedData]], results: Path, machin
     if not (missing := list(filter(None, costs.values()))):  # files of vectors cost nothing
         return []
     on_gpu = not machine.has_gpu and runs[0][0].settings["training"]["device"] == "cuda"
-    seconds, where = sum(missing) / (SUSTAINED if on_gpu else machine.speed), "one GPU" if on_gpu else "this machine"
-    return [f"{counted(len(missing), 'frozen tower')} to compute once: about {duration(seconds)} on {where} {IF}."]
+    seconds, where = (
+        sum(missing) / (SUSTAINED if on_gpu else machine.speed),
+        "one GPU" if on_gpu else "this machine",
+    )
+    return [
+        f"{counted(len(missing), 'frozen tower')} to compute once: about {duration(seconds)} on"
+        f" {where} {IF}."
+    ]
 
 
 def _evaluation(runs: Sequence[tuple[Run, PlannedData]], study: TrainedStudy) -> str:
-    """Estimate the time of the tasks that pass the training images through the encoder many times, or name them."""
-    passes = {task.ROWS[0]: task.encoder_passes for task in measured_by(study).values() if task.encoder_passes}
+    """Estimate the time of the tasks that pass the training images through the encoder many times,
+    or name them.
+    """
+    passes = {
+        task.ROWS[0]: task.encoder_passes
+        for task in measured_by(study).values()
+        if task.encoder_passes
+    }
     names = " and ".join(passes)
     if not passes or any(run.settings["training"]["device"] == "cpu" for run, _ in runs):
         return f"evaluation itself{f', including {names},' if names else ''} is not estimated"
@@ -106,7 +154,10 @@ def _evaluation(runs: Sequence[tuple[Run, PlannedData]], study: TrainedStudy) ->
         labelled = (data.images or image_count(dataset)) - (dataset.get("unlabelled") or 0)
         images += image_cost(run.settings) * labelled
     hours = duration(1e9 * sum(passes.values()) * images / SUSTAINED)
-    return f"evaluation by {names} takes about {hours} on one GPU (same assumption); other evaluation is not estimated"
+    return (
+        f"evaluation by {names} takes about {hours} on one GPU (same assumption); other evaluation"
+        " is not estimated"
+    )
 
 
 def _updates(settings: RunSettings, images: float) -> float:
@@ -115,12 +166,16 @@ def _updates(settings: RunSettings, images: float) -> float:
     return 0.0 if settings["objective"]["name"] in NOT_TRAINED else count
 
 
-def language_model_seconds(parameters: int, sentences: Sequence[str], model: LanguageModelSettings, speed: float) -> float:
-    """Estimate how long it takes to train a language model and to score all sentences on this machine, from their operations.
+def language_model_seconds(
+    parameters: int, sentences: Sequence[str], model: LanguageModelSettings, speed: float
+) -> float:
+    """Estimate how long it takes to train a language model and to score all sentences on this
+    machine, from their operations.
 
     Args:
         parameters: number of parameters.
-        sentences: all sentences, with repetitions; each distinct one is scored in one pass for each of its tokens.
+        sentences: all sentences, with repetitions; each distinct one is scored in one pass for each
+            of its tokens.
         model: settings of the model.
         speed: operations per second of this machine.
     """

@@ -1,4 +1,6 @@
-"""Write a study of your own data; show planned and existing runs and where results come from; export, import and convert."""
+"""Write a study of your own data; show planned and existing runs and where results come from;
+export, import and convert.
+"""
 
 import argparse
 import json
@@ -26,7 +28,9 @@ LINE = 120  # characters per line of a table that is not printed in a terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return the exit code: 1 for a user error or damaged files, otherwise 0."""
+    """Run a subcommand and return the exit code: 1 for a user error or damaged files, otherwise
+    0.
+    """
     options = _parser().parse_args(arguments)
     sys.excepthook = print_traceback
     if logging.lastResort is not None:
@@ -40,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except MemoryError:
-        print("Out of memory: a file or a setting needs more memory than this machine has.", file=sys.stderr)
+        print(
+            "Out of memory: a file or a setting needs more memory than this machine has.",
+            file=sys.stderr,
+        )
         return 1
 
 
@@ -48,14 +55,27 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trueneg", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     checks = commands.add_parser(
-        "check", help="show planned, finished and missing runs of a configuration, and the time still needed"
+        "check",
+        help=(
+            "show planned, finished and missing runs of a configuration, and the time still needed"
+        ),
     )
     checks.add_argument("config", nargs="*", default=DEFAULT, help="configuration files")
     checks.add_argument(
-        "--files", action="store_true", help="compare every file in the results with its recorded checksum instead"
+        "--files",
+        action="store_true",
+        help="compare every file in the results with its recorded checksum instead",
     )
-    checks.add_argument("--images", action="store_true", help="decode all of your own images, not only open the first 20,000")
-    checks.add_argument("--pace", action="store_true", help="measure this machine's speed first, and keep it for later checks")
+    checks.add_argument(
+        "--images",
+        action="store_true",
+        help="decode all of your own images, not only open the first 20,000",
+    )
+    checks.add_argument(
+        "--pace",
+        action="store_true",
+        help="measure this machine's speed first, and keep it for later checks",
+    )
     checks.set_defaults(command=_check)
     forms = "`trueneg init FORM --help` lists the options of a form: columns, --minutes, --output."
     inits = commands.add_parser(
@@ -66,46 +86,102 @@ def _parser() -> argparse.ArgumentParser:
     pictures = inits.add_parser("images", help="images in one folder per class")
     for form in (texts, pairs):
         form.add_argument("table", type=Path, help="CSV, TSV, JSON lines or parquet")
-        form.add_argument("--text", metavar="COLUMN", help="column of the texts, if it is not detected")
-    texts.add_argument("--label", metavar="COLUMN", help="column of the labels, if it is not detected")
-    texts.add_argument("--positive", metavar="COLUMN", help="column of the texts to pair with the first ones, instead of labels")
-    pairs.add_argument("--images", type=Path, required=True, metavar="FOLDER", help="folder of the images")
-    pictures.add_argument("folder", type=Path, help="folder with a subfolder per class, or with train, val and test of this form")
+        form.add_argument(
+            "--text", metavar="COLUMN", help="column of the texts, if it is not detected"
+        )
+    texts.add_argument(
+        "--label", metavar="COLUMN", help="column of the labels, if it is not detected"
+    )
+    texts.add_argument(
+        "--positive",
+        metavar="COLUMN",
+        help="column of the texts to pair with the first ones, instead of labels",
+    )
+    pairs.add_argument(
+        "--images", type=Path, required=True, metavar="FOLDER", help="folder of the images"
+    )
+    pictures.add_argument(
+        "folder",
+        type=Path,
+        help="folder with a subfolder per class, or with train, val and test of this form",
+    )
     for form, writes in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
-        form.add_argument("--minutes", type=float, default=15.0, help="approximate duration on this machine (default: 15)")
-        form.add_argument("--output", type=Path, default=Path("my_study.yaml"), help="file to write (default: my_study.yaml)")
+        form.add_argument(
+            "--minutes",
+            type=float,
+            default=15.0,
+            help="approximate duration on this machine (default: 15)",
+        )
+        form.add_argument(
+            "--output",
+            type=Path,
+            default=Path("my_study.yaml"),
+            help="file to write (default: my_study.yaml)",
+        )
         form.set_defaults(command=writes)
-    runs = commands.add_parser("runs", help="list the runs of each study with their state and metrics")
+    runs = commands.add_parser(
+        "runs", help="list the runs of each study with their state and metrics"
+    )
     runs.add_argument("study", nargs="*", help="list only finished runs of these studies")
     runs.add_argument("--sort", metavar="COLUMN", help="sort by a column of the CSV")
-    runs.add_argument("--csv", metavar="FILE", help="write all columns as CSV to a file instead ('-': standard output)")
-    runs.set_defaults(command=_runs)
-    whys = commands.add_parser("why", help="show the provenance of a result, and whether it is up to date")
-    whys.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run")
-    whys.set_defaults(command=_why)
-    encoders = commands.add_parser("export", help="write a trained encoder with its projection for use elsewhere")
-    encoders.add_argument("run", help="id of a finished run, or its first characters")
-    encoders.add_argument("folder", type=Path, help="new folder; the encoders are written to its subfolders image and text")
-    encoders.set_defaults(command=_export_encoders)
-    actions = commands.add_parser("rows", help="export finished runs without weights, or import them").add_subparsers(
-        required=True, metavar="ACTION"
+    runs.add_argument(
+        "--csv",
+        metavar="FILE",
+        help="write all columns as CSV to a file instead ('-': standard output)",
     )
+    runs.set_defaults(command=_runs)
+    whys = commands.add_parser(
+        "why", help="show the provenance of a result, and whether it is up to date"
+    )
+    whys.add_argument(
+        "result",
+        help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run",
+    )
+    whys.set_defaults(command=_why)
+    encoders = commands.add_parser(
+        "export", help="write a trained encoder with its projection for use elsewhere"
+    )
+    encoders.add_argument("run", help="id of a finished run, or its first characters")
+    encoders.add_argument(
+        "folder",
+        type=Path,
+        help="new folder; the encoders are written to its subfolders image and text",
+    )
+    encoders.set_defaults(command=_export_encoders)
+    actions = commands.add_parser(
+        "rows", help="export finished runs without weights, or import them"
+    ).add_subparsers(required=True, metavar="ACTION")
     exports = actions.add_parser(
-        "export", help="write rows, curves and records of finished, evaluated runs to a folder, and list missing ones"
+        "export",
+        help=(
+            "write rows, curves and records of finished, evaluated runs to a folder, and list"
+            " missing ones"
+        ),
     )
     exports.add_argument("config", nargs="+", help="configuration files")
-    exports.add_argument("folder", type=Path, help="folder of the exports, with one subfolder per study")
-    exports.add_argument("--study", action="append", help="export only this study (may be repeated)")
+    exports.add_argument(
+        "folder", type=Path, help="folder of the exports, with one subfolder per study"
+    )
+    exports.add_argument(
+        "--study", action="append", help="export only this study (may be repeated)"
+    )
     exports.set_defaults(command=_export)
     imports = actions.add_parser("import", help="add exported studies to the results")
     imports.add_argument("folder", type=Path, help="folder that `trueneg rows export` wrote")
     imports.set_defaults(command=_import)
-    converts = commands.add_parser("convert", help="convert a state dict saved with torch to safetensors; only tensors are read")
-    converts.add_argument("source", metavar="IN.pt", help="a state dict, or a checkpoint with `state_dict`")
+    converts = commands.add_parser(
+        "convert",
+        help="convert a state dict saved with torch to safetensors; only tensors are read",
+    )
+    converts.add_argument(
+        "source", metavar="IN.pt", help="a state dict, or a checkpoint with `state_dict`"
+    )
     converts.add_argument("target", metavar="OUT.safetensors", help="file to write")
     converts.set_defaults(command=_convert)
     for command in (runs, whys):
-        command.add_argument("--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)")
+        command.add_argument(
+            "--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)"
+        )
     for command in (checks, runs, whys, encoders, exports, imports):
         command.add_argument("--results", type=Path, default=Path("results"), help="results folder")
     return parser
@@ -136,7 +212,13 @@ def _init_text(options: argparse.Namespace) -> None:
 
 
 def _init_pairs(options: argparse.Namespace) -> None:
-    print(legible(init.init_pairs(options.table, options.images, options.minutes, options.output, options.text)))
+    print(
+        legible(
+            init.init_pairs(
+                options.table, options.images, options.minutes, options.output, options.text
+            )
+        )
+    )
 
 
 def _init_images(options: argparse.Namespace) -> None:
@@ -147,14 +229,20 @@ def _runs(options: argparse.Namespace) -> None:
     table = run_table(options.results, options.study)
     if options.sort is not None:
         if options.sort not in table.columns:
-            raise UserError(f"--sort is {options.sort!r}; expected one of the columns: {', '.join(table.columns)}.")
+            raise UserError(
+                f"--sort is {options.sort!r}; expected one of the columns:"
+                f" {', '.join(table.columns)}."
+            )
         table = table.sort_values(options.sort, kind="stable")
     if options.csv is not None:
         _write(table.to_csv(index=False).rstrip("\n"), options.csv)
     elif options.json is not None:
         _write(table.to_json(orient="records", indent=2), options.json)
     elif table.empty:
-        print(f"There are no runs{' of ' * bool(options.study)}{', '.join(options.study)} under {options.results}.")
+        print(
+            f"There are no runs{' of ' * bool(options.study)}{', '.join(options.study)} under"
+            f" {options.results}."
+        )
     else:
         print(legible(as_text(table, shutil.get_terminal_size((LINE, 0)).columns)))
 
@@ -177,18 +265,28 @@ def _export_encoders(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     studies = read_configuration(options.config).studies
     if unknown := set(options.study or ()) - studies.keys():
-        raise UserError(f"--study is {', '.join(sorted(unknown))}; expected one of: {', '.join(studies)}.")
-    said = [exchange.export_study(name, studies, options.results, options.folder) for name in options.study or studies]
+        raise UserError(
+            f"--study is {', '.join(sorted(unknown))}; expected one of: {', '.join(studies)}."
+        )
+    said = [
+        exchange.export_study(name, studies, options.results, options.folder)
+        for name in options.study or studies
+    ]
     if not any(said):
         wanted = ", ".join(options.study or studies)
-        raise UserError(f"{options.results} contains no evaluated runs of {wanted}; run Snakemake first.")
+        raise UserError(
+            f"{options.results} contains no evaluated runs of {wanted}; run Snakemake first."
+        )
     print("\n".join(filter(None, said)))
 
 
 def _import(options: argparse.Namespace) -> None:
     folders = exported_studies(options.folder)
     if not folders:
-        raise UserError(f"{options.folder} contains no exported study; expected a folder that `trueneg rows export` wrote.")
+        raise UserError(
+            f"{options.folder} contains no exported study; expected a folder that `trueneg rows"
+            " export` wrote."
+        )
     stamp = time.time_ns()
     for folder in folders:
         print(exchange.import_study(folder, options.results, stamp))
@@ -207,4 +305,6 @@ def _write(text: str, place: str) -> None:
     try:
         Path(place).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{place} cannot be written ({error.strerror}). Choose another file.") from error
+        raise UserError(
+            f"{place} cannot be written ({error.strerror}). Choose another file."
+        ) from error

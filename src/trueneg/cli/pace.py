@@ -1,4 +1,6 @@
-"""How fast this machine trains: assumed, or measured by ``trueneg check --pace`` and kept in the results folder."""
+"""How fast this machine trains: assumed, or measured by ``trueneg check --pace`` and kept in the
+results folder.
+"""
 
 import json
 import platform
@@ -40,7 +42,9 @@ class Pace:
 
     def __init__(self, results: Path, measures: bool = False):
         self._path, self._measures = results / self.FILE, measures
-        self._all: dict[str, Any] = read_json(self._path, dict, AGAIN) if self._path.is_file() else {}
+        self._all: dict[str, Any] = (
+            read_json(self._path, dict, AGAIN) if self._path.is_file() else {}
+        )
         self._kept: dict[str, Any] = self._all.setdefault(platform.node(), {"updates": {}})
         if measures:
             import torch  # slow to import
@@ -51,7 +55,9 @@ class Pace:
 
     @property
     def speed(self) -> float:
-        """Operations per second of this machine's GPU, or of one of its cores, in the training of networks."""
+        """Operations per second of this machine's GPU, or of one of its cores, in the training of
+        networks.
+        """
         if self._measures and "speed" not in self._kept:
             self._keep("speed", _measured_speed(self.has_gpu))
         return self._kept.get("speed", SUSTAINED if self.has_gpu else CORE)
@@ -59,13 +65,17 @@ class Pace:
     @property
     def origin(self) -> str:
         """Where :attr:`speed` comes from."""
-        return ROUGH if "speed" in self._kept else f"an assumed {self.speed / 1e9:,.0f} GFLOP/s; {UNMEASURED}"
+        return (
+            ROUGH
+            if "speed" in self._kept
+            else f"an assumed {self.speed / 1e9:,.0f} GFLOP/s; {UNMEASURED}"
+        )
 
     def of_update(self, run: Run, data: PlannedData) -> tuple[float, str]:
         """Return the seconds of an update, and where they come from.
 
-        A few updates are measured if the images were decoded, the weights are on this machine, updates are fast, and there are
-        no towers, whose libraries take long to import.
+        A few updates are measured if the images were decoded, the weights are on this machine,
+        updates are fast, and there are no towers, whose libraries take long to import.
         """
         kind = kind_of(run.settings)
         rough = operations_per_update(run.settings) / self.speed + OVERHEAD
@@ -83,15 +93,24 @@ class Pace:
 
 def kind_of(settings: RunSettings) -> str:
     """Return a key of the settings that determine a run's speed."""
-    networks = [settings.get(section) for section in ("encoder", "text_encoder", "projection", "augmentation")]
+    networks = [
+        settings.get(section)
+        for section in ("encoder", "text_encoder", "projection", "augmentation")
+    ]
     data = [settings["dataset"].get(key) for key in ("source", "path", "resolution")]
-    training = [settings["training"].get(key, 1) for key in ("batch_size", "threads", "device", "devices")]
+    training = [
+        settings["training"].get(key, 1) for key in ("batch_size", "threads", "device", "devices")
+    ]
     return repr((networks, data, training))
 
 
 def operations_per_update(settings: RunSettings) -> float:
-    """Return the number of operations of an update; a backward pass costs about two forward passes."""
-    return 3e9 * relative_cost({**settings, "training": {**settings["training"], "updates": 1, "epochs": None}})
+    """Return the number of operations of an update; a backward pass costs about two forward
+    passes.
+    """
+    return 3e9 * relative_cost(
+        {**settings, "training": {**settings["training"], "updates": 1, "epochs": None}}
+    )
 
 
 def _measured_update(run: Run, data: PlannedData) -> float:
@@ -101,14 +120,28 @@ def _measured_update(run: Run, data: PlannedData) -> float:
     from trueneg.training.engine import TRAININGS
 
     torch.set_num_threads(run.settings["training"]["threads"])
-    objective: Any = model_of({**run.settings, "objective": {"name": "cl"}}, "objective")  # needs no language model or features
-    out_of_memory = catch_out_of_memory(f"{run.study}, {run.objective}", smaller_batch(run.settings["training"]["batch_size"]))
+    # needs no language model or features
+    objective: Any = model_of({**run.settings, "objective": {"name": "cl"}}, "objective")
+    out_of_memory = catch_out_of_memory(
+        f"{run.study}, {run.objective}", smaller_batch(run.settings["training"]["batch_size"])
+    )
     with announced([]), out_of_memory:
         for updates in (1, MEASURED_UPDATES):  # the first is slower
-            training = {**run.settings["training"], "updates": updates, "epochs": None, "warmup_updates": 0}
-            settings = {**run.settings, "training": training, "objective": objective(name="cl").model_dump()}
+            training = {
+                **run.settings["training"],
+                "updates": updates,
+                "epochs": None,
+                "warmup_updates": 0,
+            }
+            settings = {
+                **run.settings,
+                "training": training,
+                "objective": objective(name="cl").model_dump(),
+            }
             device = choose_device(training["device"])
-            row = TRAININGS[training_kind(settings)](settings, run.seed, data.source, data.subset, device).train_epoch()
+            row = TRAININGS[training_kind(settings)](
+                settings, run.seed, data.source, data.subset, device
+            ).train_epoch()
     return float(row["seconds"]) / updates
 
 
@@ -117,7 +150,8 @@ def _measured_speed(has_gpu: bool) -> float:
     from torchvision.models import resnet18
 
     device, count, side = ("cuda", 256, 112) if has_gpu else ("cpu", 8, 64)
-    clock = time.perf_counter if has_gpu else time.process_time  # another process may use the same core now
+    # another process may use the same core now
+    clock = time.perf_counter if has_gpu else time.process_time
     network, images = resnet18().to(device), torch.zeros(count, 3, side, side, device=device)
     for _ in range(2):  # the first pass is slower
         began = clock()

@@ -47,7 +47,8 @@ class PlannedData(NamedTuple):
         images: number of training images; 0: not known yet.
         units: number of pairs per epoch, by ``training.unit``; empty for images without texts.
         checksum: returns a run's data checksum; None: the images have not been decoded.
-        source: the images and their labels or texts, without pixels if they have not been decoded; None: not known yet.
+        source: the images and their labels or texts, without pixels if they have not been decoded;
+            None: not known yet.
         subset: the first seed's subset of the source.
         sentences: training sentences, with repetitions; empty if they are not known yet.
     """
@@ -66,7 +67,9 @@ class PlannedData(NamedTuple):
         return self.units.get(training.get("unit", ""), self.images)
 
 
-def planned_images(studies: Any, dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool) -> PlannedData:
+def planned_images(
+    studies: Any, dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool
+) -> PlannedData:
     """Describe the images of a data set, and check them if they have not been read yet.
 
     Raises:
@@ -79,28 +82,50 @@ def planned_images(studies: Any, dataset: Mapping[str, Any], seed: int, results:
     try:
         listed = None
         if dataset["source"] in OWN and not is_current and not every_image:
-            listed = importlib.import_module(f"trueneg.data.images.sources.{dataset['source']}").listed(dataset["path"])
-        if listed is not None and len(listed.images) > DECODED and dataset["resolution"] is not None:
+            listed = importlib.import_module(
+                f"trueneg.data.images.sources.{dataset['source']}"
+            ).listed(dataset["path"])
+        if (
+            listed is not None
+            and len(listed.images) > DECODED
+            and dataset["resolution"] is not None
+        ):
             checked, usable = opened(listed.images, images.settings, every_image)
-            arrays = {key: getattr(listed, key)[usable] for key in ("labels", "is_test", "is_validation")}
-            pixels, name = np.zeros((len(usable), 1, 0, 0), np.uint8), data_name(dataset["source"], dataset["path"])
+            arrays = {
+                key: getattr(listed, key)[usable] for key in ("labels", "is_test", "is_validation")
+            }
+            pixels, name = (
+                np.zeros((len(usable), 1, 0, 0), np.uint8),
+                data_name(dataset["source"], dataset["path"]),
+            )
             source = ImageSource(name, pixels, class_names=listed.class_names, **arrays)
         else:
             source = read_source(decoded) if is_current else load_source(**images.settings)
     except UserError as error:
         if not is_current and (recorded := _recorded(images, results)) is not None:
             return recorded._replace(changes=[str(error)])
-        if is_current or dataset["source"] in OWN or Path(dataset["path"] or "").expanduser().exists():
+        if (
+            is_current
+            or dataset["source"] in OWN
+            or Path(dataset["path"] or "").expanduser().exists()
+        ):
             raise
         return PlannedData("not read yet", [f"MISSING {error}"])  # a published data set
     subset = make_subset(source, seed=seed, **drawing_settings(source, dataset))
     unlabelled = int((source.labels[subset.train] < 0).sum())
-    held_out = "" if source.is_test.any() else f" (no test images: dataset.test = {dataset['test'] or TEST_FRACTION:g} held out)"
+    held_out = (
+        ""
+        if source.is_test.any()
+        else f" (no test images: dataset.test = {dataset['test'] or TEST_FRACTION:g} held out)"
+    )
     own = " (the data's own; dataset.validation is not used)" if source.is_validation.any() else ""
     description = (
-        f"{source.name}{'' if checked else f', {source.images.shape[-1]} px'}; training {len(subset.train) - unlabelled:,} of "
-        f"{len(subset.pool):,} images{f' and {unlabelled:,} unlabelled ones' if unlabelled else ''}, validation "
-        f"{len(subset.validation):,}{own}, test {len(subset.test):,}{held_out}{f'; {checked}' if checked else ''}"
+        f"{source.name}{'' if checked else f', {source.images.shape[-1]} px'}; training"
+        f" {len(subset.train) - unlabelled:,} of "
+        f"{len(subset.pool):,}"
+        f" images{f' and {unlabelled:,} unlabelled ones' if unlabelled else ''}, validation "
+        f"{len(subset.validation):,}{own}, test"
+        f" {len(subset.test):,}{held_out}{f'; {checked}' if checked else ''}"
         f"{f'; {source.skipped}' if source.skipped else ''}"
     )
     checksum = None if checked else functools.partial(data_checksum, source)
@@ -108,18 +133,30 @@ def planned_images(studies: Any, dataset: Mapping[str, Any], seed: int, results:
 
 
 def planned_pairs(
-    studies: Mapping[str, Any], dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool
+    studies: Mapping[str, Any],
+    dataset: Mapping[str, Any],
+    seed: int,
+    results: Path,
+    every_image: bool,
 ) -> PlannedData:
-    """Describe the images and sentences of a data set, and check the user's own table and images if not yet joined.
+    """Describe the images and sentences of a data set, and check the user's own table and images if
+    not yet joined.
 
     Raises:
         UserError: if the user's own table or images cannot be used, or joined pairs are damaged.
     """
     path = results / "pairs" / f"{pairs_key(dataset)}.npz"
-    reports, images = data_input.of_joined_reports(dataset, studies), data_input.of_pairs(dataset, studies)
-    changes = dict.fromkeys(change for data in (reports, images) for change in compare_files(data, results).sentences)
+    reports, images = (
+        data_input.of_joined_reports(dataset, studies),
+        data_input.of_pairs(dataset, studies),
+    )
+    changes = dict.fromkeys(
+        change for data in (reports, images) for change in compare_files(data, results).sentences
+    )
     if not path.is_file() and not changes and (recorded := _recorded(images, results)) is not None:
-        absent = source_module(dataset["source"]).missing_files(dataset) if "path" in dataset else []
+        absent = (
+            source_module(dataset["source"]).missing_files(dataset) if "path" in dataset else []
+        )
         return recorded._replace(changes=[f"MISSING {part}" for part in absent])
     if path.is_file() and not changes:
         from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
@@ -127,12 +164,18 @@ def planned_pairs(
         again: list[str] = []
         source, splits = read_pairs(path), privacy.read_table(beside(path, "splits"))[0]
         checksum: Any = functools.partial(checksum_of_pairs, source)
-        description = f"{source.name}, {len(source.images):,} images of {source.size[0]} px, {len(source.sentences):,} sentences"
+        description = (
+            f"{source.name}, {len(source.images):,} images of {source.size[0]} px,"
+            f" {len(source.sentences):,} sentences"
+        )
         checked = source.skipped
     else:
         check_own_table(images)
         again, checksum, splits = list(changes) if path.is_file() else [], None, pd.DataFrame()
-        description = f"images and sentences will be created{' again' if again else ''} from the reports of {dataset['text']}"
+        description = (
+            f"images and sentences will be created{' again' if again else ''} from the reports of"
+            f" {dataset['text']}"
+        )
         module = source_module(dataset["source"])
         if dataset["source"] != "image_table" or module.missing_files(images.settings):
             return PlannedData(description, again)
@@ -140,7 +183,11 @@ def planned_pairs(
         read = module.read_images(images.settings, {"sentences": texts}, threads=1)
         checked, usable = opened(read.images, images.settings, every_image, LONGEST)
         reports_of, patients = read.reports[usable], read.patients[usable]
-        texts = texts[texts["report"].isin(reports_of)].rename(columns={"text": "sentence"}).assign(**{"class": -1})
+        texts = (
+            texts[texts["report"].isin(reports_of)]
+            .rename(columns={"text": "sentence"})
+            .assign(**{"class": -1})
+        )
         texts["index"] = texts.groupby("report").cumcount()
         nothing = np.zeros((len(usable), 0))
         labels = nothing.astype(np.float32), (), nothing.astype(bool)
@@ -153,21 +200,34 @@ def planned_pairs(
     known = () if checksum is None and images.settings["split_sentences"] else training
     units = {"image": len(subset.train), "study": len(trained)}
     description += f"; training {len(subset.train):,} images{f'; {checked}' if checked else ''}"
-    return PlannedData(description, again, len(subset.train), units, checksum, source, subset, known)
+    return PlannedData(
+        description, again, len(subset.train), units, checksum, source, subset, known
+    )
 
 
 def planned_texts(
-    studies: Mapping[str, Any], dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool
+    studies: Mapping[str, Any],
+    dataset: Mapping[str, Any],
+    seed: int,
+    results: Path,
+    every_image: bool,
 ) -> PlannedData:
     """Describe the texts of a data set, and read them if they have not been read yet.
 
     Raises:
         UserError: if the texts cannot be used.
     """
-    texts, module = data_input.of_texts(dataset), importlib.import_module(f"trueneg.data.texts.{dataset['source']}")
+    texts, module = (
+        data_input.of_texts(dataset),
+        importlib.import_module(f"trueneg.data.texts.{dataset['source']}"),
+    )
     inputs = [texts, *([data_input.of_joined_reports(dataset, studies)] if dataset["text"] else [])]
     path = results / f"{texts.place}.npz"
-    changes = list(dict.fromkeys(change for data in inputs for change in compare_files(data, results).sentences))
+    changes = list(
+        dict.fromkeys(
+            change for data in inputs for change in compare_files(data, results).sentences
+        )
+    )
     checksum, again = None, changes if path.is_file() else []
     if path.is_file() and not changes:
         from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
@@ -176,7 +236,9 @@ def planned_texts(
         checksum = functools.partial(checksum_of_pairs, source)
     elif missing := [f"MISSING {part}" for part in module.missing_files(texts.settings)]:
         recorded = _recorded(texts, results)
-        return recorded._replace(changes=missing) if recorded else PlannedData("not read yet", missing)
+        return (
+            recorded._replace(changes=missing) if recorded else PlannedData("not read yet", missing)
+        )
     else:
         source = module.read_source(texts.settings)
     subset = text_subset(source, dataset, seed)
@@ -184,28 +246,45 @@ def planned_texts(
     labels = f" with {len(source.label_names)} labels" if source.label_names else ""
     held, results_on = len(subset.validation_unseen), len(subset.test_unseen)
     known = len(subset.validation_unseen_bank) + len(subset.test_unseen_bank)
-    roles = f"{held:,} for selection, {results_on:,} for results, {known:,} others as their neighbours"
+    roles = (
+        f"{held:,} for selection, {results_on:,} for results, {known:,} others as their neighbours"
+    )
     unseen = f"; of labels that are never trained on: {roles}" if held or results_on else ""
     description = (
-        f"{source.name}, {len(listed):,} texts{labels}; training {len(subset.train):,}, validation {len(subset.validation):,}, "
-        f"test {len(subset.test):,}{unseen}"
+        f"{source.name}, {len(listed):,} texts{labels}; training {len(subset.train):,}, validation"
+        f" {len(subset.validation):,}, test {len(subset.test):,}{unseen}"
     )
-    description += "".join(f"; {said.rstrip('.')}" for said in (source.skipped, subset.left_out) if said)
+    description += "".join(
+        f"; {said.rstrip('.')}" for said in (source.skipped, subset.left_out) if said
+    )
     return PlannedData(description, again, len(subset.train), {}, checksum, source, subset, listed)
 
 
 def _recorded(data: DataInput, results: Path) -> PlannedData | None:
-    """Describe data that are not on this machine, from their record; None if they were never read."""
+    """Describe data that are not on this machine, from their record; None if they were never
+    read.
+    """
     if not data.record(results).is_file():
         return None
     checksum = read_json(data.record(results), UserFilesRecord)["data"]
-    runs = [run for run in RunStore(results / "runs").records().values() if run["source"]["checksum"] == checksum]
+    runs = [
+        run
+        for run in RunStore(results / "runs").records().values()
+        if run["source"]["checksum"] == checksum
+    ]
     checksums = {repr(identity(run["settings"])): run.get("data", checksum) for run in runs}
     images = max((run["images"] for run in runs), default=0)
     description = (
-        f"{data.settings['source']}: not on this machine; recorded checksum {checksum[:6]}…, training at most {images:,} images"
+        f"{data.settings['source']}: not on this machine; recorded checksum {checksum[:6]}…,"
+        f" training at most {images:,} images"
     )
-    return PlannedData(description, [], images, {}, lambda settings: checksums.get(repr(identity(settings)), checksum))
+    return PlannedData(
+        description,
+        [],
+        images,
+        {},
+        lambda settings: checksums.get(repr(identity(settings)), checksum),
+    )
 
 
 def opened(
@@ -214,16 +293,22 @@ def opened(
     """Open the first images, or decode all of them.
 
     Returns:
-        A sentence about how many were opened and skipped; and the positions of the images that will be used.
+        A sentence about how many were opened and skipped; and the positions of the images that will
+            be used.
 
     Raises:
-        UserError: if images cannot be used and `skip_incomplete` in the settings does not allow leaving them out.
+        UserError: if images cannot be used and `skip_incomplete` in the settings does not allow
+            leaving them out.
     """
     first = images if every_image else images.part(slice(OPENED))
     how: dict[str, Any] = {"decode": every_image, "longest": longest}
-    usable, skipped = check_images(first, settings["path"], settings.get("skip_incomplete", False), **how)
+    usable, skipped = check_images(
+        first, settings["path"], settings.get("skip_incomplete", False), **how
+    )
     treated = "decoded" if every_image else "opened (--images decodes all)"
-    sentence = f"{len(first):,} of {len(images):,} images {treated}{f'; {skipped}' if skipped else ''}"
+    sentence = (
+        f"{len(first):,} of {len(images):,} images {treated}{f'; {skipped}' if skipped else ''}"
+    )
     return sentence, [*usable, *range(len(first), len(images))]
 
 
@@ -236,7 +321,11 @@ def missing_texts(study: LikelihoodStudy) -> list[str]:
 
 
 def missing_images(study: ImageTextStudy) -> list[str]:
-    """List missing image files and where to get them; some sources keep images and captions in the same folder."""
+    """List missing image files and where to get them; some sources keep images and captions in the
+    same folder.
+    """
     settings, lists = study.dataset.model_dump(), study.evaluation.chexpert_8x200
-    missing = source_module(settings["source"]).missing_files(settings) if "path" in settings else []
+    missing = (
+        source_module(settings["source"]).missing_files(settings) if "path" in settings else []
+    )
     return missing + (chexpert_8x200.missing_files(lists.model_dump()) if lists is not None else [])

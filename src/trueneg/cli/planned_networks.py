@@ -1,4 +1,6 @@
-"""The networks and language models of a study, built by the code of the jobs before anything is trained."""
+"""The networks and language models of a study, built by the code of the jobs before anything is
+trained.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -31,25 +33,32 @@ def missing_networks(study: ImageTextStudy) -> list[str]:
             files[sections["encoder"].weights] = "BioViL's image model"
         if (head := getattr(sections["text_encoder"], "projection", None)) is not None:
             files[head] = "BioViL's text projection"
-    missing = ", ".join(f"{file} ({what})" for file, what in files.items() if not Path(file).is_file())
+    missing = ", ".join(
+        f"{file} ({what})" for file, what in files.items() if not Path(file).is_file()
+    )
     return [f"{missing}. Download and convert them: docs/encoders.md."] if missing else []
 
 
 def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> list[str]:
-    """Build each kind of networks that the runs use, except towers, tokenise the sentences, and list the weights to download.
+    """Build each kind of networks that the runs use, except towers, tokenise the sentences, and
+    list the weights to download.
 
-    Networks without files or sentences are not built: nothing is known of them that a job could refuse, and imports are slow.
+    Networks without files or sentences are not built: nothing is known of them that a job could
+    refuse, and imports are slow.
 
     Args:
         runs: image–text runs with their data.
         channels: channels of the images.
 
     Raises:
-        UserError: as in the training job, if networks cannot be built, weights are missing or do not fit, or a sentence is too
-            long.
+        UserError: as in the training job, if networks cannot be built, weights are missing or do
+            not fit, or a sentence is too long.
     """
     sections = ("encoder", "text_encoder", "projection")
-    kinds = {repr([run.dataset, *map(run.settings.get, sections)]): (run.settings, data.sentences) for run, data in runs}
+    kinds = {
+        repr([run.dataset, *map(run.settings.get, sections)]): (run.settings, data.sentences)
+        for run, data in runs
+    }
     kinds = {
         kind: made
         for kind, made in kinds.items()
@@ -62,15 +71,27 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
     from trueneg.training.frozen import Frozen, is_tower
     from trueneg.training.image_text_networks import build_networks, encoder_of
 
-    placeholder: Any = StoredFeatures(np.zeros((1, 1, 8, 2), np.float32), (1, 1), "", "")  # of towers, which are checked apart
+    # of towers, which are checked apart
+    placeholder: Any = StoredFeatures(np.zeros((1, 1, 8, 2), np.float32), (1, 1), "", "")
     downloads: list[str] = []
     for settings, sentences in kinds.values():
         offline = settings["text_encoder"].get("offline") and settings["text_encoder"]["model"]
-        image, text = (placeholder if is_tower(settings, section) else None for section in sections[:2])
+        image, text = (
+            placeholder if is_tower(settings, section) else None for section in sections[:2]
+        )
         with announced(downloads, offline):
-            networks = build_networks(settings, sentences, channels, ([0.0] * channels, [1.0] * channels), Frozen(image, text))
+            networks = build_networks(
+                settings,
+                sentences,
+                channels,
+                ([0.0] * channels, [1.0] * channels),
+                Frozen(image, text),
+            )
             if networks.tokenizer is not None and (texts := sorted(set(sentences))):
-                limits = {"maximum_tokens": networks.maximum_tokens, "truncate": settings["text_encoder"]["truncate"]}
+                limits = {
+                    "maximum_tokens": networks.maximum_tokens,
+                    "truncate": settings["text_encoder"]["truncate"],
+                }
                 tokenise(networks.tokenizer, texts, **limits)
             continue
         if image is None:
@@ -82,12 +103,17 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
 def check_towers(runs: Iterable[tuple[Run, PlannedData]]) -> list[str]:
     """Check the towers of all runs, and list those that must be downloaded.
 
-    The libraries of the towers are slow to import and need much memory, so only a separate process imports them.
+    The libraries of the towers are slow to import and need much memory, so only a separate process
+    imports them.
 
     Raises:
         UserError: as in the job that computes or trains a tower.
     """
-    towers = {features_key(made): (made, data) for run, data in runs for made in all_towers(run.settings).values()}
+    towers = {
+        features_key(made): (made, data)
+        for run, data in runs
+        for made in all_towers(run.settings).values()
+    }
     networks = []
     for made, data in towers.values():
         if made["tower"]["name"] != "vectors":
@@ -115,16 +141,19 @@ def _build_towers(networks: Iterable[tuple[Mapping[str, Any], Sequence[str]]]) -
 def check_language_models(
     study: LikelihoodStudy, sentences: pd.DataFrame | None, missing: Collection[str], machine: Pace
 ) -> list[str]:
-    """Create or load the language models of a study, count tokens, list models to download, and estimate the time.
+    """Create or load the language models of a study, count tokens, list models to download, and
+    estimate the time.
 
     Args:
         study: the likelihood study.
-        sentences: table with ``patient`` and ``sentence``; None: the reports have not been split yet.
+        sentences: table with ``patient`` and ``sentence``; None: the reports have not been split
+            yet.
         missing: names of the models whose scores are missing.
         machine: the speed of this machine.
 
     Raises:
-        UserError: as in the jobs, if a model cannot be created or loaded, or there are too few sentences.
+        UserError: as in the jobs, if a model cannot be created or loaded, or there are too few
+            sentences.
     """
     if sentences is None and not any(study.language_models[name].model for name in missing):
         return []  # spares slow imports
@@ -143,17 +172,29 @@ def check_language_models(
                 learned = training_parts(table, fold, model.validation, study.seed)[0]["sentence"]
                 if model.model is None:  # the vocabulary needs room for every character
                     characters = "".join(sorted(set().union(*learned)))
-                    loaded = new_masked_lm([characters, *learned[:COUNTED]], model.model_dump(), study.seed)
+                    loaded = new_masked_lm(
+                        [characters, *learned[:COUNTED]], model.model_dump(), study.seed
+                    )
         if model.model is not None:
-            hub: dict[str, Any] = {"revision": model.revision, "trust_remote_code": model.trust_remote_code}
+            hub: dict[str, Any] = {
+                "revision": model.revision,
+                "trust_remote_code": model.trust_remote_code,
+            }
             with announced(lines):
-                loaded = load_language_model(model.model, variant="original" if model.train else study.scoring.variant, **hub)
-                if unusual := unexpressed(list(dict.fromkeys(texts))[:COUNTED], loaded[1], longest_input(*loaded)):
+                loaded = load_language_model(
+                    model.model, variant="original" if model.train else study.scoring.variant, **hub
+                )
+                if unusual := unexpressed(
+                    list(dict.fromkeys(texts))[:COUNTED], loaded[1], longest_input(*loaded)
+                ):
                     lines.append(f"{name}: {unusual}")
         if loaded is not None and texts:
-            seconds += language_model_seconds(loaded[0].num_parameters(), texts, model, machine.speed)
+            seconds += language_model_seconds(
+                loaded[0].num_parameters(), texts, model, machine.speed
+            )
     if seconds:
         lines.append(
-            f"training and scoring of language models takes about {duration(seconds)} with one process (from {machine.origin})"
+            f"training and scoring of language models takes about {duration(seconds)} with one"
+            f" process (from {machine.origin})"
         )
     return list(dict.fromkeys(lines))

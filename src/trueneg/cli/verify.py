@@ -1,4 +1,6 @@
-"""Compare every file in the results with the checksum recorded when it was written, and say how to replace damaged ones."""
+"""Compare every file in the results with the checksum recorded when it was written, and say how to
+replace damaged ones.
+"""
 
 from pathlib import Path
 
@@ -17,15 +19,29 @@ def verify(results: Path) -> tuple[int, str]:
         results: the results folder.
 
     Returns:
-        The number of damaged files, and a text with a line for each of them that says how to replace it.
+        The number of damaged files, and a text with a line for each of them that says how to
+            replace it.
     """
-    files = [path for path in sealed_files(results, "") if path.is_file() and path.relative_to(results).parts[0] not in STORES]
-    faults = [f"{path} {problem}. {remedy(path)}" for path in files if (problem := damage(results, path))]
-    trained = [path.parent for store in STORES for path in sorted((results / store).glob(f"*/{RunStore.RECORD}"))]
+    files = [
+        path
+        for path in sealed_files(results, "")
+        if path.is_file() and path.relative_to(results).parts[0] not in STORES
+    ]
+    faults = [
+        f"{path} {problem}. {remedy(path)}" for path in files if (problem := damage(results, path))
+    ]
+    trained = [
+        path.parent
+        for store in STORES
+        for path in sorted((results / store).glob(f"*/{RunStore.RECORD}"))
+    ]
     for folder in trained:
         try:
             RunStore(folder.parent).checksum(folder.name)
         except (UserError, OSError) as error:
             faults.append(str(error))
-    verified = f"{counted(len(files), 'file')} and {counted(len(trained), 'trained model')} verified: {len(faults)} damaged"
+    verified = (
+        f"{counted(len(files), 'file')} and {counted(len(trained), 'trained model')} verified:"
+        f" {len(faults)} damaged"
+    )
     return len(faults), "\n  ".join([verified, *faults])

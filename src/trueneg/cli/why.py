@@ -1,4 +1,6 @@
-"""Report the provenance of a result (study, settings, runs, code, data, machine, time) and whether it is up to date."""
+"""Report the provenance of a result (study, settings, runs, code, data, machine, time) and whether
+it is up to date.
+"""
 
 import re
 import time
@@ -21,7 +23,8 @@ from trueneg.store.identity import identity
 from trueneg.store.language_models import language_models
 from trueneg.store.run_store import RunStore, fault_of_listed
 
-PICTURES = {"embedding", "similarities", "overlays"}  # artefacts that show only the first seed of an objective
+# artefacts that show only the first seed of an objective
+PICTURES = {"embedding", "similarities", "overlays"}
 LISTED_RUNS = 12  # further runs are only counted
 
 
@@ -29,42 +32,61 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     """Return the provenance of a result as plain values.
 
     Args:
-        result: a run's id, or a file under the results folder (rows, an artefact, a figure, a table, a manifest). A CSV
-            table followed by a colon and a line number (the header is line 1) restricts the runs to those behind that line.
+        result: a run's id, or a file under the results folder (rows, an artefact, a figure, a
+            table, a manifest). A CSV table followed by a colon and a line number (the header is
+            line 1) restricts the runs to those behind that line.
         results: the results folder.
 
     Returns:
-        ===============  ======================================================================================
+        ===============  ===========================================================================
         key              meaning
-        ===============  ======================================================================================
+        ===============  ===========================================================================
         result, written  the result and when it was written
-        study, title     the study that requested it; for a run, the first such study, without a title
+        study, title     the study that requested it; for a run, the first such study, without a
+            title
         differing        settings that differ from the defaults, by dotted name
         settings         all settings
-        runs             records of the runs behind it; ``state`` starts with ``finished`` or ``stale``
+        runs             records of the runs behind it; ``state`` starts with ``finished`` or
+            ``stale``
         language models  records of the models that provided class probabilities
         stale            sentences that describe what is out of date
         comparison       headroom and primary contrast; only for results of a study that trains
-        time             ``seconds`` and ``gpu_seconds`` of all ``attempts`` of these runs and language models
-        ===============  ======================================================================================
+        time             ``seconds`` and ``gpu_seconds`` of all ``attempts`` of these runs and
+            language models
+        ===============  ===========================================================================
 
     Raises:
         UserError: if the result does not exist.
     """
     store, data = RunStore(results / "runs"), DataChanges(results)
-    path, line = (store.folder(result), None) if store.state(result) in RunStore.TRAINED else _place(result)
+    path, line = (
+        (store.folder(result), None) if store.state(result) in RunStore.TRAINED else _place(result)
+    )
     if not path.resolve().is_relative_to(results.resolve()):
-        raise UserError(f"{result} is not in {results}. Name a file in that folder, or pass the results folder as --results.")
+        raise UserError(
+            f"{result} is not in {results}. Name a file in that folder, or pass the results folder"
+            " as --results."
+        )
     top, *parts = path.resolve().relative_to(results.resolve()).parts or ("",)
-    folder, runs, reports = results / top / "artefacts", [], None  # reports: likelihood study behind the class probabilities
+    # reports: likelihood study behind the class probabilities
+    folder, runs, reports = results / top / "artefacts", [], None
     if top == "runs" and parts:
         runs = [store.record(parts[0], records.RunRecord)]
         settings: Any = runs[0]["settings"]
-        fault = fault_of_listed({"id": parts[0], "checksum": runs[0].get("checksum")}, "its record", store)
-        origin = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings))}
+        fault = fault_of_listed(
+            {"id": parts[0], "checksum": runs[0].get("checksum")}, "its record", store
+        )
+        origin = {
+            "study": runs[0]["study"],
+            "written": runs[0]["finished"],
+            "differing": _flat(identity(settings)),
+        }
         stale = [fault] if fault else []
     elif not (folder / "study.yaml").is_file():
-        raise UserError(f"{result} belongs to no finished study ({folder / 'study.yaml'} is missing). Finish the study first.")
+        raise UserError(
+            f"{result} belongs to no finished study ({folder / 'study.yaml'} is missing). Finish"
+            " the study first."
+        )
     else:
         settings = records.read_settings(folder / "study.yaml")
         study, kind = _valid(settings), settings.get("kind", "images")
@@ -73,7 +95,9 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             "title": settings["title"],
             "written": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime)),
             # If the settings are invalid in the current version, all of them.
-            "differing": _flat(settings if study is None else study.model_dump(mode="json", exclude_defaults=True)),
+            "differing": _flat(
+                settings if study is None else study.model_dump(mode="json", exclude_defaults=True)
+            ),
         }
         stale = _outdated(path, parts, folder)
         if kind == "likelihood":
@@ -81,24 +105,50 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             stale += data.of_reports(top)
         elif kind != "theory":
             if missing := blocks.without_rows(top, study, results) if study is not None else []:
-                stale.append(f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake")
+                stale.append(
+                    f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake"
+                )
             seals.require_intact(results, [folder / "comparison.json", folder / "runs.json"])
             comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
             changes = _raised("comparison", comparison)
-            stale += [f"the study was compared with {change}; run Snakemake to update it" for change in changes]
-            runs = _chosen(records.read_json(folder / "runs.json", list[records.RunRecord]), path, parts, line)
+            stale += [
+                f"the study was compared with {change}; run Snakemake to update it"
+                for change in changes
+            ]
+            runs = _chosen(
+                records.read_json(folder / "runs.json", list[records.RunRecord]), path, parts, line
+            )
             origin["comparison"] = comparison
     for run in runs:
         if "language_model" in versions.training_versions(run["settings"]):
             reports = run["settings"]["dataset"]["text"]
-    marked, models = [_marked(run, store, data) for run in runs], language_models(results, reports) if reports else []
+    marked, models = (
+        [_marked(run, store, data) for run in runs],
+        language_models(results, reports) if reports else [],
+    )
     states = [record["state"].removesuffix(", imported") for record in (*marked, *models)]
-    reasons = Counter(state.removeprefix("stale: ") for state in states if state.startswith("stale"))
-    origin["stale"] = stale + [f"{count} of the runs: {reason}" for reason, count in reasons.items()]
+    reasons = Counter(
+        state.removeprefix("stale: ") for state in states if state.startswith("stale")
+    )
+    origin["stale"] = stale + [
+        f"{count} of the runs: {reason}" for reason, count in reasons.items()
+    ]
     trained = [record for record in (*marked, *models) if "seconds" in record]
-    spent = {key: round(sum(record.get(key, 0) for record in trained), 1) for key in ("seconds", "gpu_seconds")}
-    origin["time"] = spent | {"attempts": sum(len(record["attempts"]) for record in trained), "runs": len(trained)}
-    return {"result": result, **origin, "settings": settings, "runs": marked, "language models": models}
+    spent = {
+        key: round(sum(record.get(key, 0) for record in trained), 1)
+        for key in ("seconds", "gpu_seconds")
+    }
+    origin["time"] = spent | {
+        "attempts": sum(len(record["attempts"]) for record in trained),
+        "runs": len(trained),
+    }
+    return {
+        "result": result,
+        **origin,
+        "settings": settings,
+        "runs": marked,
+        "language models": models,
+    }
 
 
 def _place(result: str) -> tuple[Path, int | None]:
@@ -106,15 +156,21 @@ def _place(result: str) -> tuple[Path, int | None]:
     numbered = None if Path(result).exists() else re.fullmatch(r"(.*\.csv):([0-9]+)", result)
     path = Path(numbered[1] if numbered else result)
     if not path.exists():
-        raise UserError(f"{result} is neither the id of a finished run nor a file. `trueneg runs` lists all runs.")
+        raise UserError(
+            f"{result} is neither the id of a finished run nor a file. `trueneg runs` lists all"
+            " runs."
+        )
     return path, int(numbered[2]) if numbered else None
 
 
-def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], line: int | None) -> list[dict[str, Any]]:
+def _chosen(
+    listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], line: int | None
+) -> list[dict[str, Any]]:
     """Return the runs behind a file or a line of a table."""
     if named := _named(path, line):
         return [record for record in listed if record["id"] in named]
-    # Files that do not name their runs are in folders named after data set and objective; figures and tables use all runs.
+    # Files that do not name their runs are in folders named after data set and objective; figures
+    # and tables use all runs.
     place = {part.removesuffix(path.suffix) for part in parts}
     behind = [record for record in listed if {record["dataset"], record["objective"]} <= place]
     return (behind[:1] if PICTURES.intersection(parts) else behind) or list(listed)
@@ -126,31 +182,51 @@ def _named(path: Path, line: int | None) -> set[str]:
         return set(records.read_rows(path).get("run", ()))
     if path.suffix == ".json":
         content = records.read_json(path)
-        return {run["id"] for run in (content.get("runs", []) if isinstance(content, Mapping) else content)}
+        return {
+            run["id"]
+            for run in (content.get("runs", []) if isinstance(content, Mapping) else content)
+        }
     if path.suffix == ".tex":
         path = path.with_suffix(".csv")  # the same table
     if path.suffix != ".csv" or not path.is_file():
         return set()
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if line is not None and not 2 <= line <= len(table) + 1:
-        raise UserError(f"{path}:{line}: there is no such line; expected 2 to {len(table) + 1} (line 1 is the header).")
+        raise UserError(
+            f"{path}:{line}: there is no such line; expected 2 to {len(table) + 1} (line 1 is the"
+            " header)."
+        )
     lines = table if line is None else table.iloc[[line - 2]]
-    return {run for column in ("runs", "baseline runs") for text in lines.get(column, ()) for run in text.split()}
+    return {
+        run
+        for column in ("runs", "baseline runs")
+        for text in lines.get(column, ())
+        for run in text.split()
+    }
 
 
 def _outdated(path: Path, parts: Sequence[str], artefacts: Path) -> list[str]:
-    """Report whether a file is damaged, was made by other code than today's, or from rows that have changed since."""
+    """Report whether a file is damaged, was made by other code than today's, or from rows that have
+    changed since.
+    """
     problem = seals.damage(artefacts.parents[1].resolve(), path.resolve())
     sentences = [f"{path} {problem}; {seals.remedy(path)}"] if problem else []
     if path.is_file() and parts[0] in ("figures", "tables"):
         rows = artefacts / "rows.parquet"
         if registry.drawn_by_other_code(path):
-            sentences.append(f"{path} was made with another version of trueneg.report; run Snakemake to update it")
+            sentences.append(
+                f"{path} was made with another version of trueneg.report; run Snakemake to"
+                " update it"
+            )
         if rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
             sentences.append(f"{path} is older than {rows}; run Snakemake to draw it again")
     if path.is_file() and parts[:2] == ["artefacts", "simulation"]:
-        changes = _raised("simulation", {"version": records.read_rows(path).attrs.get("version", 1)})
-        sentences += [f"{path} was made with {change}; run Snakemake to update it" for change in changes]
+        changes = _raised(
+            "simulation", {"version": records.read_rows(path).attrs.get("version", 1)}
+        )
+        sentences += [
+            f"{path} was made with {change}; run Snakemake to update it" for change in changes
+        ]
     return sentences
 
 
@@ -164,7 +240,10 @@ def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> di
     reasons, identifier = [data.of_run(record)], record["id"]
     reasons += [f"trained with {change}" for change in versions.stale_training(record)]
     reasons += [f"evaluated with {change}" for change in versions.stale_rows(record)]
-    if store.state(identifier) == "finished" and store.record(identifier)["finished"] != record["finished"]:
+    if (
+        store.state(identifier) == "finished"
+        and store.record(identifier)["finished"] != record["finished"]
+    ):
         reasons.append("trained again since it was evaluated")
     stale = ", ".join(filter(None, reasons))
     state = store.marked(identifier, f"stale: {stale}" if stale else "finished")
@@ -195,45 +274,79 @@ def as_text(origin: Mapping[str, Any]) -> str:
     Args:
         origin: result of :func:`provenance_of`.
     """
-    runs, models, spent, comparison = origin["runs"], origin["language models"], origin["time"], origin.get("comparison")
+    runs, models, spent, comparison = (
+        origin["runs"],
+        origin["language models"],
+        origin["time"],
+        origin.get("comparison"),
+    )
     trained = [*runs, *(model for model in models if "versions" in model)]
     edited = sum(run["edited"] for run in runs)
 
     def code(record: Mapping[str, Any]) -> str:
-        return f"{versions.summary(record['code']['versions'])}, commit {record['commit'] or 'unknown'}"
+        return (
+            f"{versions.summary(record['code']['versions'])}, commit"
+            f" {record['commit'] or 'unknown'}"
+        )
 
-    took = f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds, {spent['attempts']} attempts"
-    labels = [f"{entry['dataset']}: {entry['sentence']}" for entry in comparison["headroom"]] if comparison else []
+    took = (
+        f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds,"
+        f" {spent['attempts']} attempts"
+    )
+    labels = (
+        [f"{entry['dataset']}: {entry['sentence']}" for entry in comparison["headroom"]]
+        if comparison
+        else []
+    )
     entries: dict[str, Iterable[str]] = {
         "study": [": ".join(filter(None, (origin["study"], origin.get("title"))))],
         "written": [origin["written"]],
         "state": origin["stale"] or ["up to date with the code and the runs in the store"],
-        "note": [f"{edited} of the runs: {versions.UNEDITED} since they were trained"] if edited else [],
+        "note": (
+            [f"{edited} of the runs: {versions.UNEDITED} since they were trained"] if edited else []
+        ),
         "data set": (run["dataset"] for run in runs),
         "objective": (run["objective"] for run in runs),
         "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],
-        "data": (f"{run['source']['name']}, checksum {run.get('data', run['source']['checksum'])}" for run in runs),
+        "data": (
+            f"{run['source']['name']}, checksum {run.get('data', run['source']['checksum'])}"
+            for run in runs
+        ),
         "code": map(code, trained),
         "host": (f"{model['machine']['host']} ({model['machine']['system']})" for model in trained),
         "CPU": (model["machine"].get("cpu", "unknown") for model in trained),
-        "device": (f"{model.get('devices', 1)} × {model['device']}, {model.get('threads', 1)} threads" for model in trained),
-        "libraries": (", ".join(f"{name} {version}" for name, version in model["versions"].items()) for model in trained),
+        "device": (
+            f"{model.get('devices', 1)} × {model['device']}, {model.get('threads', 1)} threads"
+            for model in trained
+        ),
+        "libraries": (
+            ", ".join(f"{name} {version}" for name, version in model["versions"].items())
+            for model in trained
+        ),
         "evaluated": (code(run["evaluated"]) for run in runs if "evaluated" in run),
         "time": [took] if trained else [],
         "answer": [*labels, comparison["primary"]["answer"]] if comparison else [],
-        "settings that differ from the defaults": (f"{name}: {value}" for name, value in origin["differing"].items()),
+        "settings that differ from the defaults": (
+            f"{name}: {value}" for name, value in origin["differing"].items()
+        ),
         "models": (
-            f"{model['name']} on {model['corpus']}: {model.get('id', model['folder'])} ({model['state']})" for model in models
+            f"{model['name']} on {model['corpus']}: {model.get('id', model['folder'])}"
+            f" ({model['state']})"
+            for model in models
         ),
         "runs": (
-            f"{run['id']}  {run['dataset']}, {run['objective']}, seed {run['seed']}: {run['seconds']:,.1f} s ({run['state']})"
+            f"{run['id']}  {run['dataset']}, {run['objective']}, seed {run['seed']}:"
+            f" {run['seconds']:,.1f} s ({run['state']})"
             for run in runs[:LISTED_RUNS]
         ),
     }
     lines = [origin["result"]]
     for name, values in entries.items():
         counts = Counter(values)
-        shown = [value if count == 1 or len(counts) == 1 else f"{count} × {value}" for value, count in counts.items()]
+        shown = [
+            value if count == 1 or len(counts) == 1 else f"{count} × {value}"
+            for value, count in counts.items()
+        ]
         if len(shown) == 1 and len(name) <= 9:
             lines.append(f"  {name:<10} {shown[0]}")
         elif shown:

@@ -1,7 +1,8 @@
 """The typed model of an image study.
 
-A list in place of a single value is a sweep: lists under ``dataset`` define several data sets; lists under ``encoder``,
-``projection``, ``augmentation``, ``training`` or an objective define several variants of each objective.
+A list in place of a single value is a sweep: lists under ``dataset`` define several data sets;
+lists under ``encoder``, ``projection``, ``augmentation``, ``training`` or an objective define
+several variants of each objective.
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -50,44 +51,84 @@ else:
     Source = Literal[IMAGE_SOURCES]
     TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
     AnyObjective = union_of(*OF_TWO_VIEWS)
-    EvaluationSettings = tasks.evaluation_section("EvaluationSettings", "Evaluations of the frozen encoder.", tasks.IMAGES)
+    EvaluationSettings = tasks.evaluation_section(
+        "EvaluationSettings", "Evaluations of the frozen encoder.", tasks.IMAGES
+    )
 
 
 class DatasetSettings(Settings):
-    """Images, their splits and the imbalance: CIFAR10-r keeps a fraction r of the training images of the rare classes."""
+    """Images, their splits and the imbalance: CIFAR10-r keeps a fraction r of the training images
+    of the rare classes.
+    """
 
     source: Source = technical(..., "source of the images: " + ", ".join(IMAGE_SOURCES))
-    path: PathText | None = technical(None, "folder of the source's files, relative to the working directory")
-    download: Boolean = technical(False, "download the source into `path` if it is missing")
-    resolution: Sweepable[Resolution] | None = Field(None, description="side of resized images in pixels; none: original size")
-    images_per_class: Sweepable[Count] | None = Field(None, description="maximum training images per class, before thinning")
-    rare_classes: list[Integer | str] = Field([], description="classes to thin out, by number or name")
-    fraction: Sweepable[Fraction] = Field(1.0, description="r: fraction of the images of a rare class to keep")
-    test: OpenFraction | None = Field(
-        None, description="fraction held out if there are no official test images; required for own images; none: 0.25 for digits"
+    path: PathText | None = technical(
+        None, "folder of the source's files, relative to the working directory"
     )
-    validation: Share = Field(0.1, description="fraction of the training images held out, unless the data have a split; 0: none")
-    unlabelled: Count | None = Field(None, description="n: also train on the first n of stl10's 100,000 unlabelled images")
+    download: Boolean = technical(False, "download the source into `path` if it is missing")
+    resolution: Sweepable[Resolution] | None = Field(
+        None, description="side of resized images in pixels; none: original size"
+    )
+    images_per_class: Sweepable[Count] | None = Field(
+        None, description="maximum training images per class, before thinning"
+    )
+    rare_classes: list[Integer | str] = Field(
+        [], description="classes to thin out, by number or name"
+    )
+    fraction: Sweepable[Fraction] = Field(
+        1.0, description="r: fraction of the images of a rare class to keep"
+    )
+    test: OpenFraction | None = Field(
+        None,
+        description=(
+            "fraction held out if there are no official test images; required for own images; none:"
+            " 0.25 for digits"
+        ),
+    )
+    validation: Share = Field(
+        0.1,
+        description=(
+            "fraction of the training images held out, unless the data have a split; 0: none"
+        ),
+    )
+    unlabelled: Count | None = Field(
+        None, description="n: also train on the first n of stl10's 100,000 unlabelled images"
+    )
     skip_incomplete: SkipIncomplete = Field(
         False,
-        description="own images: how many unreadable ones to skip at most; a number, a share, true (a tenth) or false (none)",
+        description=(
+            "own images: how many unreadable ones to skip at most; a number, a share, true (a"
+            " tenth) or false (none)"
+        ),
     )
 
     @property
     def resplit(self) -> bool:
-        """Whether each seed holds out different test images of the same data: true without official test images."""
+        """Whether each seed holds out different test images of the same data: true without official
+        test images.
+        """
         return self.test is not None or self.source in WITHOUT_TEST_IMAGES
 
 
 class ProjectionSettings(Settings):
-    """Projection head, removed after training; on a frozen tower, only the head is trained, and it is kept."""
+    """Projection head, removed after training; on a frozen tower, only the head is trained, and it
+    is kept.
+    """
 
     name: Sweepable[Literal["mlp", "residual", "linear"]] = Field(
-        "mlp", description="mlp: two layers; residual: the features plus two layers that start at 0; linear: one layer"
+        "mlp",
+        description=(
+            "mlp: two layers; residual: the features plus two layers that start at 0; linear: one"
+            " layer"
+        ),
     )
     hidden: Sweepable[Count] = Field(512, description="width of the hidden layer")
-    dimensions: Sweepable[AtLeastTwo] | None = Field(128, description="size of the embedding; none: that of the features")
-    batch_norm: Sweepable[Boolean] = Field(True, description="batch normalisation of the hidden layer of mlp")
+    dimensions: Sweepable[AtLeastTwo] | None = Field(
+        128, description="size of the embedding; none: that of the features"
+    )
+    batch_norm: Sweepable[Boolean] = Field(
+        True, description="batch normalisation of the hidden layer of mlp"
+    )
     dropout: Sweepable[Share] = Field(0.0, description="dropout probability of the hidden layer")
 
 
@@ -95,38 +136,67 @@ class AugmentationSettings(Settings):
     """Random augmentation that produces the two views of an image."""
 
     name: Sweepable[Literal["color", "digits", "none"]] = Field(
-        description="color: crop, flip, colour jitter, greyscale (natural images); digits: affine, brightness, noise; none: off"
+        description=(
+            "color: crop, flip, colour jitter, greyscale (natural images); digits: affine,"
+            " brightness, noise; none: off"
+        )
     )
-    size: Sweepable[Resolution] | None = Field(None, description="side of the views of `color` in pixels; none: the images' size")
-    blur: Sweepable[Share] = Field(0.0, description="probability of a 3×3 Gaussian blur in `color`; the DCL code's is 0.5")
+    size: Sweepable[Resolution] | None = Field(
+        None, description="side of the views of `color` in pixels; none: the images' size"
+    )
+    blur: Sweepable[Share] = Field(
+        0.0, description="probability of a 3×3 Gaussian blur in `color`; the DCL code's is 0.5"
+    )
 
 
 class TrainingSettings(SharedTrainingSettings):
     """Optimisation settings and resources for training."""
 
-    batch_size: Sweepable[AtLeastTwo] = Field(128, description="images per step, two views each; N = 2·batch_size − 2 negatives")
+    batch_size: Sweepable[AtLeastTwo] = Field(
+        128, description="images per step, two views each; N = 2·batch_size − 2 negatives"
+    )
     learning_rate: Sweepable[Positive] = Field(1e-3, description="learning rate of Adam")
-    weight_decay: Sweepable[NonNegative] = Field(1e-6, description="weight decay of Adam (L2 in the gradient)")
-    schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="learning rate schedule")
-    temperature: Sweepable[Positive] = Field(0.5, description="t: temperature, which divides similarities; the papers' γ is 1/√t")
-    compile: Boolean = technical(False, "use torch.compile: faster on a GPU, but needs a C++ compiler")
+    weight_decay: Sweepable[NonNegative] = Field(
+        1e-6, description="weight decay of Adam (L2 in the gradient)"
+    )
+    schedule: Sweepable[Literal["constant", "cosine"]] = Field(
+        "constant", description="learning rate schedule"
+    )
+    temperature: Sweepable[Positive] = Field(
+        0.5, description="t: temperature, which divides similarities; the papers' γ is 1/√t"
+    )
+    compile: Boolean = technical(
+        False, "use torch.compile: faster on a GPU, but needs a C++ compiler"
+    )
 
 
 class ImageContrast(PrimarySettings):
-    """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
+    """The study's primary comparison, fixed before it runs; others are exploratory, unless
+    `contrasts` gives them a family.
+    """
 
     task: TaskName = Field("linear probe", description="evaluation task")
-    metric: str = Field("accuracy", description="metric; accuracy: fraction of images that are classified correctly")
-    labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
+    metric: str = Field(
+        "accuracy", description="metric; accuracy: fraction of images that are classified correctly"
+    )
+    labels: str | None = Field(
+        "all", description="label pool: all training images, or the imbalanced subset"
+    )
     oracle: OracleName = Field(
-        None, description="objective whose gain is the headroom; none: unknown headroom; required without dataset.unlabelled"
+        None,
+        description=(
+            "objective whose gain is the headroom; none: unknown headroom; required without"
+            " dataset.unlabelled"
+        ),
     )
 
 
 class DatasetFigure(Settings):
     """A figure of a single data set."""
 
-    dataset: str | None = Field(None, description="label of the data set; none: the primary contrast's")
+    dataset: str | None = Field(
+        None, description="label of the data set; none: the primary contrast's"
+    )
 
 
 class EmbeddingFigure(Panels, DatasetFigure):
@@ -138,7 +208,9 @@ class EmbeddingFigure(Panels, DatasetFigure):
 class FigureSettings(Settings):
     """Optional figures; accuracy against r, training curves and monitors are always drawn."""
 
-    embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels of test images (Sample-Specific Debiasing, Fig. 4)")
+    embedding: EmbeddingFigure | None = Field(
+        None, description="t-SNE panels of test images (Sample-Specific Debiasing, Fig. 4)"
+    )
     label_fractions: DatasetFigure | None = Field(
         None, description="accuracy by label fraction (Sample-Specific Debiasing, Fig. 2, right)"
     )
@@ -150,7 +222,9 @@ class ImageStudy(TrainedStudy):
     SECTIONS = ("encoder", "projection", "augmentation", "training")
     TASKS = tasks.IMAGES
 
-    kind: Literal["images"] = Field("images", description="images: train encoders on two views of each image, as in SimCLR")
+    kind: Literal["images"] = Field(
+        "images", description="images: train encoders on two views of each image, as in SimCLR"
+    )
     dataset: DatasetSettings
     encoder: ImageEncoder
     projection: ProjectionSettings = Field(default_factory=ProjectionSettings)
@@ -165,15 +239,26 @@ class ImageStudy(TrainedStudy):
     @model_validator(mode="after")
     def _frozen_tower_has_views(self):
         encoder = self.encoder
-        if isinstance(encoder, ImageTowerSettings) and encoder.train == FROZEN and encoder.views is None:
+        if (
+            isinstance(encoder, ImageTowerSettings)
+            and encoder.train == FROZEN
+            and encoder.views is None
+        ):
             raise ValueError(
-                ".encoder.train is none, so the tower is computed once, but two views of an image are positives of each other; "
-                "set encoder.views to the number of augmented versions to compute for each image, at least 2, or train to all"
+                ".encoder.train is none, so the tower is computed once, but two views of an image"
+                " are positives of each other; set encoder.views to the number of augmented"
+                " versions to compute for each image, at least 2, or train to all"
             )
-        if getattr(encoder, "views", None) is not None and "none" in values_of(self.augmentation.name):
+        if getattr(encoder, "views", None) is not None and "none" in values_of(
+            self.augmentation.name
+        ):
             raise ValueError(
-                ".augmentation.name is none, so that all encoder.views of an image would be the same; choose another"
+                ".augmentation.name is none, so that all encoder.views of an image would be the"
+                " same; choose another"
             )
         if isinstance(encoder, VectorSettings) and self.augmentation.name != "none":
-            raise ValueError(f".augmentation.name is {self.augmentation.name}, but vectors are not augmented; set it to none")
+            raise ValueError(
+                f".augmentation.name is {self.augmentation.name}, but vectors are not augmented;"
+                " set it to none"
+            )
         return self

@@ -1,8 +1,8 @@
 """The typed model of an image–text study.
 
-A list in place of a single value is a sweep: lists under ``dataset`` define several data sets; lists under ``encoder``,
-``text_encoder``, ``projection``, ``similarity``, ``augmentation``, ``training`` or an objective define several variants of each
-objective.
+A list in place of a single value is a sweep: lists under ``dataset`` define several data sets;
+lists under ``encoder``, ``text_encoder``, ``projection``, ``similarity``, ``augmentation``,
+``training`` or an objective define several variants of each objective.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,8 @@ from trueneg.specs.settings import (
     values_of,
 )
 
-ON_PIXELS = ("fine_tuning", "augmented_linear_probe", "chexpert_8x200")  # tasks with augmented or further images
+# tasks with augmented or further images
+ON_PIXELS = ("fine_tuning", "augmented_linear_probe", "chexpert_8x200")
 Condition = Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]
 if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at import
     from typing import Any as AnyObjective
@@ -58,7 +59,9 @@ else:
     TaskName = Literal[tasks.names_in_rows(tasks.PAIRS)]
     AnyObjective = union_of(*OF_PAIRS, Released)
     ImageTextEvaluationSettings = tasks.evaluation_section(
-        "ImageTextEvaluationSettings", "Evaluations of the trained or released networks.", tasks.PAIRS
+        "ImageTextEvaluationSettings",
+        "Evaluations of the trained or released networks.",
+        tasks.PAIRS,
     )
 
 
@@ -67,108 +70,173 @@ class ImageTextProjectionSettings(Settings):
 
     name: Sweepable[Literal["linear", "mlp", "residual", "none", "released"]] = Field(
         "linear",
-        description="mlp: two layers; residual: a linear map, or none if sizes agree, plus two layers that start at 0; none: one "
-        "layer for texts, none for images; released: BioViL's own, or the space that both open_clip towers share",
+        description=(
+            "mlp: two layers; residual: a linear map, or none if sizes agree, plus two layers that"
+            " start at 0; none: one layer for texts, none for images; released: BioViL's own, or"
+            " the space that both open_clip towers share"
+        ),
     )
-    dimensions: Sweepable[AtLeastTwo] = Field(128, description="D: size of the shared space; ignored if name is none or released")
-    hidden: Sweepable[Count] | None = Field(None, description="width of the hidden layer of mlp and residual; none: D")
+    dimensions: Sweepable[AtLeastTwo] = Field(
+        128, description="D: size of the shared space; ignored if name is none or released"
+    )
+    hidden: Sweepable[Count] | None = Field(
+        None, description="width of the hidden layer of mlp and residual; none: D"
+    )
     dropout: Sweepable[Share] = Field(0.0, description="dropout probability of the hidden layer")
 
 
 class ScaleSettings(Settings):
     """The scale of the cosine similarity of two samples."""
 
-    logit_scale: Sweepable[Positive] = Field(14.0, description="initial multiplier of similarities (γ² in the papers)")
+    logit_scale: Sweepable[Positive] = Field(
+        14.0, description="initial multiplier of similarities (γ² in the papers)"
+    )
     learned_logit_scale: Boolean = Field(True, description="whether to train the logit scale")
     maximum_logit_scale: Positive = Field(100.0, description="maximum of the logit scale")
 
 
 class SimilaritySettings(ScaleSettings):
-    """Similarity between an image and a sentence; lse and nl are reconstructions (see docs/protocol-gaps.md)."""
+    """Similarity between an image and a sentence; lse and nl are reconstructions (see
+    docs/protocol-gaps.md).
+    """
 
     aggregation: Sweepable[Literal["global", "lse", "nl", "lse+nl"]] = Field(
-        "global", description="global: cosine similarity of the pooled image features; lse, nl: aggregated over image regions"
+        "global",
+        description=(
+            "global: cosine similarity of the pooled image features; lse, nl: aggregated over image"
+            " regions"
+        ),
     )
-    lse_sharpness: Sweepable[Positive] | None = Field(None, description="r of the log-sum-exp; required for lse")
-    attention_scale: Sweepable[Positive] | None = Field(None, description="scale of the non-local attention; required for nl")
-    combined: Literal["scores", "losses"] = Field("scores", description="lse+nl: loss on the mean score, or one loss per score")
+    lse_sharpness: Sweepable[Positive] | None = Field(
+        None, description="r of the log-sum-exp; required for lse"
+    )
+    attention_scale: Sweepable[Positive] | None = Field(
+        None, description="scale of the non-local attention; required for nl"
+    )
+    combined: Literal["scores", "losses"] = Field(
+        "scores", description="lse+nl: loss on the mean score, or one loss per score"
+    )
 
     @model_validator(mode="after")
     def _numbers_where_needed(self):
         kinds = values_of(self.aggregation)
         for part, key in (("lse", "lse_sharpness"), ("nl", "attention_scale")):
             if {part in kind for kind in kinds} != {getattr(self, key) is not None}:
-                raise ValueError(f".{key} must be set if aggregation contains {part}, and only then")
+                raise ValueError(
+                    f".{key} must be set if aggregation contains {part}, and only then"
+                )
         return self
 
 
 class RadiographAugmentationSettings(Settings):
-    """Random crop, brightness and contrast, which cannot contradict a sentence, and optionally ConVIRT's other changes."""
+    """Random crop, brightness and contrast, which cannot contradict a sentence, and optionally
+    ConVIRT's other changes.
+    """
 
-    crop: Sweepable[Fraction] = Field(0.9375, description="side of the crop relative to the image (480 of 512)")
+    crop: Sweepable[Fraction] = Field(
+        0.9375, description="side of the crop relative to the image (480 of 512)"
+    )
     brightness: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this value")
     contrast: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this value")
-    evaluated: Literal["crop", "whole"] = Field("crop", description="what evaluation sees: the central crop, or the whole image")
-    crop_area: Sweepable[Fraction] | None = Field(None, description="smallest area of crops, resized to `crop`; none: unresized")
-    flip: Sweepable[Share] = Field(0.0, description="probability of a horizontal flip, which exchanges left and right")
-    rotation: Sweepable[NonNegative] = Field(0.0, description="angles are uniform in ± this value, in degrees")
-    translation: Sweepable[Share] = Field(0.0, description="translations are uniform in ± this share of the side")
+    evaluated: Literal["crop", "whole"] = Field(
+        "crop", description="what evaluation sees: the central crop, or the whole image"
+    )
+    crop_area: Sweepable[Fraction] | None = Field(
+        None, description="smallest area of crops, resized to `crop`; none: unresized"
+    )
+    flip: Sweepable[Share] = Field(
+        0.0, description="probability of a horizontal flip, which exchanges left and right"
+    )
+    rotation: Sweepable[NonNegative] = Field(
+        0.0, description="angles are uniform in ± this value, in degrees"
+    )
+    translation: Sweepable[Share] = Field(
+        0.0, description="translations are uniform in ± this share of the side"
+    )
     scaling: Sweepable[Share] = Field(0.0, description="factors are uniform in 1 ± this value")
-    blur: Sweepable[NonNegative] = Field(0.0, description="largest standard deviation of a blur, in pixels; the smallest is 0.1")
+    blur: Sweepable[NonNegative] = Field(
+        0.0, description="largest standard deviation of a blur, in pixels; the smallest is 0.1"
+    )
 
 
 class PairTrainingSettings(SharedTrainingSettings):
     """Optimisation settings and resources for training on pairs."""
 
-    batch_size: Sweepable[AtLeastTwo] = Field(64, description="pairs per step; N = batch_size − 1 negatives")
-    optimizer: Sweepable[Literal["adamw", "adam"]] = Field("adamw", description="weight decay applies to matrices only")
+    batch_size: Sweepable[AtLeastTwo] = Field(
+        64, description="pairs per step; N = batch_size − 1 negatives"
+    )
+    optimizer: Sweepable[Literal["adamw", "adam"]] = Field(
+        "adamw", description="weight decay applies to matrices only"
+    )
     learning_rate: Sweepable[Positive] = Field(1e-5, description="maximum learning rate")
     weight_decay: Sweepable[NonNegative] = Field(0.01, description="weight decay of matrices")
-    warmup_updates: CountFromZero = Field(0, description="initial updates over which the learning rate rises linearly")
-    schedule: Sweepable[Literal["constant", "cosine"]] = Field("cosine", description="learning rate schedule after the warm-up")
+    warmup_updates: CountFromZero = Field(
+        0, description="initial updates over which the learning rate rises linearly"
+    )
+    schedule: Sweepable[Literal["constant", "cosine"]] = Field(
+        "cosine", description="learning rate schedule after the warm-up"
+    )
 
 
 class ImageTextTrainingSettings(PairTrainingSettings):
     """Optimisation settings and resources for training."""
 
-    kind: Literal["image-text"] = Field("image-text", description="trains on pairs of an image and a sentence")
-    unit: Sweepable[Literal["image", "study"]] = Field("image", description="an epoch has one pair per image or per study (ReCo)")
+    kind: Literal["image-text"] = Field(
+        "image-text", description="trains on pairs of an image and a sentence"
+    )
+    unit: Sweepable[Literal["image", "study"]] = Field(
+        "image", description="an epoch has one pair per image or per study (ReCo)"
+    )
 
 
 class ImageTextContrast(PrimarySettings):
-    """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
+    """The study's primary comparison, fixed before it runs; others are exploratory, unless
+    `contrasts` gives them a family.
+    """
 
     task: TaskName = Field("zero-shot", description="evaluation task")
-    metric: str = Field("AUC", description="metric with a chance level, such as AUC, R or CNR signed")
+    metric: str = Field(
+        "AUC", description="metric with a chance level, such as AUC, R or CNR signed"
+    )
 
 
 class OverlayFigure(Panels):
     """Heatmaps of selected phrases over their images, with boxes; one column per objective."""
 
-    phrases: Count = Field(6, description="number of phrases, covering as many findings as possible")
+    phrases: Count = Field(
+        6, description="number of phrases, covering as many findings as possible"
+    )
 
 
 class ImageTextFigures(Settings):
     """Optional figures."""
 
     overlays: OverlayFigure | None = Field(None, description="heatmaps of phrases")
-    similarities: Panels | None = Field(None, description="histograms of similarities (ReCo, Figs. 4 and 6)")
+    similarities: Panels | None = Field(
+        None, description="histograms of similarities (ReCo, Figs. 4 and 6)"
+    )
 
 
 class ImageTextStudy(TrainedStudy):
-    """An image–text study: data, networks, objectives, seeds, evaluation and the primary comparison."""
+    """An image–text study: data, networks, objectives, seeds, evaluation and the primary
+    comparison.
+    """
 
     SECTIONS = ("encoder", "text_encoder", "projection", "similarity", "augmentation", "training")
     TASKS = tasks.PAIRS
     SAME_TEXT = "keep"
 
-    kind: Literal["image-text"] = Field(description="image-text: train an image encoder and a text encoder together")
+    kind: Literal["image-text"] = Field(
+        description="image-text: train an image encoder and a text encoder together"
+    )
     dataset: AnyPairs
     encoder: SpatialEncoder
     text_encoder: AnyTextEncoder
     projection: ImageTextProjectionSettings = Field(default_factory=ImageTextProjectionSettings)
     similarity: SimilaritySettings = Field(default_factory=SimilaritySettings)
-    augmentation: RadiographAugmentationSettings = Field(default_factory=RadiographAugmentationSettings)
+    augmentation: RadiographAugmentationSettings = Field(
+        default_factory=RadiographAugmentationSettings
+    )
     training: ImageTextTrainingSettings
     conditions: list[Condition] = Field([], description=CONDITIONS)
     objectives: dict[Name, AnyObjective] = Field(min_length=2)
@@ -180,7 +248,9 @@ class ImageTextStudy(TrainedStudy):
     def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
         image: Any = keys.get("encoder")
         text = keys.get("text_encoder")
-        is_shared = one_network(image, text) and all(isinstance(image.get(key), str) for key in ("model", "weights"))
+        is_shared = one_network(image, text) and all(
+            isinstance(image.get(key), str) for key in ("model", "weights")
+        )
         return {"name": "released"} if is_shared else None
 
     @model_validator(mode="after")
@@ -190,35 +260,54 @@ class ImageTextStudy(TrainedStudy):
             image, text = sections["encoder"], sections["text_encoder"]
             projections = values_of(sections["projection"].name)
             shared = isinstance(image, TowerSettings) and image.name == text.name
-            one_model = shared and all(getattr(image, key, None) == getattr(text, key, None) for key in ("model", "weights"))
+            one_model = shared and all(
+                getattr(image, key, None) == getattr(text, key, None)
+                for key in ("model", "weights")
+            )
             # Random weights can be trained, but not evaluated as released.
-            one_model = one_model and (sections["objective"].TRAINED or "none" not in values_of(getattr(image, "weights", ())))
-            with_heads = one_model or (isinstance(image, BiovilEncoderSettings) and getattr(text, "projection", None))
+            one_model = one_model and (
+                sections["objective"].TRAINED
+                or "none" not in values_of(getattr(image, "weights", ()))
+            )
+            with_heads = one_model or (
+                isinstance(image, BiovilEncoderSettings) and getattr(text, "projection", None)
+            )
             if "released" in projections and not with_heads:
                 raise ValueError(
-                    f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); "
-                    "use open_clip for both, with the same model and pretrained weights, or encoder biovil with "
-                    "text_encoder.projection"
+                    f".objectives.{name} uses released projections, but encoder is ({image}) and"
+                    f" text_encoder is ({text}); use open_clip for both, with the same model and"
+                    " pretrained weights, or encoder biovil with text_encoder.projection"
                 )
-            frozen = [isinstance(tower, TowerSettings) and tower.train == FROZEN for tower in (image, text)]
+            frozen = [
+                isinstance(tower, TowerSettings) and tower.train == FROZEN
+                for tower in (image, text)
+            ]
             if all(frozen) and "released" in projections and not isinstance(objective, Released):
                 raise ValueError(
-                    f".objectives.{name} trains nothing: both towers have train: none, and projection.name is released; train "
-                    "one, or use another projection"
+                    f".objectives.{name} trains nothing: both towers have train: none, and"
+                    " projection.name is released; train one, or use another projection"
                 )
             fine_tuned = [key for key in ON_PIXELS if getattr(self.evaluation, key, None)]
             if frozen[0] and fine_tuned:
                 raise ValueError(
-                    f".evaluation.{fine_tuned[0]} needs images, but for objectives.{name}, encoder.train is none, which leaves "
-                    "only stored vectors of the data; remove it, or set encoder.train to all"
+                    f".evaluation.{fine_tuned[0]} needs images, but for objectives.{name},"
+                    " encoder.train is none, which leaves only stored vectors of the data; remove"
+                    " it, or set encoder.train to all"
                 )
             if sections["objective"].MASKS_WORDS and isinstance(text, TowerSettings):
-                raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is {text.name!r}")
+                raise ValueError(
+                    f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is"
+                    f" {text.name!r}"
+                )
         is_frozen = isinstance(self.encoder, TowerSettings) and self.encoder.train == FROZEN
-        if is_frozen and getattr(self.encoder, "views", None) is None and self.augmentation != RadiographAugmentationSettings():
+        if (
+            is_frozen
+            and getattr(self.encoder, "views", None) is None
+            and self.augmentation != RadiographAugmentationSettings()
+        ):
             raise ValueError(
-                ".augmentation is set, but encoder.train is none, so images are not augmented; remove it, or set encoder.views "
-                "to a number of augmented versions of each image"
+                ".augmentation is set, but encoder.train is none, so images are not augmented;"
+                " remove it, or set encoder.views to a number of augmented versions of each image"
             )
         return self
 
@@ -235,19 +324,26 @@ class ImageTextStudy(TrainedStudy):
             LANGUAGE_MODEL: True,
             "known class probabilities": data.probabilities_known,
             "labels": data.labelled,
-            "labels with prompts": data.labelled and any(name in prompts for name in data.label_names),
+            "labels with prompts": (
+                data.labelled and any(name in prompts for name in data.label_names)
+            ),
         }
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
         sections = super().sections_of(objective)
         if not isinstance(objective, Released):
             return sections
-        # Reset settings that only affect training to their defaults, so that they do not enter the run's identity.
-        aggregation = () if objective.aggregation else ("aggregation", "lse_sharpness", "attention_scale")
+        # Reset settings that only affect training to their defaults, so that they do not enter the
+        # run's identity.
+        aggregation = (
+            () if objective.aggregation else ("aggregation", "lse_sharpness", "attention_scale")
+        )
         return sections | {
             "encoder": objective.encoder or self.encoder,
             "text_encoder": objective.text_encoder or self.text_encoder,
-            "projection": ImageTextProjectionSettings(name="released" if objective.name == "released" else "none"),
+            "projection": ImageTextProjectionSettings(
+                name="released" if objective.name == "released" else "none"
+            ),
             "similarity": at_defaults(self.similarity, *aggregation),
             "training": at_defaults(self.training),
             "objective": at_defaults(objective),

@@ -1,7 +1,8 @@
-"""Training order: the longest run goes first, so that no device waits for it at the end (longest processing time first).
+"""Training order: the longest run goes first, so that no device waits for it at the end (longest
+processing time first).
 
-Only the order matters, so costs are counted in network operations and derived from the settings alone: the plan is the same
-on every machine, regardless of earlier runs.
+Only the order matters, so costs are counted in network operations and derived from the settings
+alone: the plan is the same on every machine, regardless of earlier runs.
 """
 
 from collections.abc import Mapping
@@ -11,33 +12,56 @@ from trueneg.config.runs import training_kind
 from trueneg.specs.encoders import is_frozen
 from trueneg.specs.objectives.released import NOT_TRAINED
 
-# GFLOP of a forward pass per pixel, by kind of training. Measured for CIFAR variants at 32 pixels, torchvision's networks at 224,
-# and small networks at 32 and 64 (per unit of width squared, because their cost grows with the square of the width).
+# GFLOP of a forward pass per pixel, by kind of training. Measured for CIFAR variants at 32 pixels,
+# torchvision's networks at 224, and small networks at 32 and 64 (per unit of width squared, because
+# their cost grows with the square of the width).
 PER_PIXEL = {
-    "images": {"resnet18": 1.11 / 32**2, "resnet50": 2.60 / 32**2, "small_resnet": 0.0250 / 32**2 / 16**2},
-    "image-text": {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2},
+    "images": {
+        "resnet18": 1.11 / 32**2,
+        "resnet50": 2.60 / 32**2,
+        "small_resnet": 0.0250 / 32**2 / 16**2,
+    },
+    "image-text": {
+        "resnet18": 3.63 / 224**2,
+        "resnet50": 8.17 / 224**2,
+        "small": 0.0120 / 64**2 / 16**2,
+    },
 }
 PER_PIXEL["image-text"]["biovil"] = PER_PIXEL["image-text"]["resnet50"]
-TOWER, TOWER_SIDE = 17.6 / 224**2, 224  # towers of other libraries are taken for a ViT-B/16 or a BERT base
+# towers of other libraries are taken for a ViT-B/16 or a BERT base
+TOWER, TOWER_SIDE = 17.6 / 224**2, 224
 FROZEN = 0.003  # head of a frozen tower, per sample
 BERT_BASE = {"hidden": 768, "layers": 12}
 TOKENS = 32  # per sentence
-# Number of training images and image side in pixels, for sources whose settings do not state them; other sources: ASSUMED_….
-SIZES = {"digits": 1_800, "cifar10": 50_000, "stl10": 5_000, "phantom": 3_000, "open_i": 3_700, "flickr30k": 29_000}
+# Number of training images and image side in pixels, for sources whose settings do not state them;
+# other sources: ASSUMED_….
+SIZES = {
+    "digits": 1_800,
+    "cifar10": 50_000,
+    "stl10": 5_000,
+    "phantom": 3_000,
+    "open_i": 3_700,
+    "flickr30k": 29_000,
+}
 SIZES |= {"mimic_cxr": 234_000}
 SIDES = {"digits": 8, "cifar10": 32, "stl10": 96}
 ASSUMED_SIZE, ASSUMED_SIDE = 10_000, 32
 
 
 def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
-    """Estimate the relative cost of a training run in GFLOP of forward passes; 0 if nothing is trained.
+    """Estimate the relative cost of a training run in GFLOP of forward passes; 0 if nothing is
+    trained.
 
     Args:
         settings: resolved settings of a run, by section.
 
     Example:
         >>> training = {"kind": "images", "epochs": None, "updates": 100, "batch_size": 64}
-        >>> run = {"training": training, "dataset": {"source": "cifar10", "resolution": None}, "objective": {"name": "cl"}}
+        >>> run = {
+        ...     "training": training,
+        ...     "dataset": {"source": "cifar10", "resolution": None},
+        ...     "objective": {"name": "cl"},
+        ... }
         >>> small, large = ({**run, "encoder": {"name": name}} for name in ("resnet18", "resnet50"))
         >>> round(relative_cost(large) / relative_cost(small), 2)
         2.34
@@ -45,21 +69,30 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     if settings["objective"]["name"] in NOT_TRAINED:
         return 0.0
     training, dataset, kind = settings["training"], settings["dataset"], training_kind(settings)
-    samples = training["updates"] * training["batch_size"] if training["updates"] else training["epochs"] * image_count(dataset)
+    samples = (
+        training["updates"] * training["batch_size"]
+        if training["updates"]
+        else training["epochs"] * image_count(dataset)
+    )
     if kind == "text":
         anchors = settings["text_encoder"]
         return samples * (text_cost(anchors) + text_cost(settings.get("positive_encoder", anchors)))
     image = image_cost(settings)
-    return samples * (2 * image if kind == "images" else image + text_cost(settings["text_encoder"]))
+    return samples * (
+        2 * image if kind == "images" else image + text_cost(settings["text_encoder"])
+    )
 
 
-def features_cost(settings: Mapping[str, Mapping[str, Any]], made_of: Mapping[str, Any], samples: int = 0) -> float:
+def features_cost(
+    settings: Mapping[str, Mapping[str, Any]], made_of: Mapping[str, Any], samples: int = 0
+) -> float:
     """Estimate the GFLOP of computing the vectors of a frozen tower, once for all runs that use it.
 
     Args:
         settings: settings of a run that uses it.
         made_of: what :func:`trueneg.config.runs.frozen_towers` returns for the tower.
-        samples: number of images or distinct texts; 0: unknown, taken for the number of training images.
+        samples: number of images or distinct texts; 0: unknown, taken for the number of training
+            images.
     """
     tower = {**made_of["tower"], "train": "all"}
     count = 0 if tower["name"] == "vectors" else samples or image_count(settings["dataset"])
@@ -83,13 +116,19 @@ def image_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
         return TOWER * (encoder.get("resolution") or TOWER_SIDE) ** 2
     stated = settings.get("augmentation", {}).get("size") or dataset["resolution"]
     side = stated or SIDES.get(dataset["source"], ASSUMED_SIDE)
-    return PER_PIXEL[training_kind(settings)][encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
+    return (
+        PER_PIXEL[training_kind(settings)][encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
+    )
 
 
 def image_count(dataset: Mapping[str, Any]) -> float:
-    """Estimate the number of images per epoch, assuming that half of the classes are rare and reduced to `fraction`."""
+    """Estimate the number of images per epoch, assuming that half of the classes are rare and
+    reduced to `fraction`.
+    """
     # MIMIC-CXR has 377,000 images, 1.6 times as many as its frontal images.
-    most = dataset.get("images") or (1.6 if dataset.get("views") == "all" else 1) * SIZES.get(dataset["source"], ASSUMED_SIZE)
+    most = dataset.get("images") or (1.6 if dataset.get("views") == "all" else 1) * SIZES.get(
+        dataset["source"], ASSUMED_SIZE
+    )
     if dataset.get("images_per_class"):
         most = min(most, 10 * dataset["images_per_class"])
     return most * (1 + dataset.get("fraction", 1.0)) / 2 + (dataset.get("unlabelled") or 0)

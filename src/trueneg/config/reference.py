@@ -14,17 +14,24 @@ from trueneg.specs.settings import Settings, is_technical, models_within, tag_of
 
 HEADER = """# Configuration
 
-A configuration file maps names to studies; several files can be given. A list of values for a setting marked ↔ is a sweep.
-Settings in *italics* only control where and how fast a study is computed; they are not part of a run's identity.
+A configuration file maps names to studies; several files can be given. A list of values for a
+setting marked ↔ is a sweep. Settings in *italics* only control where and how fast a study is
+computed; they are not part of a run's identity.
 `make reference` writes this page.
 """
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of a configuration file, for editors: ``# yaml-language-server: $schema=…/config/schema.json``."""
+    """Return the JSON schema of a configuration file, for editors: ``# yaml-language-server:
+    $schema=…/config/schema.json``.
+    """
     schema = Configuration.model_json_schema()
     del schema["properties"]["studies"], schema["required"]
-    return schema | {"additionalProperties": {"anyOf": [{"$ref": f"#/$defs/{model.__name__}"} for model in KINDS.values()]}}
+    return schema | {
+        "additionalProperties": {
+            "anyOf": [{"$ref": f"#/$defs/{model.__name__}"} for model in KINDS.values()]
+        }
+    }
 
 
 def reference_page() -> str:
@@ -37,17 +44,27 @@ def reference_page() -> str:
     for kind, study in KINDS.items():
         for model, title, tag in _models(study, f"Study of kind: {kind}"):
             models.setdefault(model, (title, tag))
-    return "\n".join([HEADER, *(_section(model, *described) for model, described in models.items())])
+    return "\n".join(
+        [HEADER, *(_section(model, *described) for model, described in models.items())]
+    )
 
 
-def _models(model: type[Settings], title: str, prefix: str = "", tag: str = "") -> Iterator[tuple[type[Settings], str, str]]:
-    """Yield a model, its title and its discriminator key, then its nested models; `prefix` precedes their keys."""
+def _models(
+    model: type[Settings], title: str, prefix: str = "", tag: str = ""
+) -> Iterator[tuple[type[Settings], str, str]]:
+    """Yield a model, its title and its discriminator key, then its nested models; `prefix` precedes
+    their keys.
+    """
     yield model, title, tag
     for key, field in model.model_fields.items():
         inside = models_within(field.annotation)
         for inner in inside:
             inner_tag, values = tag_of(inner) if len(inside) > 1 else ("", ())
-            path = f"{prefix}{key} with {inner_tag}: {' or '.join(values)}" if inner_tag else prefix + key
+            path = (
+                f"{prefix}{key} with {inner_tag}: {' or '.join(values)}"
+                if inner_tag
+                else prefix + key
+            )
             yield from _models(inner, path, f"{path}.", inner_tag)
 
 

@@ -1,4 +1,6 @@
-"""Expand a study into runs: data set × objective × seed, in blocks of seeds with one job per block."""
+"""Expand a study into runs: data set × objective × seed, in blocks of seeds with one job per
+block.
+"""
 
 import dataclasses
 import hashlib
@@ -24,12 +26,15 @@ from trueneg.specs.sources import data_name
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 Sections = dict[str, Any]  # models by section
-SPLITTING = ("labels", "validation", "test")  # settings of texts that do not affect how they are read
+# settings of texts that do not affect how they are read
+SPLITTING = ("labels", "validation", "test")
 OF_GUIDE = "guide "  # prefix of the sections of a guide's towers
 
 
 class Variant(NamedTuple):
-    """A variant of an objective: the objective's name, the swept values by field, and the resolved sections."""
+    """A variant of an objective: the objective's name, the swept values by field, and the resolved
+    sections.
+    """
 
     objective: str
     values: dict[str, Any]
@@ -47,7 +52,9 @@ class Run:
     settings: RunSettings
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values with a fixed key order (Snakemake compares parameters in serialised form)."""
+        """Return plain values with a fixed key order (Snakemake compares parameters in serialised
+        form).
+        """
         return dataclasses.asdict(self)
 
 
@@ -61,11 +68,13 @@ class VariantRuns:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """The runs of one objective on one block of seeds; the first four fields are the wildcards of the job.
+    """The runs of one objective on one block of seeds; the first four fields are the wildcards of
+    the job.
 
     Attributes:
         row_names: identifying columns of the rows; without ``variant`` if a winner decides it.
-        choices: the runs to train for each possible winner of `family`; a single choice if there is no family.
+        choices: the runs to train for each possible winner of `family`; a single choice if there is
+            no family.
         family: the tuned objective whose winner decides; None: there is nothing to decide.
         is_pilot: whether the job belongs to the first stage of a tuned study.
     """
@@ -85,7 +94,9 @@ class Job:
         return next(iter(self.choices.values())).runs
 
     def to_json(self) -> Any:
-        """Return plain values: the runs or, if a winner decides, the data set, the family and the choices with their runs."""
+        """Return plain values: the runs or, if a winner decides, the data set, the family and the
+        choices with their runs.
+        """
         if self.family is None:
             return [run.to_json() for run in self.runs]
         choices = {winner: dataclasses.asdict(choice) for winner, choice in self.choices.items()}
@@ -105,7 +116,9 @@ def training_devices(settings: RunSettings) -> tuple[Device, int]:
 
 
 def swept(section: Settings) -> dict[str, list[Any]]:
-    """Return a section's sweeps by field, with dotted paths for nested sections; fields of list type are excluded."""
+    """Return a section's sweeps by field, with dotted paths for nested sections; fields of list
+    type are excluded.
+    """
     fields, sweeps = type(section).model_fields, dict[str, list[Any]]()
     for name, value in section:
         if isinstance(value, Settings):
@@ -127,7 +140,9 @@ def field_of(section: Settings, path: str) -> FieldInfo | None:
 def _replaced(section: Any, path: str, value: Any) -> Any:
     """Return the section with a new value at a dotted path."""
     name, _, rest = path.partition(".")
-    return section.model_copy(update={name: _replaced(getattr(section, name), rest, value) if rest else value})
+    return section.model_copy(
+        update={name: _replaced(getattr(section, name), rest, value) if rest else value}
+    )
 
 
 def canonical(values: Mapping[str, Any]) -> str:
@@ -137,11 +152,14 @@ def canonical(values: Mapping[str, Any]) -> str:
         >>> canonical({"temperature": 0.1, "class_probability": "low"})
         '{"class_probability":"low","temperature":0.1}'
     """
-    return json.dumps(to_jsonable_python(values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(
+        to_jsonable_python(values), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
 
 
 def _one_at_a_time(*lists: list[Any]) -> Iterator[list[Any]]:
-    """Yield the first value of every list, then each other value combined with the first values of the other lists.
+    """Yield the first value of every list, then each other value combined with the first values of
+    the other lists.
 
     Example:
         >>> list(_one_at_a_time([64, 32], [512, 256]))
@@ -153,36 +171,57 @@ def _one_at_a_time(*lists: list[Any]) -> Iterator[list[Any]]:
         yield from ([*base[:place], value, *base[place + 1 :]] for value in values[1:])
 
 
-COMBINATIONS: dict[str, Callable[..., Iterable[Any]]] = {"combined": itertools.product, "one at a time": _one_at_a_time}
+COMBINATIONS: dict[str, Callable[..., Iterable[Any]]] = {
+    "combined": itertools.product,
+    "one at a time": _one_at_a_time,
+}
 
 
 def _resolved(
     sections: Sections, sweeps: Mapping[str, Any] | None = None, combined: str = "combined"
 ) -> Iterator[tuple[str, dict[str, Any], Sections]]:
-    """Yield each combination of swept values: its label, its values by field, and the resolved sections.
+    """Yield each combination of swept values: its label, its values by field, and the resolved
+    sections.
 
     Args:
         sections: models by name.
         sweeps: the fields to resolve and their values, by section; None: every sweep.
         combined: how the values combine, a key of :data:`COMBINATIONS`.
     """
-    sweeps = {name: swept(section) for name, section in sections.items()} if sweeps is None else sweeps
-    axes = [(name, field, values) for name, fields in sweeps.items() for field, values in fields.items()]
+    sweeps = (
+        {name: swept(section) for name, section in sections.items()} if sweeps is None else sweeps
+    )
+    axes = [
+        (name, field, values) for name, fields in sweeps.items() for field, values in fields.items()
+    ]
     for combination in COMBINATIONS[combined](*(values for *_, values in axes)):
         resolved, chosen = dict(sections), {}
         for (name, field, _), value in zip(axes, combination, strict=True):
             resolved[name] = _replaced(resolved[name], field, value)
             chosen[field] = value
-        yield ",".join(f"{field}={format_value(value)}" for field, value in chosen.items()), chosen, resolved
+        yield (
+            ",".join(f"{field}={format_value(value)}" for field, value in chosen.items()),
+            chosen,
+            resolved,
+        )
 
 
 def conditions(study: TrainedStudy) -> dict[str, tuple[dict[str, Any], TrainedStudy]]:
-    """Return the swept values of each data set or condition, and the study with these values, by label."""
-    chosen = {field: values for field, values in swept(study.training).items() if field in study.conditions}
+    """Return the swept values of each data set or condition, and the study with these values, by
+    label.
+    """
+    chosen = {
+        field: values
+        for field, values in swept(study.training).items()
+        if field in study.conditions
+    }
     sweeps = {"dataset": swept(study.dataset), "training": chosen}
     name = data_name(study.dataset.source, getattr(study.dataset, "path", None))
     resolved = _resolved({"dataset": study.dataset, "training": study.training}, sweeps)
-    return {label or name: (values, study.model_copy(update=sections)) for label, values, sections in resolved}
+    return {
+        label or name: (values, study.model_copy(update=sections))
+        for label, values, sections in resolved
+    }
 
 
 def datasets(study: TrainedStudy) -> dict[str, Any]:
@@ -192,30 +231,45 @@ def datasets(study: TrainedStudy) -> dict[str, Any]:
 
 def corpora(study: LikelihoodStudy) -> dict[str, Any]:
     """Return the resolved report settings of each corpus of a likelihood study, by label."""
-    return {label or study.reports.source: sections["reports"] for label, _, sections in _resolved({"reports": study.reports})}
+    return {
+        label or study.reports.source: sections["reports"]
+        for label, _, sections in _resolved({"reports": study.reports})
+    }
 
 
 def negative_counts(study: TrainedStudy) -> dict[str, int]:
-    """Return N for each label of :func:`datasets` if batch size B is a condition: 2B − 2 for two views, B − 1 for pairs."""
+    """Return N for each label of :func:`datasets` if batch size B is a condition: 2B − 2 for two
+    views, B − 1 for pairs.
+    """
     if "batch_size" not in study.conditions:
         return {}
     # Two views of each image, or a positive and hard negatives of each text.
-    columns = 2 if isinstance(study, ImageStudy) else 1 + len(getattr(study.dataset, "negative_columns", ()))
+    columns = (
+        2
+        if isinstance(study, ImageStudy)
+        else 1 + len(getattr(study.dataset, "negative_columns", ()))
+    )
     own = 2 if isinstance(study, ImageStudy) else 1
-    return {label: columns * resolved.training.batch_size - own for label, (_, resolved) in conditions(study).items()}
+    return {
+        label: columns * resolved.training.batch_size - own
+        for label, (_, resolved) in conditions(study).items()
+    }
 
 
 def objectives(study: TrainedStudy) -> dict[str, Variant]:
     """Return the variants of all objectives by label.
 
-    Conditions do not define variants, so the labels are the same for each condition. The first variant of an objective has the
-    first value of each of its sweeps; if ``sweeps`` is ``one at a time``, it is the base.
+    Conditions do not define variants, so the labels are the same for each condition. The first
+    variant of an objective has the first value of each of its sweeps; if ``sweeps`` is ``one at a
+    time``, it is the base.
     """
     _, resolved = next(iter(conditions(study).values()))
     return {
         f"{name},{label}" if label else name: Variant(name, values, sections)
         for name, objective in resolved.objectives.items()
-        for label, values, sections in _resolved(resolved.sections_of(objective), combined=study.sweeps)
+        for label, values, sections in _resolved(
+            resolved.sections_of(objective), combined=study.sweeps
+        )
     }
 
 
@@ -230,17 +284,24 @@ def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
 def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
     """Return the variants from which validation selects one, by objective.
 
-    If ``sweeps`` is ``one at a time``, this is only the base; for an objective that follows another, it is a single variant.
+    If ``sweeps`` is ``one at a time``, this is only the base; for an objective that follows
+    another, it is a single variant.
     """
     single = set(study.objectives) if study.sweeps == "one at a time" else followed(study)
     labelled = variants(study)
-    return labelled | {name: dict(itertools.islice(labelled[name].items(), 1)) for name in labelled if name in single}
+    return labelled | {
+        name: dict(itertools.islice(labelled[name].items(), 1))
+        for name in labelled
+        if name in single
+    }
 
 
 def shown_examples(study: TrainedStudy) -> list[str]:
-    """Return data set and label, as ``dataset/label``, of the networks whose retrieval examples are shown.
+    """Return data set and label, as ``dataset/label``, of the networks whose retrieval examples are
+    shown.
 
-    These are the first variant of each objective in the primary contrast or, if the study is tuned, the chosen one.
+    These are the first variant of each objective in the primary contrast or, if the study is tuned,
+    the chosen one.
     """
     primary, labelled, tuned = study.primary, candidates(study), study.tuning is not None
     named = dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle)))
@@ -254,7 +315,9 @@ def followed(study: TrainedStudy) -> dict[str, str]:
 
 
 def families(study: TrainedStudy) -> dict[str, dict[str, str]]:
-    """Return the objectives that a tuned study tunes, with their variants by label; empty if the study is not tuned."""
+    """Return the objectives that a tuned study tunes, with their variants by label; empty if the
+    study is not tuned.
+    """
     selectable = candidates(study) if study.tuning is not None else {}
     return {name: variants for name, variants in selectable.items() if len(variants) > 1}
 
@@ -262,23 +325,34 @@ def families(study: TrainedStudy) -> dict[str, dict[str, str]]:
 def taken_over(study: TrainedStudy, follower: str) -> dict[str, list[str]]:
     """Return the settings for which a follower takes the winner's values, by section.
 
-    These are the swept settings of shared sections, and those of the objective that the follower leaves at their defaults.
+    These are the swept settings of shared sections, and those of the objective that the follower
+    leaves at their defaults.
     """
     objective = study.objectives[follower]
     return {
-        section: [field for field in swept(model) if section != "objective" or _at_default(objective, field)]
+        section: [
+            field
+            for field in swept(model)
+            if section != "objective" or _at_default(objective, field)
+        ]
         for section, model in study.sections_of(study.objectives[followed(study)[follower]]).items()
     }
 
 
 def _at_default(section: Settings, path: str) -> bool:
     field = field_of(section, path)
-    return field is not None and not field.is_required() and attrgetter(path)(section) == field.get_default()
+    return (
+        field is not None
+        and not field.is_required()
+        and attrgetter(path)(section) == field.get_default()
+    )
 
 
 def pilot_seeds(study: TrainedStudy) -> list[int]:
     """Return the seeds of the first stage; empty if the study has none."""
-    return [] if study.tuning is None or study.tuning.winners is not None else list(study.tuning.seeds)
+    return (
+        [] if study.tuning is None or study.tuning.winners is not None else list(study.tuning.seeds)
+    )
 
 
 def of_seed(dataset: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
@@ -298,20 +372,28 @@ def blocks(study: TrainedStudy) -> dict[str, list[int]]:
 
 
 def _blocks(study: TrainedStudy, seeds: list[int]) -> dict[str, list[int]]:
-    """Return blocks of seeds by name; the name lists the seeds, so a block that grows gets a new name."""
+    """Return blocks of seeds by name; the name lists the seeds, so a block that grows gets a new
+    name.
+    """
     size = 1 if getattr(study.dataset, "corpus_per_seed", False) else study.training.seeds_per_job
     named = {}
     for start in range(0, len(seeds), size):
         block = seeds[start : start + size]
         contiguous = len(block) > 1 and block == list(range(block[0], block[-1] + 1))
-        named["seed" + (f"{block[0]}-{block[-1]}" if contiguous else "+".join(map(str, block)))] = block
+        named["seed" + (f"{block[0]}-{block[-1]}" if contiguous else "+".join(map(str, block)))] = (
+            block
+        )
     return named
 
 
-def _variants_to_train(study: TrainedStudy) -> Iterator[tuple[str, dict[str, Variant], str | None, bool]]:
-    """Yield labels of jobs with their variants by winner, the family whose winner decides, and whether they are pilots.
+def _variants_to_train(
+    study: TrainedStudy,
+) -> Iterator[tuple[str, dict[str, Variant], str | None, bool]]:
+    """Yield labels of jobs with their variants by winner, the family whose winner decides, and
+    whether they are pilots.
 
-    There is one label per variant or, if the study is tuned, per candidate of the first stage and then per objective.
+    There is one label per variant or, if the study is tuned, per candidate of the first stage and
+    then per objective.
     """
     variants, tuned = objectives(study), families(study)
     for label, variant in variants.items():
@@ -321,7 +403,12 @@ def _variants_to_train(study: TrainedStudy) -> Iterator[tuple[str, dict[str, Var
         family = followed(study).get(name, name)
         winners = [variant for variant in variants.values() if variant.objective == family]
         if family in tuned:
-            yield name, {canonical(winner.values): following(study, name, winner) for winner in winners}, family, False
+            yield (
+                name,
+                {canonical(winner.values): following(study, name, winner) for winner in winners},
+                family,
+                False,
+            )
         else:
             yield name, {"": winners[0]}, None, False
 
@@ -333,8 +420,14 @@ def following(study: TrainedStudy, name: str, winner: Variant) -> Variant:
     sections, taken = study.sections_of(study.objectives[name]), taken_over(study, name)
     for section, fields in taken.items():
         for field in fields:
-            sections[section] = _replaced(sections[section], field, attrgetter(field)(winner.sections[section]))
-    return Variant(name, {field: winner.values[field] for fields in taken.values() for field in fields}, sections)
+            sections[section] = _replaced(
+                sections[section], field, attrgetter(field)(winner.sections[section])
+            )
+    return Variant(
+        name,
+        {field: winner.values[field] for fields in taken.values() for field in fields},
+        sections,
+    )
 
 
 def jobs(name: str, study: TrainedStudy) -> Iterator[Job]:
@@ -342,12 +435,19 @@ def jobs(name: str, study: TrainedStudy) -> Iterator[Job]:
     for dataset, (condition, resolved) in conditions(study).items():
         for label, variants, family, is_pilot in _variants_to_train(resolved):
             first = next(iter(variants.values()))
-            row_names = {"study": name, "dataset": dataset, "objective": first.objective, "condition": canonical(condition)}
+            row_names = {
+                "study": name,
+                "dataset": dataset,
+                "objective": first.objective,
+                "condition": canonical(condition),
+            }
             if family is None:
                 row_names["variant"] = canonical(first.values)
             data = resolved.dataset.model_dump(mode="json")
             plain = {winner: _plain(variant.sections) for winner, variant in variants.items()}
-            for block, seeds in _blocks(study, pilot_seeds(study) if is_pilot else study.seed_list).items():
+            for block, seeds in _blocks(
+                study, pilot_seeds(study) if is_pilot else study.seed_list
+            ).items():
                 choices = {}
                 for winner, variant in variants.items():
                     settings = {**plain[winner], "dataset": of_seed(data, seeds[0])}
@@ -366,29 +466,43 @@ def all_runs(name: str, study: TrainedStudy) -> list[Run]:
 
 
 def source_key(settings: Mapping[str, Any]) -> str:
-    """Return the name of a data set's decoded source, shared by studies that read the same files at the same size."""
+    """Return the name of a data set's decoded source, shared by studies that read the same files at
+    the same size.
+    """
     reading = {key: settings[key] for key in ("source", "path", "resolution")}
     # If unset, keep the name of sources decoded before these keys existed.
-    reading |= {key: settings[key] for key in ("unlabelled", "skip_incomplete") if settings.get(key)}
+    reading |= {
+        key: settings[key] for key in ("unlabelled", "skip_incomplete") if settings.get(key)
+    }
     size = f"-{settings['resolution']}px" if settings["resolution"] else ""
     return f"{settings['source']}{size}-{_digest(reading)}"
 
 
 def pairs_key(settings: Mapping[str, Any]) -> str:
-    """Return the name of a data set's image–sentence file, shared by studies with the same settings."""
+    """Return the name of a data set's image–sentence file, shared by studies with the same
+    settings.
+    """
     # Splits, and defaults of keys that are newer than the first files, whose names must not change.
-    omitted = {"fit": "crop", "views": "frontal"} | {key: settings.get(key) for key in ("test", "validation")}
-    joining = removed_keys(settings) | {key: value for key, value in settings.items() if (key, value) not in omitted.items()}
+    omitted = {"fit": "crop", "views": "frontal"} | {
+        key: settings.get(key) for key in ("test", "validation")
+    }
+    joining = removed_keys(settings) | {
+        key: value for key, value in settings.items() if (key, value) not in omitted.items()
+    }
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
 
 
 def removed_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keys that a data set of pairs had in earlier versions, with the only value in use; its files keep their names."""
+    """Return keys that a data set of pairs had in earlier versions, with the only value in use; its
+    files keep their names.
+    """
     return {"labels": "chexpert"} if settings["source"] == "mimic_cxr" else {}
 
 
 def texts_key(settings: Mapping[str, Any]) -> str:
-    """Return the name of a data set's texts, shared by studies that read the same files with the same class probabilities."""
+    """Return the name of a data set's texts, shared by studies that read the same files with the
+    same class probabilities.
+    """
     reading = {key: value for key, value in settings.items() if key not in SPLITTING}
     return f"{settings['source']}-{_digest(reading)}"
 
@@ -413,7 +527,9 @@ KEYS: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
 
 
 def benchmark_key(settings: Mapping[str, Any]) -> str:
-    """Return the name of the CheXpert 8×200 file with images resized, and cropped or stretched, like those of a study."""
+    """Return the name of the CheXpert 8×200 file with images resized, and cropped or stretched,
+    like those of a study.
+    """
     made_of = [settings[key] for key in ("path", "lists", "fit") if key in settings]
     return f"chexpert_8x200-{settings['resolution']}px-{_digest(made_of)}"
 
@@ -423,13 +539,21 @@ def towers_of(settings: RunSettings) -> dict[str, Mapping[str, Any]]:
 
     Those of its guide are called ``guide encoder`` and ``guide text_encoder``.
     """
-    guide, sections = settings["objective"].get("guide") or {}, ("encoder", "text_encoder", "positive_encoder")
-    towers = {section: settings.get(section) for section in sections} | {OF_GUIDE + key: guide.get(key) for key in sections}
-    return {section: tower for section, tower in towers.items() if tower and "train" in tower}  # networks from scratch have none
+    guide, sections = (
+        settings["objective"].get("guide") or {},
+        ("encoder", "text_encoder", "positive_encoder"),
+    )
+    towers = {section: settings.get(section) for section in sections} | {
+        OF_GUIDE + key: guide.get(key) for key in sections
+    }
+    # networks from scratch have none
+    return {section: tower for section, tower in towers.items() if tower and "train" in tower}
 
 
 def all_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
-    """Return what the vectors of each tower of a run are made of, by section: the tower, the data, and any views."""
+    """Return what the vectors of each tower of a run are made of, by section: the tower, the data,
+    and any views.
+    """
     made: dict[str, dict[str, Any]] = {}
     kind, dataset = training_kind(settings), settings["dataset"]
     for section, tower in towers_of(settings).items():
@@ -455,14 +579,23 @@ def is_of_texts(section: str) -> bool:
 
 def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
     """Return those of :func:`all_towers` that are computed once."""
-    return {section: made for section, made in all_towers(settings).items() if is_frozen(made["tower"])}
+    return {
+        section: made for section, made in all_towers(settings).items() if is_frozen(made["tower"])
+    }
 
 
 def features_key(made_of: Mapping[str, Any]) -> str:
-    """Return the name of a frozen tower's vectors, shared by all runs with the same tower on the same data."""
-    made_of = {**made_of, "tower": {key: value for key, value in made_of["tower"].items() if key != "offline"}}
+    """Return the name of a frozen tower's vectors, shared by all runs with the same tower on the
+    same data.
+    """
+    made_of = {
+        **made_of,
+        "tower": {key: value for key, value in made_of["tower"].items() if key != "offline"},
+    }
     return f"{made_of['tower']['name']}-{made_of['samples']}-{_digest(made_of)}"
 
 
 def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:6]
+    return hashlib.sha256(
+        json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()[:6]

@@ -1,7 +1,8 @@
 """The typed model of a text study.
 
-A list in place of a single value is a sweep: lists under ``dataset`` define several data sets; lists under ``text_encoder``,
-``positive_encoder``, ``projection``, ``similarity``, ``training`` or an objective define several variants of each objective.
+A list in place of a single value is a sweep: lists under ``dataset`` define several data sets;
+lists under ``text_encoder``, ``positive_encoder``, ``projection``, ``similarity``, ``training`` or
+an objective define several variants of each objective.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,16 @@ from trueneg.specs.encoders import BY_NAME, FROZEN, OpenClipTextSettings, TextTo
 from trueneg.specs.guides.base import LANGUAGE_MODEL
 from trueneg.specs.objectives import OF_PAIRS, union_of
 from trueneg.specs.objectives.released import UntrainedTexts
-from trueneg.specs.settings import AtLeastTwo, Count, Name, Settings, Share, Sweepable, at_defaults, values_of
+from trueneg.specs.settings import (
+    AtLeastTwo,
+    Count,
+    Name,
+    Settings,
+    Share,
+    Sweepable,
+    at_defaults,
+    values_of,
+)
 from trueneg.specs.texts import AnyTextPairs
 
 if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at import
@@ -25,8 +35,12 @@ if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at
     from typing import Any as TextEvaluationSettings
 else:
     TaskName = Literal[tasks.names_in_rows(tasks.TEXTS)]
-    AnyObjective = union_of(*(objective for objective in OF_PAIRS if not objective.MASKS_WORDS), UntrainedTexts)
-    TextEvaluationSettings = tasks.evaluation_section("TextEvaluationSettings", "Evaluations of the encoders.", tasks.TEXTS)
+    AnyObjective = union_of(
+        *(objective for objective in OF_PAIRS if not objective.MASKS_WORDS), UntrainedTexts
+    )
+    TextEvaluationSettings = tasks.evaluation_section(
+        "TextEvaluationSettings", "Evaluations of the encoders.", tasks.TEXTS
+    )
 
 
 class TextProjectionSettings(Settings):
@@ -34,10 +48,17 @@ class TextProjectionSettings(Settings):
 
     name: Sweepable[Literal["residual", "linear", "mlp", "none"]] = Field(
         "residual",
-        description="residual: starts as the identity if sizes agree; mlp: two layers; none: the tower's own vectors",
+        description=(
+            "residual: starts as the identity if sizes agree; mlp: two layers; none: the tower's"
+            " own vectors"
+        ),
     )
-    dimensions: Sweepable[AtLeastTwo] | None = Field(None, description="D, size of the embedding; none: that of the tower")
-    hidden: Sweepable[Count] | None = Field(None, description="width of the hidden layer of mlp and residual; none: D")
+    dimensions: Sweepable[AtLeastTwo] | None = Field(
+        None, description="D, size of the embedding; none: that of the tower"
+    )
+    hidden: Sweepable[Count] | None = Field(
+        None, description="width of the hidden layer of mlp and residual; none: D"
+    )
     dropout: Sweepable[Share] = Field(0.0, description="dropout probability of the hidden layer")
 
 
@@ -48,10 +69,14 @@ class TextTrainingSettings(PairTrainingSettings):
 
 
 class TextContrast(PrimarySettings):
-    """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
+    """The study's primary comparison, fixed before it runs; others are exploratory, unless
+    `contrasts` gives them a family.
+    """
 
     task: TaskName = Field("knn", description="evaluation task")
-    metric: str = Field("accuracy", description="metric with a chance level: accuracy, R (with k) or Spearman")
+    metric: str = Field(
+        "accuracy", description="metric with a chance level: accuracy, R (with k) or Spearman"
+    )
 
 
 class TextFigures(Settings):
@@ -69,12 +94,17 @@ class TextStudy(TrainedStudy):
     dataset: AnyTextPairs
     text_encoder: Annotated[TextTower, BY_NAME]
     positive_encoder: Annotated[TextTower, BY_NAME] | None = Field(
-        None, description="tower of the positives, such as documents; none: they share text_encoder and its head"
+        None,
+        description=(
+            "tower of the positives, such as documents; none: they share text_encoder and its head"
+        ),
     )
     projection: TextProjectionSettings = Field(default_factory=TextProjectionSettings)
     similarity: ScaleSettings = Field(default_factory=ScaleSettings)
     training: TextTrainingSettings
-    conditions: list[Literal["batch_size", "learning_rate", "epochs", "updates"]] = Field([], description=CONDITIONS)
+    conditions: list[Literal["batch_size", "learning_rate", "epochs", "updates"]] = Field(
+        [], description=CONDITIONS
+    )
     objectives: dict[Name, AnyObjective] = Field(min_length=2)
     evaluation: TextEvaluationSettings = Field(default_factory=TextEvaluationSettings)
     primary: TextContrast
@@ -83,26 +113,47 @@ class TextStudy(TrainedStudy):
     @classmethod
     def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
         anchors = keys.get("text_encoder")
-        return {"name": UNTRAINED} if one_network(anchors, keys.get("positive_encoder") or anchors) else None
+        return (
+            {"name": UNTRAINED}
+            if one_network(anchors, keys.get("positive_encoder") or anchors)
+            else None
+        )
 
     @model_validator(mode="after")
     def _something_to_train(self):
-        towers = [tower for tower in (self.text_encoder, self.positive_encoder) if tower is not None]
+        towers = [
+            tower for tower in (self.text_encoder, self.positive_encoder) if tower is not None
+        ]
         is_frozen = all(tower.train == FROZEN for tower in towers)
         if "none" in values_of(self.projection.name) and is_frozen:
-            raise ValueError(".projection.name is none, and all towers have train: none, so nothing is trained; change one")
-        masks = 0 not in values_of(self.projection.dropout) and {*values_of(self.projection.name)} <= {"residual", "mlp"}
+            raise ValueError(
+                ".projection.name is none, and all towers have train: none, so nothing is trained;"
+                " change one"
+            )
+        masks = 0 not in values_of(self.projection.dropout) and {
+            *values_of(self.projection.name)
+        } <= {"residual", "mlp"}
         # Towers of open_clip have no dropout of their own.
-        has_dropout = any(tower.train != FROZEN and not isinstance(tower, OpenClipTextSettings) for tower in towers)
+        has_dropout = any(
+            tower.train != FROZEN and not isinstance(tower, OpenClipTextSettings)
+            for tower in towers
+        )
         if "dropout" in values_of(self.dataset.positives) and not (masks or has_dropout):
-            problem = ".dataset.positives is dropout, but neither a head nor a trained tower has dropout"
-            raise ValueError(f"{problem}, so a text and its positive are equal; set projection.dropout of a residual or mlp head")
+            problem = (
+                ".dataset.positives is dropout, but neither a head nor a trained tower has dropout"
+            )
+            raise ValueError(
+                f"{problem}, so a text and its positive are equal; set projection.dropout of a"
+                " residual or mlp head"
+            )
         return self
 
     @property
     def provided(self) -> dict[str, bool]:
         data = self.dataset
-        needs = dict.fromkeys(("labels", "known matches", "known class probabilities"), data.labelled)
+        needs = dict.fromkeys(
+            ("labels", "known matches", "known class probabilities"), data.labelled
+        )
         needs |= {
             "given pairs or labels": values_of(data.positives) == ["given"] or data.labelled,
             "rated pairs": data.rated is not None,
@@ -110,9 +161,18 @@ class TextStudy(TrainedStudy):
         return needs | {LANGUAGE_MODEL: data.text is not None}
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
-        sections = {name: section for name, section in super().sections_of(objective).items() if section is not None}
+        sections = {
+            name: section
+            for name, section in super().sections_of(objective).items()
+            if section is not None
+        }
         if sections["objective"].TRAINED:
             return sections
-        # Reset settings that only affect training to their defaults, so that they do not enter the run's identity.
+        # Reset settings that only affect training to their defaults, so that they do not enter the
+        # run's identity.
         untrained = {"projection": TextProjectionSettings(name="none")}
-        return sections | untrained | {name: at_defaults(sections[name]) for name in ("similarity", "training")}
+        return (
+            sections
+            | untrained
+            | {name: at_defaults(sections[name]) for name in ("similarity", "training")}
+        )

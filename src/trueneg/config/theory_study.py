@@ -1,4 +1,6 @@
-"""The typed model of a theory study: the stochastic process of the BCL paper and the experiments on it."""
+"""The typed model of a theory study: the stochastic process of the BCL paper and the experiments on
+it.
+"""
 
 from typing import Annotated, Literal
 
@@ -24,10 +26,16 @@ LOWEST_RELEASED_TEMPERATURE = 0.15  # for the process of the simulation code of 
 
 
 class ProcessSettings(Settings):
-    """Process parameters that an experiment does not vary; the defaults follow the simulations of the BCL paper."""
+    """Process parameters that an experiment does not vary; the defaults follow the simulations of
+    the BCL paper.
+    """
 
-    alpha: Alpha = Field(0.9, description="α: probability that a true negative is farther away than a false one")
-    class_probability: Probability = Field(0.1, description="τ⁺: probability that a negative is false (not stated in the paper)")
+    alpha: Alpha = Field(
+        0.9, description="α: probability that a true negative is farther away than a false one"
+    )
+    class_probability: Probability = Field(
+        0.1, description="τ⁺: probability that a negative is false (not stated in the paper)"
+    )
     slide: Slide = Field(0.1, description="maximum shift of the base interval of an anchor")
     temperature: Positive = Field(0.5, description="t: logits are scores divided by t")
     anchors: Count = Field(1000, description="anchors per repetition")
@@ -40,22 +48,49 @@ class SweepSettings(Settings):
     """Parameter values that the experiments sweep; each description names the experiment."""
 
     alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.9, 0.99], description="errors against α")
-    class_probabilities: NonEmpty[Probability] = Field([0.02, 0.05, 0.1, 0.2, 0.3, 0.5], description="errors against τ⁺")
-    negative_counts: NonEmpty[Count] = Field([16, 32, 64, 128, 256, 512], description="errors against N")
-    long_negative_counts: NonEmpty[Count] = Field([16, 64, 256, 1024, 4096], description="bias, which should vanish, against N")
-    anchor_counts: NonEmpty[Count] = Field([50, 100, 200, 500, 1000, 2000], description="errors against the number of anchors")
-    positive_counts: NonEmpty[Count] = Field([1, 2, 5, 10, 32, 64, 256], description="errors against K")
-    slides: list[Slide] = Field([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], description="errors against the slide")
-    temperatures: NonEmpty[Positive] = Field([0.1, 0.2, 0.3, 0.5, 0.7, 1.0], description="errors against t")
-    released_temperatures: NonEmpty[Annotated[Real, Field(ge=LOWEST_RELEASED_TEMPERATURE)]] = Field(
-        [0.4, 0.5, 0.6, 0.7, 0.8, 1.0], description="errors against t, for the process in the simulation code of the BCL authors"
+    class_probabilities: NonEmpty[Probability] = Field(
+        [0.02, 0.05, 0.1, 0.2, 0.3, 0.5], description="errors against τ⁺"
     )
-    assumed_alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99], description="errors under a wrong α")
-    shown_class_probabilities: NonEmpty[Probability] = Field([0.1, 0.3, 0.5], description="jump of BCL's Eq. 10: τ⁺")
-    imbalance: OpenFraction = Field(0.1, description="r for the ten classes of Proposition 1 and Theorem 4")
-    bound_temperatures: NonEmpty[Positive] = Field([1.0, 0.5], description="Proposition 1: t = 1/γ²")
-    bound_negative_counts: NonEmpty[Count] = Field([4, 16, 64, 256, 1024, 4096], description="Proposition 1: N")
-    bound_positive_counts: NonEmpty[Count] = Field([1, 16, 256], description="Proposition 1: number of positives")
+    negative_counts: NonEmpty[Count] = Field(
+        [16, 32, 64, 128, 256, 512], description="errors against N"
+    )
+    long_negative_counts: NonEmpty[Count] = Field(
+        [16, 64, 256, 1024, 4096], description="bias, which should vanish, against N"
+    )
+    anchor_counts: NonEmpty[Count] = Field(
+        [50, 100, 200, 500, 1000, 2000], description="errors against the number of anchors"
+    )
+    positive_counts: NonEmpty[Count] = Field(
+        [1, 2, 5, 10, 32, 64, 256], description="errors against K"
+    )
+    slides: list[Slide] = Field(
+        [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], description="errors against the slide"
+    )
+    temperatures: NonEmpty[Positive] = Field(
+        [0.1, 0.2, 0.3, 0.5, 0.7, 1.0], description="errors against t"
+    )
+    released_temperatures: NonEmpty[Annotated[Real, Field(ge=LOWEST_RELEASED_TEMPERATURE)]] = Field(
+        [0.4, 0.5, 0.6, 0.7, 0.8, 1.0],
+        description="errors against t, for the process in the simulation code of the BCL authors",
+    )
+    assumed_alphas: NonEmpty[Alpha] = Field(
+        [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99], description="errors under a wrong α"
+    )
+    shown_class_probabilities: NonEmpty[Probability] = Field(
+        [0.1, 0.3, 0.5], description="jump of BCL's Eq. 10: τ⁺"
+    )
+    imbalance: OpenFraction = Field(
+        0.1, description="r for the ten classes of Proposition 1 and Theorem 4"
+    )
+    bound_temperatures: NonEmpty[Positive] = Field(
+        [1.0, 0.5], description="Proposition 1: t = 1/γ²"
+    )
+    bound_negative_counts: NonEmpty[Count] = Field(
+        [4, 16, 64, 256, 1024, 4096], description="Proposition 1: N"
+    )
+    bound_positive_counts: NonEmpty[Count] = Field(
+        [1, 16, 256], description="Proposition 1: number of positives"
+    )
     imbalances: list[Fraction] = Field([0.1, 0.5, 1.0], description="Lemma 2: r")
     lemma_negative_counts: NonEmpty[Count] = Field([1, 4, 16, 64, 256], description="Lemma 2: N")
     theorem_negatives: Count = Field(254, description="Theorem 4: N")
@@ -65,9 +100,13 @@ class SweepSettings(Settings):
 
 
 class TheoryStudy(Study):
-    """A theory study: estimators on the stochastic process, and bounds compared with the quantities that they bound."""
+    """A theory study: estimators on the stochastic process, and bounds compared with the quantities
+    that they bound.
+    """
 
-    kind: Literal["theory"] = Field(description="theory: run experiments on a process with known ground truth")
+    kind: Literal["theory"] = Field(
+        description="theory: run experiments on a process with known ground truth"
+    )
     process: ProcessSettings = Field(default_factory=ProcessSettings)
     sweeps: SweepSettings = Field(default_factory=SweepSettings)
     mem_mb: Count = technical(2000, "memory of an experiment in MB")

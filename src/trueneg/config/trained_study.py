@@ -1,4 +1,6 @@
-"""Settings shared by studies that train encoders: training, seeds, sweeps, comparisons and published numbers."""
+"""Settings shared by studies that train encoders: training, seeds, sweeps, comparisons and
+published numbers.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -30,22 +32,36 @@ from trueneg.stats.measurement import KEYS, Measurement
 SeedCount = Annotated[Integer, Field(ge=1, le=10_000)]
 # The word, too, because null removes the oracle of a file that this one extends.
 OracleName = Annotated[str | None, BeforeValidator(lambda name: None if name == "none" else name)]
-CONDITIONS = "swept `training` settings to report value by value, like data sets; for the others, validation selects a value"
+CONDITIONS = (
+    "swept `training` settings to report value by value, like data sets; for the others, validation"
+    " selects a value"
+)
 SWEEPS = (
-    "combined: each combination of listed values is a variant, and validation selects one; one at a time: the first values are "
-    "the base, each variant replaces one of them by another value, and nothing is selected"
+    "combined: each combination of listed values is a variant, and validation selects one; one at a"
+    " time: the first values are the base, each variant replaces one of them by another value, and"
+    " nothing is selected"
 )
 
 
 class SharedTrainingSettings(JobResources, ResumableResources):
     """Training length and resources, in studies of every kind."""
 
-    epochs: Sweepable[Count] | None = Field(None, description="passes over the training set; cannot be combined with `updates`")
-    updates: Sweepable[Count] | None = Field(None, description="optimiser steps, for equal work on data sets of different sizes")
+    epochs: Sweepable[Count] | None = Field(
+        None, description="passes over the training set; cannot be combined with `updates`"
+    )
+    updates: Sweepable[Count] | None = Field(
+        None, description="optimiser steps, for equal work on data sets of different sizes"
+    )
     batch_size: Sweepable[AtLeastTwo]
-    seeds_per_job: Count = technical(8, "seeds per job, which share the time for imports and compilation")
-    runs_per_device: Count = technical(1, "jobs per GPU, if small steps leave it idle; multiply Snakemake's `gpu` by this number")
-    devices: Count = technical(1, "GPUs per run, each with an equal part of every batch; changes rounding and dropout")
+    seeds_per_job: Count = technical(
+        8, "seeds per job, which share the time for imports and compilation"
+    )
+    runs_per_device: Count = technical(
+        1, "jobs per GPU, if small steps leave it idle; multiply Snakemake's `gpu` by this number"
+    )
+    devices: Count = technical(
+        1, "GPUs per run, each with an equal part of every batch; changes rounding and dropout"
+    )
 
     @model_validator(mode="after")
     def _one_length_and_equal_parts(self):
@@ -53,9 +69,15 @@ class SharedTrainingSettings(JobResources, ResumableResources):
             raise ValueError(" must set exactly one of epochs and updates")
         for size in values_of(self.batch_size):
             if size % self.devices:
-                raise ValueError(f".devices is {self.devices}, but batches of {size} cannot be split into equal parts")
+                raise ValueError(
+                    f".devices is {self.devices}, but batches of {size} cannot be split into equal"
+                    " parts"
+                )
         if self.devices > 1 and getattr(self, "compile", False):  # only image training has compile
-            raise ValueError(f".compile is true, but is not supported with {self.devices} devices; set it to false")
+            raise ValueError(
+                f".compile is true, but is not supported with {self.devices} devices; set it to"
+                " false"
+            )
         return self
 
 
@@ -64,11 +86,21 @@ class MeasurementSettings(Settings):
 
     task: str
     metric: str
-    labels: str | None = Field(None, description="label pool (all, imbalanced), or relevance in retrieval (report, truth, …)")
-    fraction: Fraction | None = Field(None, description="fraction of the labels that a classifier is trained on")
-    direction: str | None = Field(None, description="direction of retrieval, such as text to image; none: mean of both")
+    labels: str | None = Field(
+        None,
+        description="label pool (all, imbalanced), or relevance in retrieval (report, truth, …)",
+    )
+    fraction: Fraction | None = Field(
+        None, description="fraction of the labels that a classifier is trained on"
+    )
+    direction: str | None = Field(
+        None, description="direction of retrieval, such as text to image; none: mean of both"
+    )
     k: Count | None = Field(None, description="k of R@k or Prec@k; none: mean over all k")
-    group: str | None = Field(None, description="name of a class, or rare, common or macro (the mean over classes); none: all")
+    group: str | None = Field(
+        None,
+        description="name of a class, or rare, common or macro (the mean over classes); none: all",
+    )
 
     @property
     def measurement(self) -> Measurement:
@@ -90,45 +122,95 @@ PRIMARY, OTHERS = "primary", "others"
 class NamedContrast(Contrast):
     """A comparison that the study names besides the primary one, made for every measurement."""
 
-    family: str | None = Field("named", description="contrasts of a family share Holm's correction; null: an interval, no test")
-    minus: Contrast | None = Field(None, description="contrast that is subtracted, for a difference of differences")
+    family: str | None = Field(
+        "named",
+        description="contrasts of a family share Holm's correction; null: an interval, no test",
+    )
+    minus: Contrast | None = Field(
+        None, description="contrast that is subtracted, for a difference of differences"
+    )
 
 
 class PrimarySettings(Contrast, MeasurementSettings):
-    """The study's primary comparison, fixed before it runs; others are exploratory, unless `contrasts` gives them a family."""
+    """The study's primary comparison, fixed before it runs; others are exploratory, unless
+    `contrasts` gives them a family.
+    """
 
-    dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only data set")
-    oracle: OracleName = Field(None, description="objective whose gain over the baseline is the headroom; none: unknown headroom")
-    margin: Positive | None = Field(None, description="equivalence margin in the metric's unit, such as 0.005; none: no test")
-    published: Real | None = Field(None, description="published difference, shown beside the minimum detectable difference")
+    dataset: str | None = Field(
+        None, description="label of the data set, such as fraction=0.1; none: the only data set"
+    )
+    oracle: OracleName = Field(
+        None,
+        description=(
+            "objective whose gain over the baseline is the headroom; none: unknown headroom"
+        ),
+    )
+    margin: Positive | None = Field(
+        None, description="equivalence margin in the metric's unit, such as 0.005; none: no test"
+    )
+    published: Real | None = Field(
+        None, description="published difference, shown beside the minimum detectable difference"
+    )
 
 
 class Tuning(Settings):
-    """Two stages: pilot seeds select one configuration per swept objective; then the winners are trained on `seeds`."""
+    """Two stages: pilot seeds select one configuration per swept objective; then the winners are
+    trained on `seeds`.
+    """
 
-    seeds: Annotated[NonEmpty[Seed], EachOnce] = Field(description="pilot seeds of the first stage, none of them in `seeds`")
+    seeds: Annotated[NonEmpty[Seed], EachOnce] = Field(
+        description="pilot seeds of the first stage, none of them in `seeds`"
+    )
     rule: Literal["largest mean"] = Field(
-        "largest mean", description="a winner has the largest mean over pilot seeds on the validation split; ties go to the first"
+        "largest mean",
+        description=(
+            "a winner has the largest mean over pilot seeds on the validation split; ties go to the"
+            " first"
+        ),
     )
-    by: MeasurementSettings | None = Field(None, description="measurement to select by; none: that of `primary`")
+    by: MeasurementSettings | None = Field(
+        None, description="measurement to select by; none: that of `primary`"
+    )
     follow: dict[Name, str] = Field(
-        {}, description="for an untuned objective, the tuned one whose winning values it adopts for settings at their default"
+        {},
+        description=(
+            "for an untuned objective, the tuned one whose winning values it adopts for settings at"
+            " their default"
+        ),
     )
-    winners: PathText | None = Field(None, description="winners.json of an earlier first stage, which is then not run")
+    winners: PathText | None = Field(
+        None, description="winners.json of an earlier first stage, which is then not run"
+    )
 
 
 class Published(Settings):
-    """Tables of a paper. config/published.csv lists each printed number and our corresponding measurement."""
+    """Tables of a paper. config/published.csv lists each printed number and our corresponding
+    measurement.
+    """
 
     paper: str = Field(description="value in the `paper` column of config/published.csv")
     tables: NonEmpty[str] = Field(description="values in the `table` column")
-    task: str | None = Field(None, description="value in the `task` column; none: all tasks of the tables")
-    methods: dict[str, str] = Field({}, description="value in the `method` column of each objective or variant with another name")
-    settings: dict[str, str] = Field(
-        {}, description="value in the `setting` column for each data set; empty: compare with the primary contrast's data set"
+    task: str | None = Field(
+        None, description="value in the `task` column; none: all tasks of the tables"
     )
-    measured_task: str | None = Field(None, description="our task for these numbers; none: that of config/published.csv")
-    differs: str | None = Field(None, description="how the study's protocol differs from the paper's; marks our numbers with †")
+    methods: dict[str, str] = Field(
+        {},
+        description="value in the `method` column of each objective or variant with another name",
+    )
+    settings: dict[str, str] = Field(
+        {},
+        description=(
+            "value in the `setting` column for each data set; empty: compare with the primary"
+            " contrast's data set"
+        ),
+    )
+    measured_task: str | None = Field(
+        None, description="our task for these numbers; none: that of config/published.csv"
+    )
+    differs: str | None = Field(
+        None,
+        description="how the study's protocol differs from the paper's; marks our numbers with †",
+    )
 
 
 class Panels(Settings):
@@ -143,26 +225,36 @@ UNTRAINED = "untrained"  # name of the objective that a study with pretrained to
 class TrainedStudy(Study):
     """A study with one run per data set × objective × seed.
 
-    A list in place of a single value is a sweep: under ``dataset`` it defines several data sets; under one of
-    :attr:`SECTIONS` or an objective (or its ``targets``), it defines variants of each objective, combined as ``sweeps`` says.
+    A list in place of a single value is a sweep: under ``dataset`` it defines several data sets;
+    under one of :attr:`SECTIONS` or an objective (or its ``targets``), it defines variants of each
+    objective, combined as ``sweeps`` says.
     """
 
-    SECTIONS: ClassVar[tuple[str, ...]]  # with the objective, these define a variant; ``training`` is included
+    # with the objective, these define a variant; ``training`` is included
+    SECTIONS: ClassVar[tuple[str, ...]]
     TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
     SAME_TEXT: ClassVar[str | None] = None  # the objectives' ``same_text`` where they do not set it
 
-    seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
-    contrasts: list[NamedContrast] = Field(
-        [], description="further comparisons that the study names, first in the table of differences"
+    seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(
+        description="number of seeds (0, 1, …), or a list of seeds"
     )
-    published: list[Published] = Field([], description="published tables to show next to the study's results")
+    contrasts: list[NamedContrast] = Field(
+        [],
+        description="further comparisons that the study names, first in the table of differences",
+    )
+    published: list[Published] = Field(
+        [], description="published tables to show next to the study's results"
+    )
     sweeps: Literal["combined", "one at a time"] = Field("combined", description=SWEEPS)
     protocol: PathText | None = technical(
         None,
-        "file, committed to git before the runs, that names the comparisons, relative to the working directory or to the "
-        "folder of the Snakefile; the report shows its hash and date",
+        "file, committed to git before the runs, that names the comparisons, relative to the"
+        " working directory or to the folder of the Snakefile; the report shows its hash and date",
     )
-    tuning: Tuning | None = Field(None, description="select configurations on pilot seeds before the study's seeds are trained")
+    tuning: Tuning | None = Field(
+        None,
+        description="select configurations on pilot seeds before the study's seeds are trained",
+    )
     if TYPE_CHECKING:  # each kind of study has its own types
         dataset: Any
         training: Any
@@ -175,19 +267,25 @@ class TrainedStudy(Study):
     @model_validator(mode="before")
     @classmethod
     def _with_first_baseline(cls, keys: Any) -> Any:
-        """Add the towers before training as an objective, so that every study shows whether training gains anything."""
+        """Add the towers before training as an objective, so that every study shows whether
+        training gains anything.
+        """
         objectives: Any = keys.get("objectives") if isinstance(keys, dict) else None
         start = cls.before_training(keys) if isinstance(objectives, dict) else None
         if start is None or UNTRAINED in objectives:
             return keys
         listed = (objective for objective in objectives.values() if isinstance(objective, dict))
-        if start in ({key: value for key, value in objective.items() if value is not None} for objective in listed):
+        if start in (
+            {key: value for key, value in objective.items() if value is not None}
+            for objective in listed
+        ):
             return keys
         return keys | {"objectives": {**objectives, UNTRAINED: start}}
 
     @classmethod
     def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the objective that evaluates the towers that training starts from; None if these cannot be compared.
+        """Return the objective that evaluates the towers that training starts from; None if these
+        cannot be compared.
 
         Args:
             keys: the study as it is written.
@@ -196,10 +294,19 @@ class TrainedStudy(Study):
 
     @property
     def first_baseline(self) -> str | None:
-        """Name of the objective that evaluates the towers before training; None if there is none."""
+        """Name of the objective that evaluates the towers before training; None if there is
+        none.
+        """
         start = self.before_training(self.model_dump(exclude_none=True))
         objectives = self.objectives.items() if start else ()
-        return next((name for name, objective in objectives if objective.model_dump(exclude_none=True) == start), None)
+        return next(
+            (
+                name
+                for name, objective in objectives
+                if objective.model_dump(exclude_none=True) == start
+            ),
+            None,
+        )
 
     @property
     def seed_list(self) -> list[int]:
@@ -214,11 +321,17 @@ class TrainedStudy(Study):
 
     @property
     def provided(self) -> Mapping[str, bool]:
-        """For each possible need of an evaluation task, a figure or an objective, whether the data meet it."""
+        """For each possible need of an evaluation task, a figure or an objective, whether the data
+        meet it.
+        """
         return {}
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
-        """Return the settings of an objective's runs, except the data set's: :attr:`SECTIONS` and the objective itself."""
+        """Return the settings of an objective's runs, except the data set's: :attr:`SECTIONS` and
+        the objective itself.
+        """
         if getattr(objective, "same_text", False) is None:
             objective = objective.model_copy(update={"same_text": self.SAME_TEXT})
-        return {section: getattr(self, section) for section in self.SECTIONS} | {"objective": objective}
+        return {section: getattr(self, section) for section in self.SECTIONS} | {
+            "objective": objective
+        }

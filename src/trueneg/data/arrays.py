@@ -1,4 +1,6 @@
-"""Type checks, checksums and .npz files for the arrays of a source, and arrays that a killed job resumes to fill."""
+"""Type checks, checksums and .npz files for the arrays of a source, and arrays that a killed job
+resumes to fill.
+"""
 
 import contextlib
 import hashlib
@@ -20,7 +22,8 @@ log = logging.getLogger(__name__)
 
 
 def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
-    """Check that arrays of a source have the expected type, the expected number of axes and one row per image.
+    """Check that arrays of a source have the expected type, the expected number of axes and one row
+    per image.
 
     Raises:
         ValueError: names the first array that does not match.
@@ -30,11 +33,16 @@ def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
         array = getattr(source, name)
         if not array.dtype.name.startswith(dtype) or array.ndim != axes or len(array) != count:
             shown = f"{array.dtype} of shape {array.shape}"
-            raise ValueError(f"{name} are {shown}; expected {dtype} with {axes} axes and {count} rows, one for each image")
+            raise ValueError(
+                f"{name} are {shown}; expected {dtype} with {axes} axes and {count} rows, one for"
+                " each image"
+            )
 
 
 def content_hash(*arrays: np.ndarray) -> Any:
-    """Return a SHA-256 hash object over the types, shapes and values of the arrays; it can be updated further."""
+    """Return a SHA-256 hash object over the types, shapes and values of the arrays; it can be
+    updated further.
+    """
     digest = hashlib.sha256()
     for array in arrays:
         # Include type and shape: the same bytes with another shape are different content.
@@ -64,18 +72,24 @@ def mapped_array(path: str | Path, name: str) -> np.memmap:
     """
     with zipfile.ZipFile(path) as archive, Path(path).open("rb") as file:
         member = archive.getinfo(f"{name}.npy")
-        with archive.open(member) as stream:  # checks the member's header against the archive's directory
+        # checks the member's header against the archive's directory
+        with archive.open(member) as stream:
             np.lib.format.read_magic(stream)
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
             header = stream.tell()
-        # Read the lengths of the name and the extra field, which lie between the member's 30-byte header and its data.
+        # Read the lengths of the name and the extra field, which lie between the member's 30-byte
+        # header and its data.
         file.seek(member.header_offset + 26)
         between = sum(struct.unpack("<HH", file.read(4)))
     return np.memmap(path, dtype, "r", member.header_offset + 30 + between + header, shape)
 
 
 def resumed_array(
-    folder: str | Path, made_of: Mapping[str, Any], count: int, compute: Callable[[slice], np.ndarray], at_once: int
+    folder: str | Path,
+    made_of: Mapping[str, Any],
+    count: int,
+    compute: Callable[[slice], np.ndarray],
+    at_once: int,
 ) -> np.ndarray:
     """Compute an array in pieces, in a file; a killed job resumes after its last finished piece.
 
@@ -92,10 +106,18 @@ def resumed_array(
     path, progress = Path(folder, "values.npy"), Path(folder, "progress.json")
     state = {"done": 0, "made of": json.loads(json.dumps(made_of))}
     with contextlib.suppress(OSError, ValueError, KeyError):  # nothing to resume, or damaged
-        before, length = json.loads(progress.read_text(encoding="utf-8")), len(np.load(path, mmap_mode="r"))
+        before, length = (
+            json.loads(progress.read_text(encoding="utf-8")),
+            len(np.load(path, mmap_mode="r")),
+        )
         state = before if before["made of"] == state["made of"] and length == count else state
     if state["done"]:
-        log.info("%s: %s of %s were computed by an earlier job", folder, f"{state['done']:,}", f"{count:,}")
+        log.info(
+            "%s: %s of %s were computed by an earlier job",
+            folder,
+            f"{state['done']:,}",
+            f"{count:,}",
+        )
     for start in tqdm(range(state["done"], count, at_once), desc=Path(folder).name, disable=None):
         chosen = slice(start, min(start + at_once, count))
         part = np.ascontiguousarray(compute(chosen))
@@ -103,7 +125,8 @@ def resumed_array(
             path.parent.mkdir(parents=True, exist_ok=True)
             if not start:
                 np.lib.format.open_memmap(path, "w+", part.dtype, (count, *part.shape[1:]))
-            with path.open("r+b") as stream:  # not by the memory map, which a full disk would end with a signal
+            # not by the memory map, which a full disk would end with a signal
+            with path.open("r+b") as stream:
                 stream.seek(-(count - start) * part[0].nbytes, os.SEEK_END)
                 stream.write(part.data)
                 os.fsync(stream.fileno())
@@ -115,4 +138,6 @@ def require_checksum(checksum: str, archive: np.lib.npyio.NpzFile) -> None:
     """Check that the checksum of the content read matches the checksum stored in the archive."""
     expected = str(archive["checksum"])
     if checksum != expected:
-        raise ValueError(f"the content has checksum {checksum[:6]}…; expected {expected[:6]}…: it is damaged")
+        raise ValueError(
+            f"the content has checksum {checksum[:6]}…; expected {expected[:6]}…: it is damaged"
+        )

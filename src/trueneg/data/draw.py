@@ -32,12 +32,15 @@ def draw_subsets(
     """Draw the subsets of each seed, or use the official splits if the source has any.
 
     Args:
-        source: decoded images (.npz), or images and sentences (.npz with its parquet file in the same folder).
+        source: decoded images (.npz), or images and sentences (.npz with its parquet file in the
+            same folder).
         settings: resolved settings of the dataset.
         seeds: seeds to draw subsets for.
         subsets: parquet file to write.
-        splits: official splits of an image–text source (parquet file, empty if there are none); None for an image source.
-        group: ``primary.group`` of the study, checked here because an image source's classes are known before any training.
+        splits: official splits of an image–text source (parquet file, empty if there are none);
+            None for an image source.
+        group: ``primary.group`` of the study, checked here because an image source's classes are
+            known before any training.
 
     Raises:
         UserError: if the settings do not fit the source, or a file is missing or damaged.
@@ -46,25 +49,50 @@ def draw_subsets(
         texts = read_texts(source)
         of_texts = [text_subset(texts, settings, seed) for seed in seeds]
         for each in of_texts:
-            log.info("seed %d: %d training, %d test texts. %s", each.seed, len(each.train), len(each.test), each.left_out)
+            log.info(
+                "seed %d: %d training, %d test texts. %s",
+                each.seed,
+                len(each.train),
+                len(each.test),
+                each.left_out,
+            )
         write_text_subsets(of_texts, subsets)
         return
     if splits is None:
         images = read_source(source)
         if group not in (None, *GROUPS, *images.class_names):
             names = ", ".join(images.class_names)
-            raise UserError(f"primary.group is {group!r}; expected {', '.join(GROUPS)} or a class of {images.name}: {names}.")
+            raise UserError(
+                f"primary.group is {group!r}; expected {', '.join(GROUPS)} or a class of"
+                f" {images.name}: {names}."
+            )
         drawing = drawing_settings(images, settings)
         drawn = [make_subset(images, seed=seed, **drawing) for seed in seeds]
         for subset in drawn:
-            unlabelled, *counts = np.bincount(images.labels[subset.train] + 1, minlength=len(images.class_names) + 1).tolist()
-            log.info("seed %d: training images per class: %s; %d unlabelled", subset.seed, counts, unlabelled)
+            unlabelled, *counts = np.bincount(
+                images.labels[subset.train] + 1, minlength=len(images.class_names) + 1
+            ).tolist()
+            log.info(
+                "seed %d: training images per class: %s; %d unlabelled",
+                subset.seed,
+                counts,
+                unlabelled,
+            )
         if own := int(images.is_validation.sum()):
-            log.info("validation: the %d images of the source's own split; dataset.validation is not used", own)
+            log.info(
+                "validation: the %d images of the source's own split; dataset.validation is not"
+                " used",
+                own,
+            )
         write_subsets(drawn, subsets)
         return
     pairs, official = read_pairs(source), privacy.read_table(splits)[0]
     chosen = [pair_subset(pairs, official, settings, seed) for seed in seeds]
     for drawn_pairs in chosen:
-        log.info("seed %d: %d training, %d test images", drawn_pairs.seed, len(drawn_pairs.train), len(drawn_pairs.test))
+        log.info(
+            "seed %d: %d training, %d test images",
+            drawn_pairs.seed,
+            len(drawn_pairs.train),
+            len(drawn_pairs.test),
+        )
     write_pair_subsets(chosen, subsets)

@@ -1,4 +1,6 @@
-"""Notice images with the same pixels and images of one colour, which are usually mistakes of an export."""
+"""Notice images with the same pixels and images of one colour, which are usually mistakes of an
+export.
+"""
 
 import numpy as np
 
@@ -6,7 +8,8 @@ UNIFORM = 16  # levels; 12-bit radiographs saved as 16 bits have at most this ma
 
 
 def describe_identical(images: np.ndarray) -> str:
-    """Return a sentence about images with the same pixels and about those of (nearly) one colour; empty if there are none.
+    """Return a sentence about images with the same pixels and about those of (nearly) one colour;
+    empty if there are none.
 
     Args:
         images: uint8, shape (n, C, H, W); may be memory-mapped.
@@ -17,5 +20,8 @@ def describe_identical(images: np.ndarray) -> str:
     """
     repeats = len(images) - len({hash(image.tobytes()) for image in images})
     uniform = sum(int(np.ptp(image, axis=(1, 2)).max()) < UNIFORM for image in images)
-    said = f"{repeats:,} of {len(images):,} images have the same pixels as an earlier image; {uniform:,} have (nearly) one colour"
+    said = (
+        f"{repeats:,} of {len(images):,} images have the same pixels as an earlier image;"
+        f" {uniform:,} have (nearly) one colour"
+    )
     return said if repeats or uniform else ""

@@ -1,8 +1,10 @@
-"""Cache of decoded images: several threads decode and resize each image once into a memory-mapped file of uint8 pixels.
+"""Cache of decoded images: several threads decode and resize each image once into a memory-mapped
+file of uint8 pixels.
 
-The cache is a folder that :func:`trueneg.data.arrays.resumed_array` fills; an interrupted build resumes where it stopped.
-:func:`trueneg.data.pairs.pair_source.write_pairs` accepts the memory map without loading it into memory. The cache may be removed
-once the pairs are written; keep it if decoding is slow and the same images will be used with other sentences.
+The cache is a folder that :func:`trueneg.data.arrays.resumed_array` fills; an interrupted build
+resumes where it stopped. :func:`trueneg.data.pairs.pair_source.write_pairs` accepts the memory map
+without loading it into memory. The cache may be removed once the pairs are written; keep it if
+decoding is slow and the same images will be used with other sentences.
 """
 
 import functools
@@ -24,13 +26,22 @@ from trueneg.errors import UserError
 from trueneg.io.files import writable
 
 PIECE_BYTES = 32 * 1024**2  # pixels in memory, and work that is lost if the job is killed
-LONGEST = 20  # maximum aspect ratio: the resized image must fit in memory, and the centre of a narrow strip is not representative
-# Ways to fit an image to a square. If the preprocessing of one changes, change its string, so that cached images are rebuilt.
-TREATMENTS = {"crop": "exif, white, bilinear, centre 1", "stretch": "exif, white, bilinear, both sides 1"}
+# maximum aspect ratio: the resized image must fit in memory, and the centre of a narrow strip is
+# not representative
+LONGEST = 20
+# Ways to fit an image to a square. If the preprocessing of one changes, change its string, so that
+# cached images are rebuilt.
+TREATMENTS = {
+    "crop": "exif, white, bilinear, centre 1",
+    "stretch": "exif, white, bilinear, both sides 1",
+}
 
 
-def square_in(size: Sequence[int], resolution: int, fit: str = "crop") -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the size of the resized image and the position of the square in it (:func:`decode_square`).
+def square_in(
+    size: Sequence[int], resolution: int, fit: str = "crop"
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the size of the resized image and the position of the square in it
+    (:func:`decode_square`).
 
     Args:
         size: (width, height) of the upright image.
@@ -49,27 +60,34 @@ def square_in(size: Sequence[int], resolution: int, fit: str = "crop") -> tuple[
     if fit == "stretch":
         return (resolution, resolution), (0, 0)
     shorter = min(size)
-    width, height = (resolution if side == shorter else int(resolution * side / shorter) for side in size)
+    width, height = (
+        resolution if side == shorter else int(resolution * side / shorter) for side in size
+    )
     return (width, height), (round((width - resolution) / 2), round((height - resolution) / 2))
 
 
-def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = "crop") -> np.ndarray:
+def decode_square(
+    encoded: bytes | None, mode: str, resolution: int, fit: str = "crop"
+) -> np.ndarray:
     """Decode an image upright and resize it to a square (bilinear with antialiasing, as in pillow).
 
-    The pixels equal those of torchvision's ``Resize(resolution)`` and ``CenterCrop(resolution)`` applied to the result of
-    :func:`trueneg.data.decoding.decode_upright`, or, if it is stretched, those of ``Resize((resolution, resolution))``.
+    The pixels equal those of torchvision's ``Resize(resolution)`` and ``CenterCrop(resolution)``
+    applied to the result of :func:`trueneg.data.decoding.decode_upright`, or, if it is stretched,
+    those of ``Resize((resolution, resolution))``.
 
     Args:
         encoded: content of the image file.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the square, in pixels.
-        fit: ``"crop"`` scales the image and keeps the central square; ``"stretch"`` resizes both sides and keeps the whole image.
+        fit: ``"crop"`` scales the image and keeps the central square; ``"stretch"`` resizes both
+            sides and keeps the whole image.
 
     Returns:
         uint8, shape (channels, resolution, resolution).
 
     Raises:
-        UnreadableImageError: if the image cannot be used, or has an aspect ratio above :data:`LONGEST`.
+        UnreadableImageError: if the image cannot be used, or has an aspect ratio above
+            :data:`LONGEST`.
 
     Example:
         >>> import io
@@ -88,13 +106,20 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = 
 
 
 def cache_images(
-    images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, fit: str = "crop", threads: int = 1
+    images: EncodedImages,
+    folder: str | Path,
+    *,
+    mode: str,
+    resolution: int,
+    fit: str = "crop",
+    threads: int = 1,
 ) -> np.ndarray:
     """Decode and resize the images that are not yet in the cache, with :func:`decode_square`.
 
     Args:
         images: n encoded images.
-        folder: cache folder; the pixels of other images or of another size are replaced. Only one build may run at a time.
+        folder: cache folder; the pixels of other images or of another size are replaced. Only one
+            build may run at a time.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the squares, in pixels.
         fit: ``"crop"`` or ``"stretch"``.
@@ -104,18 +129,39 @@ def cache_images(
         uint8, shape (n, channels, resolution, resolution): a read-only memory map.
 
     Raises:
-        UserError: names images that are missing (before any is decoded) or unusable; also if the disk has too little free space.
+        UserError: names images that are missing (before any is decoded) or unusable; also if the
+            disk has too little free space.
     """
     stamps = hashlib.sha256("\n".join(images.stamps()).encode("utf-8", "surrogatepass")).hexdigest()
-    made_of = {"images": stamps, "mode": mode, "resolution": resolution, "treatment": TREATMENTS[fit]}
+    made_of = {
+        "images": stamps,
+        "mode": mode,
+        "resolution": resolution,
+        "treatment": TREATMENTS[fit],
+    }
     decode = functools.partial(decode_square, mode=mode, resolution=resolution, fit=fit)
 
     def squares(chosen: slice) -> np.ndarray:
         decoded: list[Any] = list(map_images(decode, images.part(chosen).read(), threads))
-        unusable = {chosen.start + place: one for place, one in enumerate(decoded) if isinstance(one, UnreadableImageError)}
+        unusable = {
+            chosen.start + place: one
+            for place, one in enumerate(decoded)
+            if isinstance(one, UnreadableImageError)
+        }
         if unusable:  # name those among the remaining images as well
-            check_images(images.part(slice(chosen.start, None)), folder, False, longest=LONGEST, threads=threads)
-            refuse([f"{images.name(place)} {error}. {error.remedy}" for place, error in unusable.items()])
+            check_images(
+                images.part(slice(chosen.start, None)),
+                folder,
+                False,
+                longest=LONGEST,
+                threads=threads,
+            )
+            refuse(
+                [
+                    f"{images.name(place)} {error}. {error.remedy}"
+                    for place, error in unusable.items()
+                ]
+            )
         return np.stack(decoded)
 
     size = len(mode) * resolution**2
@@ -130,5 +176,11 @@ def _check_disk(folder: Path, size: int) -> None:
     there = sum(path.stat().st_blocks * 512 for path in folder.glob("values.npy"))
     missing, free = size - there, shutil.disk_usage(folder).free
     if missing > free:
-        problem = f"the disk has {free / 2**30:.1f} GiB free; expected {missing / 2**30:.1f} GiB for the pixels of the images"
-        raise UserError(f"{folder}: {problem}. Free some space, choose another disk, or lower dataset.resolution.")
+        problem = (
+            f"the disk has {free / 2**30:.1f} GiB free; expected {missing / 2**30:.1f} GiB for the"
+            " pixels of the images"
+        )
+        raise UserError(
+            f"{folder}: {problem}. Free some space, choose another disk, or lower"
+            " dataset.resolution."
+        )

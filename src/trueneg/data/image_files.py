@@ -1,8 +1,8 @@
 """Locations of encoded images: files in a folder, or rows of parquet files.
 
-Both classes represent an ordered sequence of n images and need little memory because images are read lazily. ``part`` selects
-images, ``name`` returns the location of an image, ``stamps`` returns strings that change when images are replaced, and ``read``
-yields the content of each image.
+Both classes represent an ordered sequence of n images and need little memory because images are
+read lazily. ``part`` selects images, ``name`` returns the location of an image, ``stamps`` returns
+strings that change when images are replaced, and ``read`` yields the content of each image.
 """
 
 import bisect
@@ -47,7 +47,9 @@ class ImageFiles:
 
     def part(self, chosen: slice | list[int]) -> "ImageFiles":
         """Return a slice of the images, or those at some positions in ascending order."""
-        return replace(self, paths=tuple(self.paths[position] for position in np.arange(len(self))[chosen]))
+        return replace(
+            self, paths=tuple(self.paths[position] for position in np.arange(len(self))[chosen])
+        )
 
     def name(self, position: int) -> str:
         """Return the location of an image, for messages."""
@@ -64,14 +66,18 @@ class ImageFiles:
             try:
                 stamps.append(_stamp(path))
             except PermissionError:
-                missing.append(f"{path} cannot be accessed; expected an image in a folder that you can read.")
+                missing.append(
+                    f"{path} cannot be accessed; expected an image in a folder that you can read."
+                )
             except OSError:
                 missing.append(f"{path} is missing; expected an image. {self.remedy}")
         refuse(missing)
         return stamps
 
     def read(self) -> Iterator[bytes | None]:
-        """Yield the content of each file, or None if it cannot be read; the caller reports it together with all other errors."""
+        """Yield the content of each file, or None if it cannot be read; the caller reports it
+        together with all other errors.
+        """
         for path in self.paths:
             try:
                 content = path.read_bytes()
@@ -82,11 +88,13 @@ class ImageFiles:
 
 @dataclass(frozen=True)
 class ParquetImages:
-    """Images stored in rows of parquet files, in a struct column with the field ``bytes`` (the layout of dataset hubs).
+    """Images stored in rows of parquet files, in a struct column with the field ``bytes`` (the
+    layout of dataset hubs).
 
     Args:
         columns: name of each file's image column.
-        places: file and row of each image; those of one file are together, in ascending order of the rows.
+        places: file and row of each image; those of one file are together, in ascending order of
+            the rows.
     """
 
     columns: Mapping[Path, str]
@@ -97,7 +105,9 @@ class ParquetImages:
 
     def part(self, chosen: slice | list[int]) -> "ParquetImages":
         """Return a slice of the images, or those at some positions in ascending order."""
-        return replace(self, places=tuple(self.places[position] for position in np.arange(len(self))[chosen]))
+        return replace(
+            self, places=tuple(self.places[position] for position in np.arange(len(self))[chosen])
+        )
 
     def name(self, position: int) -> str:
         """Return the location of an image, for messages."""
@@ -105,7 +115,9 @@ class ParquetImages:
         return f"{file}, row {row:,} (the first is 0)"
 
     def stamps(self) -> list[str]:
-        """Return the name, size and modification time of each image's file, with the image's row."""
+        """Return the name, size and modification time of each image's file, with the image's
+        row.
+        """
         stamps = {file: _stamp(file) for file in {file for file, _ in self.places}}
         return [f"{stamps[file]} {row}" for file, row in self.places]
 
@@ -120,24 +132,37 @@ class ParquetImages:
             done, chosen = rows[0], set(rows)
             try:
                 with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-                    for content in itertools.islice(self._contents(parquet, self.columns[file], done), rows[-1] + 1 - done):
+                    for content in itertools.islice(
+                        self._contents(parquet, self.columns[file], done), rows[-1] + 1 - done
+                    ):
                         if done in chosen:
                             yield content.as_py()
                         done += 1
                 if done <= rows[-1]:
                     raise EOFError("unexpected end of file")
             except DAMAGE as error:
-                problem = f"the images from row {done:,} on (the first is 0) cannot be read ({reason(error)})"
+                problem = (
+                    f"the images from row {done:,} on (the first is 0) cannot be read"
+                    f" ({reason(error)})"
+                )
                 raise UserError(f"{file}: {problem}. {COPY_AGAIN}") from error
 
     def _contents(self, parquet: pq.ParquetFile, column: str, first: int) -> Iterator[Any]:
-        """Iterate over the contents of all images, starting at a given row; earlier row groups are skipped."""
+        """Iterate over the contents of all images, starting at a given row; earlier row groups are
+        skipped.
+        """
         groups = range(parquet.num_row_groups)
-        starts = np.cumsum([0, *(parquet.metadata.row_group(group).num_rows for group in groups)]).tolist()
+        starts = np.cumsum(
+            [0, *(parquet.metadata.row_group(group).num_rows for group in groups)]
+        ).tolist()
         group = bisect.bisect(starts, first) - 1
-        batches = parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups[group:], columns=[f"{column}.bytes"])
+        batches = parquet.iter_batches(
+            ROWS_AT_ONCE, row_groups=groups[group:], columns=[f"{column}.bytes"]
+        )
         contents = (pc.struct_field(batch.column(column), "bytes") for batch in batches)
-        return itertools.islice(itertools.chain.from_iterable(contents), first - starts[group], None)
+        return itertools.islice(
+            itertools.chain.from_iterable(contents), first - starts[group], None
+        )
 
 
 EncodedImages = ImageFiles | ParquetImages
@@ -157,16 +182,21 @@ def check_images(
     Args:
         images: n encoded images.
         place: their folder, for messages.
-        allowed: how many unusable images may be left out, as in :class:`trueneg.data.skipping.Skipped`.
-        decode: whether to decode each image; else, only if its completeness cannot be seen otherwise.
-        longest: maximum aspect ratio: for the images of pairs, :data:`trueneg.data.image_cache.LONGEST`.
+        allowed: how many unusable images may be left out, as in
+            :class:`trueneg.data.skipping.Skipped`.
+        decode: whether to decode each image; else, only if its completeness cannot be seen
+            otherwise.
+        longest: maximum aspect ratio: for the images of pairs,
+            :data:`trueneg.data.image_cache.LONGEST`.
         threads: number of threads; None: according to the number of cores.
 
     Returns:
-        The positions of the usable images, and a sentence about the others, by kind (empty if there are none).
+        The positions of the usable images, and a sentence about the others, by kind (empty if there
+            are none).
 
     Raises:
-        UserError: names the unusable images, or, if `allowed` is not false, gives their number if it is too large.
+        UserError: names the unusable images, or, if `allowed` is not false, gives their number if
+            it is too large.
     """
     skipped, usable, mistakes = Skipped(place, len(images), "images", allowed), [], []
     check = functools.partial(decode_upright, mode="L") if decode else inspect_image
@@ -180,7 +210,8 @@ def check_images(
     refuse([] if allowed else mistakes)
     skipped.check()
     if mistakes:
-        log.warning("%s: %s", place, skipped.sentence())  # without names, which may be those of patients
+        # without names, which may be those of patients
+        log.warning("%s: %s", place, skipped.sentence())
     return usable, skipped.sentence()
 
 

@@ -1,4 +1,6 @@
-"""Load batches of a source's images onto a device, either from images kept there or by prefetching from the source."""
+"""Load batches of a source's images onto a device, either from images kept there or by prefetching
+from the source.
+"""
 
 import itertools
 import mmap
@@ -20,8 +22,9 @@ AHEAD = 3  # batches being read or waiting while another is in use
 class TrainingImages:
     """The n training images of a source; batches are bit-identical wherever the images are stored.
 
-    Up to :data:`RESIDENT_BYTES`, the images are kept on the device as one tensor. Larger sets stay in the source's
-    memory-mapped file (:func:`trueneg.data.pairs.pair_source.read_pairs`) and are read batch by batch.
+    Up to :data:`RESIDENT_BYTES`, the images are kept on the device as one tensor. Larger sets stay
+    in the source's memory-mapped file (:func:`trueneg.data.pairs.pair_source.read_pairs`) and are
+    read batch by batch.
 
     Args:
         images: uint8 (N, channels, H, W), all images of the source.
@@ -43,7 +46,8 @@ class TrainingImages:
         return len(self._chosen)
 
     def batches(self, numbers: Tensor, batch_size: int) -> Generator[Tensor, None, None]:
-        """Yield batches on the device one at a time; close the generator (``contextlib.closing``) if it is not exhausted.
+        """Yield batches on the device one at a time; close the generator (``contextlib.closing``)
+        if it is not exhausted.
 
         Args:
             numbers: int64 indices of training images for all batches, in order; on the CPU.
@@ -56,14 +60,20 @@ class TrainingImages:
         if self.resident:
             there = numbers.to(self._device)
             return (self._pixels[there[batch]] for batch in batches)
-        return read_ahead(self._images, (self._chosen[numbers[batch].numpy()] for batch in batches), self._device)
+        return read_ahead(
+            self._images, (self._chosen[numbers[batch].numpy()] for batch in batches), self._device
+        )
 
 
-def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.device) -> Generator[Tensor, None, None]:
-    """Yield batches of images on the device, read in a separate thread while earlier batches are in use.
+def read_ahead(
+    images: np.ndarray, batches: Iterable[np.ndarray], device: torch.device
+) -> Generator[Tensor, None, None]:
+    """Yield batches of images on the device, read in a separate thread while earlier batches are in
+    use.
 
-    Copying from a memory-mapped file releases the GIL, so one thread can read during computation. The thread ends when the
-    iterator is exhausted or closed; use ``contextlib.closing`` to close it in every case.
+    Copying from a memory-mapped file releases the GIL, so one thread can read during computation.
+    The thread ends when the iterator is exhausted or closed; use ``contextlib.closing`` to close it
+    in every case.
 
     Args:
         images: uint8 (N, channels, H, W), for example a memory-mapped file.
@@ -75,7 +85,10 @@ def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.
 
     Example:
         >>> images = np.arange(3 * 4, dtype=np.uint8).reshape(3, 1, 2, 2)
-        >>> [batch[:, 0, 0, 0].tolist() for batch in read_ahead(images, [[2, 0], [1]], torch.device("cpu"))]
+        >>> [
+        ...     batch[:, 0, 0, 0].tolist()
+        ...     for batch in read_ahead(images, [[2, 0], [1]], torch.device("cpu"))
+        ... ]
         [[8, 0], [4]]
     """
     with ThreadPoolExecutor(1, thread_name_prefix="images") as reader:
@@ -85,7 +98,8 @@ def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.
             while being_read:
                 pixels = being_read.popleft().result()
                 being_read.extend(itertools.islice(coming, 1))
-                # torch ensures that the memory of a page-locked batch is not reused before its copy has finished.
+                # torch ensures that the memory of a page-locked batch is not reused before its copy
+                # has finished.
                 yield pixels.to(device, non_blocking=True)
         finally:
             reader.shutdown(cancel_futures=True)
@@ -103,25 +117,32 @@ def _read(images: np.ndarray, numbers: np.ndarray, device: torch.device) -> Tens
 
 
 def _announce(images: Any, numbers: np.ndarray) -> None:
-    """Request all images of a batch from the OS at once: many simultaneous disk reads take hardly any longer than one."""
-    size, first = images[0].nbytes, images.offset % mmap.ALLOCATIONGRANULARITY  # numpy maps from such a boundary
+    """Request all images of a batch from the OS at once: many simultaneous disk reads take hardly
+    any longer than one.
+    """
+    # numpy maps from such a boundary
+    size, first = images[0].nbytes, images.offset % mmap.ALLOCATIONGRANULARITY
     for start in (first + size * np.asarray(numbers)).tolist():
         page = start - start % mmap.PAGESIZE
         images.base.madvise(mmap.MADV_WILLNEED, page, start + size - page)
 
 
 def statistics_of(images: np.ndarray, chosen: np.ndarray) -> tuple[list[float], list[float]]:
-    """Return each channel's mean and standard deviation, in [0, 1], over selected uint8 images (n, channels, H, W).
+    """Return each channel's mean and standard deviation, in [0, 1], over selected uint8 images (n,
+    channels, H, W).
 
     Example:
         >>> statistics_of(np.array([0, 0, 255, 255], np.uint8).reshape(1, 1, 2, 2), np.array([0]))
         ([0.5], [0.5])
     """
-    # Computed from counts of the 256 values: exact in any order, so only a few images are in memory at a time.
+    # Computed from counts of the 256 values: exact in any order, so only a few images are in memory
+    # at a time.
     counts = torch.zeros(images.shape[1], 256, dtype=torch.int64)
     for start in range(0, len(chosen), COUNTED_AT_ONCE):
         some = torch.from_numpy(images[chosen[start : start + COUNTED_AT_ONCE]])
-        counts += torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in some.unbind(1)])
+        counts += torch.stack(
+            [torch.bincount(channel.flatten(), minlength=256) for channel in some.unbind(1)]
+        )
     values = np.broadcast_to(np.arange(256) / 255, counts.shape)
     means = np.average(values, axis=1, weights=counts)
     variances = np.average((values - means[:, None]) ** 2, axis=1, weights=counts)

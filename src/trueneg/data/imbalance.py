@@ -1,4 +1,6 @@
-"""CIFAR10-r: rare classes keep a fraction r of their training images; the other classes keep all."""
+"""CIFAR10-r: rare classes keep a fraction r of their training images; the other classes keep
+all.
+"""
 
 from collections.abc import Iterable
 
@@ -8,15 +10,19 @@ from trueneg.data.splits import first_of_each_class
 from trueneg.randomness import seed_for
 
 
-def imbalanced_indices(labels: np.ndarray, fraction: float, rare_classes: Iterable[int], seed: int) -> np.ndarray:
+def imbalanced_indices(
+    labels: np.ndarray, fraction: float, rare_classes: Iterable[int], seed: int
+) -> np.ndarray:
     """Return the positions of the images kept when the rare classes are subsampled.
 
-    Sample-Specific Debiasing (2023), section 3.1. For one seed the subsets are nested: the images kept at r = 0.1 are among
-    those kept at r = 0.5, so different values of r are compared using common random numbers.
+    Sample-Specific Debiasing (2023), section 3.1. For one seed the subsets are nested: the images
+    kept at r = 0.1 are among those kept at r = 0.5, so different values of r are compared using
+    common random numbers.
 
     Args:
         labels: integers, shape (n,).
-        fraction: r, in (0, 1]; a rare class with n_c images keeps round(r · n_c) of them, but at least one.
+        fraction: r, in (0, 1]; a rare class with n_c images keeps round(r · n_c) of them, but at
+            least one.
         rare_classes: labels of the rare classes.
         seed: the study's seed.
 
@@ -38,7 +44,9 @@ def imbalanced_indices(labels: np.ndarray, fraction: float, rare_classes: Iterab
     sizes = {int(label): int(np.count_nonzero(labels == label)) for label in rare_classes}
     unknown = [label for label, size in sizes.items() if not size]
     if unknown:
-        raise ValueError(f"rare class {unknown[0]} has no image; the labels are {np.unique(labels).tolist()}")
+        raise ValueError(
+            f"rare class {unknown[0]} has no image; the labels are {np.unique(labels).tolist()}"
+        )
     counts = {label: max(round(fraction * size), 1) for label, size in sizes.items()}
     return first_of_each_class(labels, counts, seed_for(seed, "subset"))
 
@@ -48,8 +56,8 @@ def class_probabilities(fraction: float, classes: int = 10, rare: int = 5) -> tu
 
     .. math:: \eta_{low} = \frac{r}{K - R + R r}, \qquad \eta_{high} = \frac{1}{K - R + R r}
 
-    Sample-Specific Debiasing (2023), section 3.1, where K = 10 and R = 5: 0.2r/(1+r) and 0.2/(1+r). Assumes that all classes
-    have the same size before subsampling.
+    Sample-Specific Debiasing (2023), section 3.1, where K = 10 and R = 5: 0.2r/(1+r) and 0.2/(1+r).
+    Assumes that all classes have the same size before subsampling.
 
     Args:
         fraction: r, in (0, 1].
@@ -70,6 +78,8 @@ def class_probabilities(fraction: float, classes: int = 10, rare: int = 5) -> tu
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction is {fraction}; expected a number above 0 and at most 1")
     if not 0 <= rare < classes:
-        raise ValueError(f"{rare} of {classes} classes are rare; expected at least one common class")
+        raise ValueError(
+            f"{rare} of {classes} classes are rare; expected at least one common class"
+        )
     common_class = 1 / (classes - rare + rare * fraction)
     return fraction * common_class, common_class

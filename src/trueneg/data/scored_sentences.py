@@ -1,4 +1,6 @@
-"""What sources of pairs and of texts share: sentences with class probabilities, and the two files that store a source."""
+"""What sources of pairs and of texts share: sentences with class probabilities, and the two files
+that store a source.
+"""
 
 import hashlib
 import json
@@ -14,7 +16,8 @@ from trueneg.data.arrays import mapped_array, open_arrays, require_checksum, wri
 from trueneg.io import privacy
 from trueneg.io.reading import RUN_STEP, reading
 
-# The column of each class probability η that a config can select; a source contains those that are known.
+# The column of each class probability η that a config can select; a source contains those that are
+# known.
 PROBABILITY_COLUMNS = {
     "language model": "eta",
     "permuted": "eta permuted",
@@ -25,7 +28,8 @@ PROBABILITY_COLUMNS = {
 
 
 class ScoredSentences:
-    """A source whose sentences may have class probabilities and the likelihoods that these are made of.
+    """A source whose sentences may have class probabilities and the likelihoods that these are made
+    of.
 
     Attributes:
         name: name of the source.
@@ -38,20 +42,31 @@ class ScoredSentences:
     @property
     def class_probabilities(self) -> tuple[str, ...]:
         """Return the config names of the available class probabilities."""
-        return tuple(name for name, column in PROBABILITY_COLUMNS.items() if column in self.sentences)
+        return tuple(
+            name for name, column in PROBABILITY_COLUMNS.items() if column in self.sentences
+        )
 
-    def class_probability(self, name: str, a: float | None = None, k: float | None = None) -> np.ndarray:
-        """Return one of :attr:`class_probabilities` for every sentence, float64; with a and k, made of a·p^k."""
+    def class_probability(
+        self, name: str, a: float | None = None, k: float | None = None
+    ) -> np.ndarray:
+        """Return one of :attr:`class_probabilities` for every sentence, float64; with a and k, made
+        of a·p^k.
+        """
         if a is None or k is None:
             return self.sentences[PROBABILITY_COLUMNS[name]].to_numpy(np.float64)
         return log_linear(name, self.sentences[LIKELIHOODS], a, k, maximum=a)
 
     def probability_checksum(self, name: str, log_linear: bool = False) -> str:
-        """Return the SHA-256 of one of :attr:`class_probabilities`, or of the likelihoods that other a and k are applied to.
+        """Return the SHA-256 of one of :attr:`class_probabilities`, or of the likelihoods that
+        other a and k are applied to.
 
         It identifies an input of the runs that use it.
         """
-        table = self.sentences[LIKELIHOODS] if log_linear else self.sentences[[PROBABILITY_COLUMNS[name]]]
+        table = (
+            self.sentences[LIKELIHOODS]
+            if log_linear
+            else self.sentences[[PROBABILITY_COLUMNS[name]]]
+        )
         return hashlib.sha256(table.to_numpy(np.float64).tobytes()).hexdigest()
 
 
@@ -59,7 +74,9 @@ Source = TypeVar("Source", bound=ScoredSentences)
 
 
 def update_with_texts(digest: Any, *lists: Sequence[Any]) -> None:
-    """Update a hash with lists of texts; each is prefixed with its length, so that no other lists yield the same bytes."""
+    """Update a hash with lists of texts; each is prefixed with its length, so that no other lists
+    yield the same bytes.
+    """
     for values in lists:
         for value in map(str, values):
             encoded = value.encode("utf-8", "surrogatepass")
@@ -68,15 +85,22 @@ def update_with_texts(digest: Any, *lists: Sequence[Any]) -> None:
 
 
 def write_source(source: Any, path: str | Path, arrays: Sequence[str]) -> None:
-    """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in the same folder."""
+    """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in
+    the same folder.
+    """
     privacy.write_table(source.sentences, sentences_of(path), source.restricted)
-    listed = {"label_names": np.array(source.label_names, dtype=np.str_), "language_model": json.dumps(source.language_model)}
+    listed = {
+        "label_names": np.array(source.label_names, dtype=np.str_),
+        "language_model": json.dumps(source.language_model),
+    }
     stored = {name: getattr(source, name) for name in ("name", *arrays, "skipped", "checksum")}
     with privacy.owner_only(source.restricted):
         write_arrays(path, stored | listed)
 
 
-def read_source(kind: type[Source], path: str | Path, arrays: Sequence[str], *, what: str, mapped: str = "") -> Source:
+def read_source(
+    kind: type[Source], path: str | Path, arrays: Sequence[str], *, what: str, mapped: str = ""
+) -> Source:
     """Read a source written by :func:`write_source` and verify its checksum.
 
     Args:
@@ -92,8 +116,13 @@ def read_source(kind: type[Source], path: str | Path, arrays: Sequence[str], *, 
     remedy = f"Remove it and {sentences_of(path)}, then run the same command again."
     with reading(path, what, remedy, missing=RUN_STEP), open_arrays(path) as archive:
         sentences, restricted = privacy.read_table(sentences_of(path))
-        values: dict[str, Any] = {key: mapped_array(path, key) if key == mapped else archive[key] for key in arrays}
-        values |= {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}
+        values: dict[str, Any] = {
+            key: mapped_array(path, key) if key == mapped else archive[key] for key in arrays
+        }
+        values |= {
+            "name": str(archive["name"]),
+            "label_names": tuple(archive["label_names"].tolist()),
+        }
         values["skipped"] = str(archive.get("skipped", ""))
         values["language_model"] = json.loads(str(archive.get("language_model", "null")))
         source: Any = kind(**values | {"sentences": sentences, "restricted": restricted})

@@ -15,8 +15,8 @@ class Skipped:
         place: file or folder, for messages.
         total: number of all rows or images.
         unit: what is counted: ``"rows"`` or ``"images"``.
-        allowed: the setting ``skip_incomplete``: False (none may be left out), True (at most a tenth), the largest number, or
-            the largest share.
+        allowed: the setting ``skip_incomplete``: False (none may be left out), True (at most a
+            tenth), the largest number, or the largest share.
 
     Example:
         >>> skipped = Skipped("table.csv", 20, "rows", allowed=True)
@@ -28,7 +28,7 @@ class Skipped:
         >>> skipped.check()
         Traceback (most recent call last):
         ...
-        trueneg.errors.UserError: table.csv: 3 of 20 rows are skipped: 3 without a text. Expected at most 2 (...
+        trueneg.errors.UserError: table.csv: 3 of 20 rows are skipped: 3 without a text. ...
     """
 
     def __init__(self, place: str | Path, total: int, unit: str, allowed: bool | int | float):
@@ -36,12 +36,16 @@ class Skipped:
         self.kinds: Counter[str] = Counter()
 
     def add(self, kind: str, count: int) -> None:
-        """Count skipped rows or images; `kind` is a phrase that follows the number in messages (``without a text``)."""
+        """Count skipped rows or images; `kind` is a phrase that follows the number in messages
+        (``without a text``).
+        """
         if count:
             self.kinds[kind] += count
 
     def sentence(self) -> str:
-        """Return the counts in a sentence without names, so that it may be shown for restricted data; empty if all are used."""
+        """Return the counts in a sentence without names, so that it may be shown for restricted
+        data; empty if all are used.
+        """
         if not self.kinds:
             return ""
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.items())
@@ -57,8 +61,16 @@ class Skipped:
         limit = int(share * self.total) if isinstance(share, float) else int(share)
         count, where = self.kinds.total(), f"{self.place}: {self.sentence()}"
         if count and count == self.total:
-            raise UserError(f"{where} Expected at least one that can be used; correct them, or the settings that name them.")
+            raise UserError(
+                f"{where} Expected at least one that can be used; correct them, or the settings"
+                " that name them."
+            )
         if count > limit:
             setting = f"skip_incomplete: {str(self.allowed).lower()}"
-            remedy = f"set skip_incomplete to the largest number or share that may be skipped, such as {count}"
-            raise UserError(f"{where} Expected at most {limit:,} ({setting}); correct them, or {remedy}.")
+            remedy = (
+                "set skip_incomplete to the largest number or share that may be skipped, such as"
+                f" {count}"
+            )
+            raise UserError(
+                f"{where} Expected at most {limit:,} ({setting}); correct them, or {remedy}."
+            )

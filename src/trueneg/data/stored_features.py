@@ -1,4 +1,6 @@
-"""A frozen tower's vectors of all images or texts of a source, computed once and shared by all runs."""
+"""A frozen tower's vectors of all images or texts of a source, computed once and shared by all
+runs.
+"""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -7,7 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trueneg.data.arrays import content_hash, mapped_array, open_arrays, require_checksum, resumed_array, write_arrays
+from trueneg.data.arrays import (
+    content_hash,
+    mapped_array,
+    open_arrays,
+    require_checksum,
+    resumed_array,
+    write_arrays,
+)
 from trueneg.data.mistakes import REMOVE
 from trueneg.errors import UserError
 from trueneg.io.privacy import owner_only
@@ -18,8 +27,9 @@ class StoredFeatures(NamedTuple):
     """Vectors of n samples, each in V versions.
 
     Attributes:
-        values: float32 (n, V, D, R), memory-mapped. The first version is the sample itself; the others are augmented. The first
-            of the R vectors is that of the whole sample; the others, if any, are those of its regions, row by row.
+        values: float32 (n, V, D, R), memory-mapped. The first version is the sample itself; the
+            others are augmented. The first of the R vectors is that of the whole sample; the
+            others, if any, are those of its regions, row by row.
         grid: rows and columns of the regions; None: there are none.
         weights: checksum of the tower's weights or, without a network, of the file of vectors.
         data: checksum of the source.
@@ -46,17 +56,30 @@ def read_features(path: str | Path, data: str) -> StoredFeatures:
     Raises:
         UserError: if the file is missing, damaged, or belongs to another source.
     """
-    with reading(path, "vectors of a frozen tower", REMOVE, missing=RUN_STEP), open_arrays(path) as archive:
-        grid, texts = archive["grid"].tolist(), {name: str(archive[name]) for name in ("weights", "data")}
-        stored = StoredFeatures(mapped_array(path, "values"), (grid[0], grid[1]) if grid else None, **texts)
+    with (
+        reading(path, "vectors of a frozen tower", REMOVE, missing=RUN_STEP),
+        open_arrays(path) as archive,
+    ):
+        grid, texts = (
+            archive["grid"].tolist(),
+            {name: str(archive[name]) for name in ("weights", "data")},
+        )
+        stored = StoredFeatures(
+            mapped_array(path, "values"), (grid[0], grid[1]) if grid else None, **texts
+        )
         require_checksum(content_hash(stored.values).hexdigest(), archive)
     if stored.data != data:
-        raise UserError(f"{path} holds vectors of other data (checksum {stored.data[:6]}…; expected {data[:6]}…). {REMOVE}")
+        raise UserError(
+            f"{path} holds vectors of other data (checksum {stored.data[:6]}…; expected"
+            f" {data[:6]}…). {REMOVE}"
+        )
     return stored
 
 
 def stored_weights(path: str | Path) -> str | None:
-    """Return the checksum of the weights that stored vectors were computed with; None if there are none."""
+    """Return the checksum of the weights that stored vectors were computed with; None if there are
+    none.
+    """
     if not Path(path).is_file():
         return None
     with reading(path, "vectors of a frozen tower", REMOVE), open_arrays(path) as archive:
@@ -74,12 +97,14 @@ def write_features(
     at_once: int,
     restricted: bool,
 ) -> None:
-    """Compute vectors in shards, and write them; a killed job resumes after its last finished shard.
+    """Compute vectors in shards, and write them; a killed job resumes after its last finished
+    shard.
 
     Args:
         path: .npz file to write.
         cache: folder of the unfinished vectors; removed at the end.
-        made_of: what determines the vectors, with ``weights`` and ``data``; unfinished vectors of anything else are discarded.
+        made_of: what determines the vectors, with ``weights`` and ``data``; unfinished vectors of
+            anything else are discarded.
         count: n, number of samples.
         compute: returns the vectors (B, V, D, R) of a slice of the samples.
         grid: see :class:`StoredFeatures`.
@@ -91,12 +116,19 @@ def write_features(
         part = np.asarray(compute(chosen), np.float32)
         if not np.isfinite(part).all():
             name = made_of["tower"].get("model", "the file of vectors")
-            problem = f"{name} gives vectors with NaN or inf for samples {chosen.start} to {chosen.stop - 1} of {path}"
+            problem = (
+                f"{name} gives vectors with NaN or inf for samples {chosen.start} to"
+                f" {chosen.stop - 1} of {path}"
+            )
             raise UserError(f"{problem}. Check its weights, or use others.")
         return part
 
     with owner_only(restricted):
         values = resumed_array(cache, made_of, count, finite, at_once)
-        arrays = {"values": values, "grid": np.array(grid or (), np.int64), "checksum": content_hash(values).hexdigest()}
+        arrays = {
+            "values": values,
+            "grid": np.array(grid or (), np.int64),
+            "checksum": content_hash(values).hexdigest(),
+        }
         write_arrays(path, arrays | {name: made_of[name] for name in ("weights", "data")})
     shutil.rmtree(cache)

@@ -1,4 +1,6 @@
-"""Formats of tables: CSV and TSV, JSON lines, parquet. Each reader returns the unconverted values of the requested columns."""
+"""Formats of tables: CSV and TSV, JSON lines, parquet. Each reader returns the unconverted values
+of the requested columns.
+"""
 
 import codecs
 import csv
@@ -20,9 +22,11 @@ from trueneg.io.reading import reason
 INVISIBLE = "\u200b\u200e\u200f\u2060\ufeff"  # zero-width characters that come with copied text
 SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + INVISIBLE
 
-Places = Callable[[Sequence[str]], list[int]]  # returns the positions of the requested columns among the names of all columns
+# returns the positions of the requested columns among the names of all columns
+Places = Callable[[Sequence[str]], list[int]]
 
-csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # by default, csv refuses cells of more than 131,072 characters
+# by default, csv refuses cells of more than 131,072 characters
+csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
 
 class UnreadableTableError(Exception):
@@ -30,13 +34,16 @@ class UnreadableTableError(Exception):
 
 
 def plain(text: str) -> str:
-    """Return a name in Unicode's composed form, with single spaces, and without surrounding spaces and invisible characters.
+    """Return a name in Unicode's composed form, with single spaces, and without surrounding spaces
+    and invisible characters.
 
     Example:
         >>> plain("Cafe\\u0301\\u00a0 1\\u200b ") == "Caf\\u00e9 1"
         True
     """
-    return " ".join(unicodedata.normalize("NFC", text).translate(dict.fromkeys(map(ord, INVISIBLE))).split())
+    return " ".join(
+        unicodedata.normalize("NFC", text).translate(dict.fromkeys(map(ord, INVISIBLE))).split()
+    )
 
 
 def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> pd.DataFrame:
@@ -45,10 +52,12 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> p
     Args:
         path: the file.
         columns: names of the columns; None: all.
-        restricted: whether to hide the names of other columns, which are values if the file has no header.
+        restricted: whether to hide the names of other columns, which are values if the file has no
+            header.
 
     Raises:
-        UnreadableTableError: if the format is unsupported, a column is missing, or a row cannot be read.
+        UnreadableTableError: if the format is unsupported, a column is missing, or a row cannot be
+            read.
     """
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
     names: list[str] = []
@@ -56,7 +65,8 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> p
     def places(present: Sequence[str]) -> list[int]:
         if columns is None and len(present) == 1 and ";" in present[0]:
             raise UnreadableTableError(
-                f"has one column, {plain(present[0])}", "Separate columns with commas (.csv) or tabs (.tsv)."
+                f"has one column, {plain(present[0])}",
+                "Separate columns with commas (.csv) or tabs (.tsv).",
             )
         names.extend(columns if columns is not None else map(plain, present))
         return _places(names, restricted, present)
@@ -69,19 +79,30 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> p
         rows = _delimited_rows(_text(path), "\t" if ending == ".tsv" else ",", places)
     else:
         expected = "expected .csv, .tsv, .jsonl, .ndjson (also as .gz) or .parquet"
-        raise UnreadableTableError(f"is not in a supported format; {expected}", "Convert or rename it.")
+        raise UnreadableTableError(
+            f"is not in a supported format; {expected}", "Convert or rename it."
+        )
     return pd.DataFrame.from_dict(dict(rows), orient="index", columns=names, dtype=object)
 
 
 def _places(columns: Sequence[str], restricted: bool, present: Sequence[str]) -> list[int]:
-    """Return the position of each column among those of the file, whose names may differ as :func:`plain` describes."""
+    """Return the position of each column among those of the file, whose names may differ as
+    :func:`plain` describes.
+    """
     names, wanted = list(map(plain, present)), list(map(plain, columns))
     wrong = [column for column, name in zip(columns, wanted, strict=True) if names.count(name) != 1]
     if wrong:
-        asked, found = (", ".join(name or "an empty name" for name in some) for some in (wrong, names))
+        asked, found = (
+            ", ".join(name or "an empty name" for name in some) for some in (wrong, names)
+        )
         listed = f"{len(names)} names" if restricted else found or "none"
-        remedy = "Rename the columns, set their names in the config, or separate them with commas (.csv) or tabs (.tsv)."
-        raise UnreadableTableError(f"expected exactly one column for each name: {asked} (found {listed})", remedy)
+        remedy = (
+            "Rename the columns, set their names in the config, or separate them with commas (.csv)"
+            " or tabs (.tsv)."
+        )
+        raise UnreadableTableError(
+            f"expected exactly one column for each name: {asked} (found {listed})", remedy
+        )
     return list(map(names.index, wanted))
 
 
@@ -92,14 +113,22 @@ def _text(path: Path) -> str:
         content = gzip.decompress(content)
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = content.decode("utf-16" if is_utf16 else "utf-8-sig", errors="surrogateescape")
-    if wrong := re.search("[\0\udc80-\udcff]", text):  # null, or how Python represents a byte that is not UTF-8
+    # null, or how Python represents a byte that is not UTF-8
+    if wrong := re.search("[\0\udc80-\udcff]", text):
         line = len(re.findall("\r\n?|\n", text[: wrong.start()])) + 1
-        problem = f"line {line:,} is not UTF-8 or has a null byte; expected text in UTF-8, or UTF-16 with a byte-order mark"
-        raise UnreadableTableError(problem, "Export it again in UTF-8, and correct damaged characters.")
+        problem = (
+            f"line {line:,} is not UTF-8 or has a null byte; expected text in UTF-8, or UTF-16 with"
+            " a byte-order mark"
+        )
+        raise UnreadableTableError(
+            problem, "Export it again in UTF-8, and correct damaged characters."
+        )
     return text
 
 
-def _delimited_rows(text: str, separator: str, places: Places) -> Iterator[tuple[str, Sequence[object]]]:
+def _delimited_rows(
+    text: str, separator: str, places: Places
+) -> Iterator[tuple[str, Sequence[object]]]:
     reader, line = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 1
     try:
         header = next(filter(None, reader), [])
@@ -107,15 +136,24 @@ def _delimited_rows(text: str, separator: str, places: Places) -> Iterator[tuple
         line = reader.line_num + 1
         for row in reader:
             if row and len(row) != len(header):
-                problem = f"line {line:,} has {len(row)} fields; expected {len(header)}, as in the header"
-                remedy = "Enclose text that contains the separator in quotation marks; end no line with a separator."
+                problem = (
+                    f"line {line:,} has {len(row)} fields; expected {len(header)}, as in the header"
+                )
+                remedy = (
+                    "Enclose text that contains the separator in quotation marks; end no line with"
+                    " a separator."
+                )
                 raise UnreadableTableError(problem, remedy)
             if row:
                 yield f"line {line:,}", [row[place] for place in wanted]
             line = reader.line_num + 1  # a quoted row may span several lines
     except csv.Error as error:
-        problem = f"line {line:,}: the quotation marks in the row that begins here do not match ({error})"
-        raise UnreadableTableError(problem, "Close each quoted text, and double the quotation marks in it.") from error
+        problem = (
+            f"line {line:,}: the quotation marks in the row that begins here do not match ({error})"
+        )
+        raise UnreadableTableError(
+            problem, "Close each quoted text, and double the quotation marks in it."
+        ) from error
 
 
 def _json_rows(text: str, places: Places) -> Iterator[tuple[str, Sequence[object]]]:
@@ -127,7 +165,9 @@ def _json_rows(text: str, places: Places) -> Iterator[tuple[str, Sequence[object
                 raise ValueError(f"it is a {type(row).__name__}")
         except (ValueError, RecursionError) as error:
             expected = 'Write one object per line, such as {"image": "1.png", "text": "No edema."}.'
-            raise UnreadableTableError(f"line {number:,} is not a JSON object ({reason(error)})", expected) from error
+            raise UnreadableTableError(
+                f"line {number:,} is not a JSON object ({reason(error)})", expected
+            ) from error
         if line.strip():
             rows[f"line {number:,}"] = row
     present = list(dict.fromkeys(name for row in rows.values() for name in row))
@@ -136,7 +176,9 @@ def _json_rows(text: str, places: Places) -> Iterator[tuple[str, Sequence[object
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object with plain keys; refuse a repeated key, whose values would replace each other."""
+    """Return a JSON object with plain keys; refuse a repeated key, whose values would replace each
+    other.
+    """
     row = {plain(name): value for name, value in pairs}
     if len(row) < len(pairs):
         raise ValueError("it has the same key twice")
@@ -148,6 +190,7 @@ def _parquet_rows(path: Path, places: Places) -> Iterator[tuple[str, Sequence[ob
         present = parquet.schema_arrow.names
         names = [present[place] for place in places(present)]
         table = parquet.read(columns=names)
-    # Convert via Python objects: pandas would turn an integer column with a missing value into floats.
+    # Convert via Python objects: pandas would turn an integer column with a missing value into
+    # floats.
     rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
     return ((f"row {number:,} (the first is 0)", row) for number, row in enumerate(rows))

@@ -1,4 +1,6 @@
-"""Read the user's tables as text, the same in every format, and validate their columns, values and rows."""
+"""Read the user's tables as text, the same in every format, and validate their columns, values and
+rows.
+"""
 
 import datetime
 import re
@@ -37,7 +39,8 @@ ROUNDED = re.compile(r"-?\d(\.\d+)?[eE]\+\d+|-?\d{16,}\.0+")
 
 
 def identifier(text: str) -> str:
-    """Return an id as plain text, without the ".0" that software adds to whole numbers if other values are missing.
+    """Return an id as plain text, without the ".0" that software adds to whole numbers if other
+    values are missing.
 
     Example:
         >>> [identifier(text) for text in ("7.0", " 7", "07", "7.10", "True")]
@@ -56,29 +59,34 @@ def read_columns(
 ) -> pd.DataFrame:
     """Read columns of a table as text, which is the same whichever format the table has.
 
-    The file name tells the format: CSV, TSV, JSON lines (one object per line), or parquet; all but the last may be compressed
-    with gzip. Text is UTF-8, or UTF-16 with a byte-order mark. Missing values (null, NaN, absent keys) become empty;
-    text such as ``NA`` is not missing. Numbers, dates and booleans become text as Python and pandas write them. Names of columns
-    may differ from the requested ones in surrounding spaces, invisible characters and Unicode form.
+    The file name tells the format: CSV, TSV, JSON lines (one object per line), or parquet; all but
+    the last may be compressed with gzip. Text is UTF-8, or UTF-16 with a byte-order mark. Missing
+    values (null, NaN, absent keys) become empty; text such as ``NA`` is not missing. Numbers, dates
+    and booleans become text as Python and pandas write them. Names of columns may differ from the
+    requested ones in surrounding spaces, invisible characters and Unicode form.
 
     Args:
         path: the file.
         columns: names of the columns, optionally with their allowed values; None: all columns
             without lists, objects and bytes.
-        origin: for a file of a known dataset, a sentence on where to get a complete copy, used as the remedy in every error
-            message; None for the user's own files.
+        origin: for a file of a known dataset, a sentence on where to get a complete copy, used as
+            the remedy in every error message; None for the user's own files.
         texts: columns that must contain text, not numbers, in formats with types.
         restricted: whether the table is confidential.
 
     Returns:
-        str columns. The index describes the location of each row: ``line 2`` (the header of a CSV file is line 1), or
+        str columns. The index describes the location of each row: ``line 2`` (the header of a CSV
+            file is line 1), or
         ``row 0 (the first is 0)`` in a parquet file.
 
     Raises:
-        UserError: if the file is missing or damaged, lacks a column, or has a row with an invalid value or with more or fewer
-            fields than the header.
+        UserError: if the file is missing or damaged, lacks a column, or has a row with an invalid
+            value or with more or fewer fields than the header.
     """
-    path, expected = Path(path).expanduser(), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns or ())
+    path, expected = (
+        Path(path).expanduser(),
+        dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns or ()),
+    )
     if not path.is_file():
         problem = "is not a file" if path.exists() else "does not exist"
         raise UserError(f"{path} {problem}; expected a table. {origin or 'Check the file name.'}")
@@ -90,16 +98,23 @@ def read_columns(
             raise UserError(f"{path}: {problem}. {origin or remedy}") from error
     if columns is None:
         cells = cells.loc[:, ~cells.map(lambda value: isinstance(value, list | dict | bytes)).any()]
-    written = {column: [_written(value, column in texts) for value in cells[column]] for column in cells}
+    written = {
+        column: [_written(value, column in texts) for value in cells[column]] for column in cells
+    }
     table, mistakes = pd.DataFrame(written, cells.index, dtype=object), []
     for column in cells:
         for place, value in cells[column][table[column].isna()].items():
-            problem = f"is not text but {type(value).__name__}, or has a null or half a character (a lone surrogate)"
+            problem = (
+                f"is not text but {type(value).__name__}, or has a null or half a character (a lone"
+                " surrogate)"
+            )
             mistakes.append(f"{place}: {column} {problem}; save it as text.")
     if not mistakes:
         for column, values in expected.items():
             if values is not None:
-                mistakes += wrong_values(table, column, ~table[column].str.fullmatch(values.pattern), values.expected)
+                mistakes += wrong_values(
+                    table, column, ~table[column].str.fullmatch(values.pattern), values.expected
+                )
                 if values.unique:
                     mistakes += repeated_values(table, column)
     refuse([f"{path}: {mistake} {origin or ''}".rstrip() for mistake in mistakes])
@@ -107,7 +122,8 @@ def read_columns(
 
 
 class Rows:
-    """Rows of the user's own table: incomplete ones are left out on request (``skip_incomplete``), all other mistakes refused.
+    """Rows of the user's own table: incomplete ones are left out on request (``skip_incomplete``),
+    all other mistakes refused.
 
     Args:
         file: the table.
@@ -124,36 +140,53 @@ class Rows:
         self.skipped = Skipped(file, len(table), "rows", settings.get("skip_incomplete", False))
         self.mistakes: list[list[str]] = []
         if table.empty:
-            raise UserError(f"{file} has no rows (below its header, if it has one); expected at least one.")
+            raise UserError(
+                f"{file} has no rows (below its header, if it has one); expected at least one."
+            )
 
-    def check(self, column: str, is_wrong: Callable[[pd.Series], pd.Series], expected: str, kind: str = "") -> None:
-        """Report the rows with wrong values in a column, or skip them if their kind may be skipped; later checks ignore those."""
+    def check(
+        self, column: str, is_wrong: Callable[[pd.Series], pd.Series], expected: str, kind: str = ""
+    ) -> None:
+        """Report the rows with wrong values in a column, or skip them if their kind may be skipped;
+        later checks ignore those.
+        """
         wrong = is_wrong(self.table[column])
         if kind and self.skipped.allowed:
             self.skipped.add(kind, int(wrong.sum()))
             self.table = self.table[~wrong]
         else:
-            self.mistakes.append(wrong_values(self.table, column, wrong, expected, restricted=self.restricted))
+            self.mistakes.append(
+                wrong_values(self.table, column, wrong, expected, restricted=self.restricted)
+            )
 
     def check_ids(self, column: str, expected: str, kind: str) -> None:
         """Skip or report rows without an id, and report rounded ids."""
         self.check(column, lambda ids: ids == "", expected, kind)
-        rounded = "all digits of the id, which a spreadsheet or a column of floats rounded; save ids as text"
+        rounded = (
+            "all digits of the id, which a spreadsheet or a column of floats rounded; save ids as"
+            " text"
+        )
         self.check(column, lambda ids: ids.str.fullmatch(ROUNDED), rounded)
 
     def usable(self) -> tuple[pd.DataFrame, str]:
         """Return the usable rows, and a sentence about those left out (empty if none).
 
         Raises:
-            UserError: lists the mistakes, or says that more rows are left out than ``skip_incomplete`` allows.
+            UserError: lists the mistakes, or says that more rows are left out than
+                ``skip_incomplete`` allows.
         """
         self.skipped.check()
-        refuse(*([f"{self.file}: {message}" for message in kind] for kind in self.mistakes), shown=2)
+        refuse(
+            *([f"{self.file}: {message}" for message in kind] for kind in self.mistakes), shown=2
+        )
         return self.table, self.skipped.sentence()
 
 
-def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: int = 0) -> pd.DataFrame:
-    """Match each line against a pattern and return the named groups, indexed by line; blank lines and the header are skipped.
+def read_lines(
+    path: Path, pattern: str, expected: str, origin: str, *, header: int = 0
+) -> pd.DataFrame:
+    """Match each line against a pattern and return the named groups, indexed by line; blank lines
+    and the header are skipped.
 
     Args:
         path: text file (UTF-8).
@@ -167,30 +200,55 @@ def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: 
     """
     with reading(path, "text", origin):
         lines = path.read_text(encoding="utf-8").split("\n")
-    numbered = {f"line {number:,}": line.rstrip("\r") for number, line in enumerate(lines, 1) if line.strip() and number > header}
+    numbered = {
+        f"line {number:,}": line.rstrip("\r")
+        for number, line in enumerate(lines, 1)
+        if line.strip() and number > header
+    }
     fields = pd.Series(numbered, dtype=object).str.extract(rf"\A(?:{pattern})\Z")
-    refuse([f"{path}: {place} is not {expected}. {origin}" for place in fields.index[fields.iloc[:, 0].isna()]])
+    refuse(
+        [
+            f"{path}: {place} is not {expected}. {origin}"
+            for place in fields.index[fields.iloc[:, 0].isna()]
+        ]
+    )
     return fields
 
 
 def wrong_values(
-    table: pd.DataFrame, column: str, wrong: pd.Series | np.ndarray, expected: str, *, restricted: bool = False
+    table: pd.DataFrame,
+    column: str,
+    wrong: pd.Series | np.ndarray,
+    expected: str,
+    *,
+    restricted: bool = False,
 ) -> list[str]:
-    """Return one message per row with an invalid value in a column; the table's index gives the location.
+    """Return one message per row with an invalid value in a column; the table's index gives the
+    location.
 
-    Values of restricted tables are not shown, unless empty: a column named in the configuration by mistake may contain anything.
+    Values of restricted tables are not shown, unless empty: a column named in the configuration by
+    mistake may contain anything.
     """
-    values = table.loc[wrong, column].map(lambda value: "a restricted value" if restricted and value != "" else repr(value))
-    return [f"{place}: {column} is {value}; expected {expected}." for place, value in values.items()]
+    values = table.loc[wrong, column].map(
+        lambda value: "a restricted value" if restricted and value != "" else repr(value)
+    )
+    return [
+        f"{place}: {column} is {value}; expected {expected}." for place, value in values.items()
+    ]
 
 
 def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
     """Return one message per row that repeats a value of an earlier row in a column."""
-    return [f"{place}: {column} repeats the value of an earlier row." for place in table.index[table[column].duplicated()]]
+    return [
+        f"{place}: {column} repeats the value of an earlier row."
+        for place in table.index[table[column].duplicated()]
+    ]
 
 
 def _written(value: object, is_text: bool) -> str | None:
-    """Return a value as Python and pandas write it to a CSV file, empty if missing; None if it is not valid text but must be."""
+    """Return a value as Python and pandas write it to a CSV file, empty if missing; None if it is
+    not valid text but must be.
+    """
     if value is None or value is pd.NA or value != value:
         return ""
     if isinstance(value, str):

@@ -1,9 +1,11 @@
 """Detect changes in the user's files since they were last read.
 
-The first job of a chain, which reads these files, records their sizes, modification times and checksums next to its output,
-together with the stamp that its rule received as a parameter. The stamp changes only when the content of a file changes: a file
-whose size and modification time match the record is not opened; any other file is hashed. Editing a file therefore reruns the
-chain; touching it does not. Missing and unreadable files count as unchanged, so figures can be redrawn without the data.
+The first job of a chain, which reads these files, records their sizes, modification times and
+checksums next to its output, together with the stamp that its rule received as a parameter. The
+stamp changes only when the content of a file changes: a file whose size and modification time match
+the record is not opened; any other file is hashed. Editing a file therefore reruns the chain;
+touching it does not. Missing and unreadable files count as unchanged, so figures can be redrawn
+without the data.
 """
 
 import contextlib
@@ -28,17 +30,27 @@ from trueneg.store.records import UserFilesRecord, read_json
 from trueneg.store.run_files import checksum_of
 from trueneg.store.versions import reading_version
 
-# Modules whose function `user_files` lists the files of a source, by kind and name of the source. The reports of MIMIC-CXR are
-# left out: stat() on 228,000 files takes minutes on a network file system, and releases are not edited.
+# Modules whose function `user_files` lists the files of a source, by kind and name of the source.
+# The reports of MIMIC-CXR are left out: stat() on 228,000 files takes minutes on a network file
+# system, and releases are not edited.
 LISTING_MODULES = {
     **{("images", source): f"trueneg.data.images.sources.{source}" for source in IMAGE_SOURCES},
     **{("pairs", source): f"trueneg.data.pairs.{source}" for source in PAIRS},
-    **{("reports", source): f"trueneg.data.pairs.{source}" for source, texts in TEXTS.items() if texts.captions},
+    **{
+        ("reports", source): f"trueneg.data.pairs.{source}"
+        for source, texts in TEXTS.items()
+        if texts.captions
+    },
     ("reports", "open_i"): "trueneg.data.reports.open_i",
-    **{(kind, source): f"trueneg.data.texts.{source}" for source in TEXT_PAIRS for kind in ("reports", "texts")},
+    **{
+        (kind, source): f"trueneg.data.texts.{source}"
+        for source in TEXT_PAIRS
+        for kind in ("reports", "texts")
+    },
     ("benchmark", "chexpert_8x200"): "trueneg.data.pairs.chexpert_8x200",
 }
-# Images with a larger total size are compared by size and modification time only, because hashing would read all of them.
+# Images with a larger total size are compared by size and modification time only, because hashing
+# would read all of them.
 HASHED_BYTES = 16e9
 SHOWN = 3  # maximum number of changed files to list
 UNREADABLE = ""  # placeholder for the checksum of an unreadable file
@@ -51,7 +63,8 @@ class FileChanges(NamedTuple):
 
     Attributes:
         stamp: the rule's parameter; empty if there are no files.
-        sentences: one per reason to read the files again; empty if the output is up to date or the files are missing.
+        sentences: one per reason to read the files again; empty if the output is up to date or the
+            files are missing.
     """
 
     stamp: str
@@ -66,21 +79,32 @@ def compare_files(data_input: DataInput, results: Path) -> FileChanges:
     """
     path = data_input.record(results)
     record = read_json(path, UserFilesRecord) if path.is_file() else None
-    with contextlib.chdir(results.parent):  # the folder that paths in configurations are relative to
+    # the folder that paths in configurations are relative to
+    with contextlib.chdir(results.parent):
         listed = _listed(data_input)
         files, images = _status(listed.files), _status(listed.images)
         # Without the table that lists them, images are not compared; an image folder has no table.
         is_present = bool(files or (images and not (record or {}).get("files")))
         stamp = digest([files, images]) if is_present else ""
         if record is None:
-            return FileChanges(stamp, [f"{path} is missing, so changes cannot be detected"] if is_present else [])
+            return FileChanges(
+                stamp, [f"{path} is missing, so changes cannot be detected"] if is_present else []
+            )
         sentences = _changed_settings(data_input.settings, record["settings"])
         if is_present and not sentences:
             sentences = _changed_files(files, record["files"])
             # If images are missing, do not compare: the reading job reports them.
-            if images and len(images) == len(set(listed.images)) and _images_differ(images, record["images"]):
-                folder = data_input.settings["path"]  # not a subfolder or file: their names may identify patients
-                sentences.append(f"data changed: some of the {len(images):,} images in {folder} changed since the data were read")
+            if (
+                images
+                and len(images) == len(set(listed.images))
+                and _images_differ(images, record["images"])
+            ):
+                # not a subfolder or file: their names may identify patients
+                folder = data_input.settings["path"]
+                sentences.append(
+                    f"data changed: some of the {len(images):,} images in {folder} changed since"
+                    " the data were read"
+                )
     return FileChanges(stamp if stamp and sentences else record["stamp"], sentences)
 
 
@@ -101,7 +125,9 @@ def check_own_table(data_input: DataInput) -> str:
 
 
 def file_parameter(data_input: DataInput, results: Path) -> dict[str, Any]:
-    """Return the parameter of the first rule of a chain, for :func:`recorded`; with the code's version, once it was raised."""
+    """Return the parameter of the first rule of a chain, for :func:`recorded`; with the code's
+    version, once it was raised.
+    """
     version = reading_version(data_input.kind, data_input.settings["source"])
     return ({"version": version} if version > 1 else {}) | {
         "record": str(data_input.record(results)),
@@ -117,19 +143,22 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
 
     Args:
         parameter: from :func:`file_parameter`.
-        output: file that the block writes; if it is an .npz file with a ``checksum``, this is recorded too.
+        output: file that the block writes; if it is an .npz file with a ``checksum``, this is
+            recorded too.
     """
     data_input = DataInput("", parameter["kind"], parameter["settings"])
     before = _content(data_input)  # so that files edited during the job are detected afterwards
     yield
     content = {key: parameter[key] for key in ("kind", "settings", "stamp")} | {"data": ""}
-    content |= before if _has_files(before) else _content(data_input)  # the block may have downloaded them
+    # the block may have downloaded them
+    content |= before if _has_files(before) else _content(data_input)
     if Path(output).suffix == ".npz":
         with np.load(output, allow_pickle=False) as archive:
             content["data"] = str(archive["checksum"]) if "checksum" in archive else ""
     with atomic_write(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
-        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # keep restricted data private to their owner
+        # keep restricted data private to their owner
+        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))
 
 
 class DataChanges:
@@ -144,7 +173,8 @@ class DataChanges:
         self._since_read = functools.cache(self._compare)
 
     def of_run(self, run: Mapping[str, Any]) -> str:
-        """Describe in a sentence how the data of a finished run changed; empty if they did not change or were not recorded.
+        """Describe in a sentence how the data of a finished run changed; empty if they did not
+        change or were not recorded.
 
         Args:
             run: the run's record.
@@ -152,7 +182,9 @@ class DataChanges:
         return self._of_data(run) or self.of_files(run)
 
     def of_files(self, run: Mapping[str, Any]) -> str:
-        """Describe a change in a finished run's features or weights, like :meth:`of_run`; empty if there is none."""
+        """Describe a change in a finished run's features or weights, like :meth:`of_run`; empty if
+        there is none.
+        """
         with contextlib.chdir(self._results.parent):
             for path, checksum in run.get("files", {}).items():
                 if _checksum(path) not in (checksum, UNREADABLE):
@@ -161,32 +193,50 @@ class DataChanges:
 
     def _of_data(self, run: Mapping[str, Any]) -> str:
         settings = run["settings"]
-        checksum, sentences = self._since_read(data_place(training_kind(settings), settings["dataset"]))
+        checksum, sentences = self._since_read(
+            data_place(training_kind(settings), settings["dataset"])
+        )
         trained_on = run["source"]["checksum"]
         if not sentences and checksum not in ("", trained_on):
-            return f"data changed: last read with checksum {checksum[:6]}…, but the run was trained on {trained_on[:6]}…"
+            return (
+                f"data changed: last read with checksum {checksum[:6]}…, but the run was trained on"
+                f" {trained_on[:6]}…"
+            )
         return next(iter(sentences), "")
 
     def of_reports(self, study: str) -> list[str]:
         """Return sentences that describe how the files of a likelihood study's reports changed."""
         records = sorted((self._results / study / "text").glob("*/reports.files.json"))
-        return [sentence for path in records for sentence in self._since_read(f"{study}/text/{path.parent.name}/reports")[1]]
+        return [
+            sentence
+            for path in records
+            for sentence in self._since_read(f"{study}/text/{path.parent.name}/reports")[1]
+        ]
 
     def state(self, run: Mapping[str, Any], code: str) -> str:
         """Return the state `code` of a run, with ``data changed`` appended if its data changed."""
         return f"{code}, data changed" if self.of_run(run) else code
 
     def _compare(self, place: str) -> tuple[str, list[str]]:
-        """Return the checksum of the data last read and the changes since; both empty if no files were recorded."""
+        """Return the checksum of the data last read and the changes since; both empty if no files
+        were recorded.
+        """
         path = DataInput(place, "", {}).record(self._results)
         record = read_json(path, UserFilesRecord) if path.is_file() else None
         if record is None or not _has_files(record):
             return "", []
-        return record["data"], compare_files(DataInput(place, record["kind"], record["settings"]), self._results).sentences
+        return (
+            record["data"],
+            compare_files(
+                DataInput(place, record["kind"], record["settings"]), self._results
+            ).sentences,
+        )
 
 
 def _listed(data_input: DataInput) -> UserFiles:
-    """Return the files of a source; none if it is packaged or generated, or if its table is missing or unreadable."""
+    """Return the files of a source; none if it is packaged or generated, or if its table is missing
+    or unreadable.
+    """
     module = LISTING_MODULES.get((data_input.kind, data_input.settings["source"]))
     if module is None or data_input.settings.get("path") is None:
         return UserFiles()
@@ -219,7 +269,10 @@ def _content(data_input: DataInput) -> dict[str, Any]:
             for path, (size, modified) in _status(listed.files).items()
         },
         # File names may identify patients, so only digests are stored.
-        "images": {"stamp": digest(images), "checksum": _checksum_of_all(images) if is_hashed else ""},
+        "images": {
+            "stamp": digest(images),
+            "checksum": _checksum_of_all(images) if is_hashed else "",
+        },
     }
 
 
@@ -230,18 +283,28 @@ def _has_files(record: Mapping[str, Any]) -> bool:
 
 def _changed_settings(settings: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     return [
-        f"settings changed: {key} is {settings.get(key)!r}, was {before.get(key)!r} when the data were read"
-        for key in sorted((settings.keys() | before.keys()) - {"download"})  # does not affect the data
+        f"settings changed: {key} is {settings.get(key)!r}, was {before.get(key)!r} when the data"
+        " were read"
+        # does not affect the data
+        for key in sorted((settings.keys() | before.keys()) - {"download"})
         if settings.get(key) != before.get(key)
     ]
 
 
-def _changed_files(files: Mapping[str, Status], before: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    changes = [f"{path} changed" for path in files if path in before and _is_edited(path, files[path], before[path])]
+def _changed_files(
+    files: Mapping[str, Status], before: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    changes = [
+        f"{path} changed"
+        for path in files
+        if path in before and _is_edited(path, files[path], before[path])
+    ]
     changes += [f"{path} was added" for path in files if path not in before]
     changes += [f"{path} was deleted" for path in before if path not in files]
     share = f"{len(changes)} of {len(files.keys() | before.keys())} files"
-    return [f"data changed: {change} since the data were read ({share})" for change in changes[:SHOWN]]
+    return [
+        f"data changed: {change} since the data were read ({share})" for change in changes[:SHOWN]
+    ]
 
 
 def _is_edited(path: str, status: Status, before: Mapping[str, Any]) -> bool:
@@ -253,11 +316,16 @@ def _is_edited(path: str, status: Status, before: Mapping[str, Any]) -> bool:
 def _images_differ(images: Mapping[str, Status], before: Mapping[str, Any]) -> bool:
     if digest(images) == before["stamp"]:
         return False
-    return not before["checksum"] or _checksum_of_all(images) not in (before["checksum"], UNREADABLE)
+    return not before["checksum"] or _checksum_of_all(images) not in (
+        before["checksum"],
+        UNREADABLE,
+    )
 
 
 def _checksum(path: str) -> str:
-    """Return the SHA-256 of a file, which is cached while its size and modification time stay the same."""
+    """Return the SHA-256 of a file, which is cached while its size and modification time stay the
+    same.
+    """
     try:
         return checksum_of(path)
     except OSError:  # reported by the reading job

@@ -21,32 +21,50 @@ def read_vectors(path: str | Path, column: str | None, count: int, what: str) ->
 
     Args:
         path: a ``.npy`` file, which is memory-mapped, or a ``.safetensors`` or ``.parquet`` file.
-        column: column of lists in a parquet file, or tensor in a ``.safetensors`` file; None: the only one.
+        column: column of lists in a parquet file, or tensor in a ``.safetensors`` file; None: the
+            only one.
         count: number of samples.
         what: name of the samples, in the plural, for messages.
 
     Returns:
-        float32, shape (count, D), or (count, V, D) with V versions of each sample (not from parquet).
+        float32, shape (count, D), or (count, V, D) with V versions of each sample (not from
+            parquet).
 
     Raises:
-        UserError: if the file is missing, damaged or in another format, has no such column, another number of rows or of
-            dimensions, values that are not finite, or zero vectors, whose cosine similarity is undefined.
+        UserError: if the file is missing, damaged or in another format, has no such column, another
+            number of rows or of dimensions, values that are not finite, or zero vectors, whose
+            cosine similarity is undefined.
     """
     path = Path(path)
     with reading(path, "vectors", "Write it again, or correct `path`."):
         values = _values(path, column)
-    if values.ndim not in (2, 3) or 0 in values.shape or values.dtype.kind not in "fiu" or len(values) != count:
-        expected = f"one row of numbers for each of {count:,} {what}, ({count}, D), or V versions of it, ({count}, V, D)"
-        raise UserError(f"{path} has {values.dtype} of shape {values.shape}; expected {expected}. Correct `path` or `column`.")
+    if (
+        values.ndim not in (2, 3)
+        or 0 in values.shape
+        or values.dtype.kind not in "fiu"
+        or len(values) != count
+    ):
+        expected = (
+            f"one row of numbers for each of {count:,} {what}, ({count}, D), or V versions of it,"
+            f" ({count}, V, D)"
+        )
+        raise UserError(
+            f"{path} has {values.dtype} of shape {values.shape}; expected {expected}. Correct"
+            " `path` or `column`."
+        )
     values = np.asarray(values, dtype=np.float32)
     blocks = [np.abs(values[start : start + ROWS]).max(axis=-1) for start in range(0, count, ROWS)]
     largest = np.concatenate(blocks).reshape(count, -1)  # NaN where a vector contains NaN
     if len(rows := np.flatnonzero(~np.isfinite(largest).all(axis=1))):
         raise UserError(
-            f"{path} has NaN or inf in {len(rows):,} rows, first in row {rows[0]:,} (counted from 0). Correct `path`."
+            f"{path} has NaN or inf in {len(rows):,} rows, first in row {rows[0]:,} (counted from"
+            " 0). Correct `path`."
         )
     if zeros := np.count_nonzero(largest == 0):
-        raise UserError(f"{path} has {zeros:,} zero vectors, whose cosine similarity is undefined. Leave out these {what}.")
+        raise UserError(
+            f"{path} has {zeros:,} zero vectors, whose cosine similarity is undefined. Leave out"
+            f" these {what}."
+        )
     return values
 
 
@@ -57,17 +75,30 @@ def _values(path: Path, column: str | None) -> np.ndarray:
         tensors = load_file(path)
         return tensors[_chosen(path, sorted(tensors), column)].float().numpy()
     if path.suffix != ".parquet":
-        raise UserError(f"path is {path}; expected a file of vectors that ends in .npy, .safetensors or .parquet.")
+        raise UserError(
+            f"path is {path}; expected a file of vectors that ends in .npy, .safetensors or"
+            " .parquet."
+        )
     with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
-        name = _chosen(path, [field.name for field in parquet.schema_arrow if isinstance(field.type, LISTS)], column)
+        name = _chosen(
+            path,
+            [field.name for field in parquet.schema_arrow if isinstance(field.type, LISTS)],
+            column,
+        )
         values = parquet.read(columns=[name]).column(name).combine_chunks()
     lengths = pc.unique(pc.list_value_length(values)).to_pylist()
     if len(lengths) != 1 or lengths == [None]:
-        raise UserError(f"{path}: lists of {name} have {lengths[:3]} values; expected the same number in all. Correct `column`.")
+        raise UserError(
+            f"{path}: lists of {name} have {lengths[:3]} values; expected the same number in all."
+            " Correct `column`."
+        )
     return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), -1)
 
 
 def _chosen(path: Path, names: Sequence[str], column: str | None) -> str:
     if column in names or (column is None and len(names) == 1):
         return column or names[0]
-    raise UserError(f"{path} has {', '.join(names) or 'no vectors'}, but column is {column}; expected one of these names.")
+    raise UserError(
+        f"{path} has {', '.join(names) or 'no vectors'}, but column is {column}; expected one of"
+        " these names."
+    )

@@ -8,15 +8,19 @@ from trueneg.specs.tasks.base import GROUPS
 
 
 def accuracies(
-    predictions: np.ndarray, labels: np.ndarray, class_names: Sequence[str], rare_classes: Collection[int]
+    predictions: np.ndarray,
+    labels: np.ndarray,
+    class_names: Sequence[str],
+    rare_classes: Collection[int],
 ) -> dict[str | None, float]:
     """Compute all accuracies of one classifier on one split.
 
-    The overall accuracy is the share of correct predictions. The accuracy of a class is the share of its images that are
-    classified correctly. The balanced accuracy (``"macro"``) is the mean over classes, and that of ``"rare"`` and ``"common"``
-    classes the mean over the group, so these do not depend on the class frequencies of the split (on a balanced test split the
-    two kinds of mean agree). Classes without an image in ``labels`` have no accuracy and are excluded from their group; a group
-    without images has no entry.
+    The overall accuracy is the share of correct predictions. The accuracy of a class is the share
+    of its images that are classified correctly. The balanced accuracy (``"macro"``) is the mean
+    over classes, and that of ``"rare"`` and ``"common"`` classes the mean over the group, so these
+    do not depend on the class frequencies of the split (on a balanced test split the two kinds of
+    mean agree). Classes without an image in ``labels`` have no accuracy and are excluded from their
+    group; a group without images has no entry.
 
     Args:
         predictions: integers, shape (n,).
@@ -25,7 +29,8 @@ def accuracies(
         rare_classes: integer labels of the rare classes; all others are common.
 
     Returns:
-        Group → value in [0, 1], in this order: all images (None), ``"rare"``, ``"common"``, ``"macro"``, classes.
+        Group → value in [0, 1], in this order: all images (None), ``"rare"``, ``"common"``,
+            ``"macro"``, classes.
 
     Raises:
         ValueError: if two groups would have the same name.
@@ -36,8 +41,14 @@ def accuracies(
     """
     names = [*GROUPS, *class_names]
     if len(set(names)) < len(names):
-        raise ValueError(f"class_names are {list(class_names)}; expected distinct names other than {', '.join(GROUPS)}")
-    by_class = {label: float((predictions[labels == label] == label).mean()) for label in np.unique(labels).tolist()}
+        raise ValueError(
+            f"class_names are {list(class_names)}; expected distinct names other than"
+            f" {', '.join(GROUPS)}"
+        )
+    by_class = {
+        label: float((predictions[labels == label] == label).mean())
+        for label in np.unique(labels).tolist()
+    }
     groups = {
         "rare": [value for label, value in by_class.items() if label in rare_classes],
         "common": [value for label, value in by_class.items() if label not in rare_classes],

@@ -1,4 +1,6 @@
-"""Training of a linear classifier on augmented images, together with its encoder or with the encoder frozen."""
+"""Training of a linear classifier on augmented images, together with its encoder or with the
+encoder frozen.
+"""
 
 import contextlib
 import math
@@ -17,7 +19,8 @@ from trueneg.runtime.precision import autocast
 
 
 class LabelledImages(NamedTuple):
-    """The n labelled images among those of a source, and the augmentation of the encoder's training.
+    """The n labelled images among those of a source, and the augmentation of the encoder's
+    training.
 
     Attributes:
         images: uint8 (N, C, H, W), all images of the source.
@@ -33,16 +36,25 @@ class LabelledImages(NamedTuple):
 
 
 def train_classifier(
-    encoder: Any, pool: Callable, labelled: LabelledImages, classes: int, loss: Loss, seed: int, settings: Mapping[str, Any]
+    encoder: Any,
+    pool: Callable,
+    labelled: LabelledImages,
+    classes: int,
+    loss: Loss,
+    seed: int,
+    settings: Mapping[str, Any],
 ) -> nn.Linear:
-    """Train a linear layer, and those parameters of the encoder that require gradients, with Adam on augmented images.
+    """Train a linear layer, and those parameters of the encoder that require gradients, with Adam
+    on augmented images.
 
-    All draws come from one seeded CPU generator and do not depend on the encoder: the layer's initial weights, as in nn.Linear,
-    then the order and the augmentation for each epoch. The batches of an epoch have nearly equal size, so that batch
-    normalisation never sees a last batch of one image. On a GPU, training uses bfloat16.
+    All draws come from one seeded CPU generator and do not depend on the encoder: the layer's
+    initial weights, as in nn.Linear, then the order and the augmentation for each epoch. The
+    batches of an epoch have nearly equal size, so that batch normalisation never sees a last batch
+    of one image. On a GPU, training uses bfloat16.
 
     Args:
-        encoder: maps normalised images to features, with D as its ``dimensions``; in the mode in which it is to be trained.
+        encoder: maps normalised images to features, with D as its ``dimensions``; in the mode in
+            which it is to be trained.
         pool: maps what the encoder returns to (b, D).
         labelled: the labelled images.
         classes: C, number of outputs.
@@ -50,24 +62,40 @@ def train_classifier(
         seed: seed of the generator.
         settings: ``epochs``, ``batch_size``, ``learning_rate`` and ``weight_decay``.
     """
-    (images, indices, labels, augmentation), device, generator = labelled, labelled.labels.device, generator_of(seed)
-    head, bound = nn.utils.skip_init(nn.Linear, encoder.dimensions, classes), encoder.dimensions**-0.5
+    (images, indices, labels, augmentation), device, generator = (
+        labelled,
+        labelled.labels.device,
+        generator_of(seed),
+    )
+    head, bound = (
+        nn.utils.skip_init(nn.Linear, encoder.dimensions, classes),
+        encoder.dimensions**-0.5,
+    )
     for parameter in head.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
     head.to(device)
-    learned = [*encoder.parameters(), *head.parameters()]  # Adam skips the parameters of a frozen encoder
-    optimizer = torch.optim.Adam(learned, lr=settings["learning_rate"], weight_decay=settings["weight_decay"])
+    # Adam skips the parameters of a frozen encoder
+    learned = [*encoder.parameters(), *head.parameters()]
+    optimizer = torch.optim.Adam(
+        learned, lr=settings["learning_rate"], weight_decay=settings["weight_decay"]
+    )
     batches = math.ceil(len(indices) / settings["batch_size"])
     for _ in range(settings["epochs"]):
         steps = torch.randperm(len(indices), generator=generator).tensor_split(batches)
         draws = augmentation.draw(len(indices), images.shape[-2:], generator).tensor_split(batches)
-        with contextlib.closing(read_ahead(images, (indices[rows.numpy()] for rows in steps), device)) as loaded:
+        with contextlib.closing(
+            read_ahead(images, (indices[rows.numpy()] for rows in steps), device)
+        ) as loaded:
             for rows, parameters, pixels in zip(steps, draws, loaded, strict=True):
-                views = augmentation(pixels, parameters.to(device)).contiguous(memory_format=torch.channels_last)
+                views = augmentation(pixels, parameters.to(device)).contiguous(
+                    memory_format=torch.channels_last
+                )
                 with autocast(device):
                     logits = head(pool(encoder(views)))
                 optimizer.zero_grad(set_to_none=True)
-                loss(logits.float().mT.unsqueeze(0), labels[rows.to(device)].unsqueeze(0)).backward()
+                loss(
+                    logits.float().mT.unsqueeze(0), labels[rows.to(device)].unsqueeze(0)
+                ).backward()
                 optimizer.step()
     return head
 
@@ -75,4 +103,6 @@ def train_classifier(
 def diverged(fraction: float, seed: int, settings: Mapping[str, Any]) -> UserError:
     """Return the error to raise if scores on a fraction of the labels are not finite."""
     problem = f"training a classifier with a label fraction of {fraction:g} diverged (seed {seed})"
-    return UserError(f"evaluation: {problem}; reduce learning_rate, which is {settings['learning_rate']:g}.")
+    return UserError(
+        f"evaluation: {problem}; reduce learning_rate, which is {settings['learning_rate']:g}."
+    )

@@ -17,15 +17,22 @@ class Interval(NamedTuple):
 
 
 def bootstrap(
-    statistic: Callable[[np.ndarray], np.ndarray], count: int, *, seed: int, draws: int = 2000, level: float = 0.95
+    statistic: Callable[[np.ndarray], np.ndarray],
+    count: int,
+    *,
+    seed: int,
+    draws: int = 2000,
+    level: float = 0.95,
 ) -> Interval:
     """Compute the percentile interval of a statistic by drawing items with replacement.
 
-    The interval shows how the statistic would vary with other test items, for the SAME trained model. Draws depend only on the
-    seed and the number of items: two methods on the same items use the same draws, so the interval of their difference is paired.
+    The interval shows how the statistic would vary with other test items, for the SAME trained
+    model. Draws depend only on the seed and the number of items: two methods on the same items use
+    the same draws, so the interval of their difference is paired.
 
     Args:
-        statistic: maps int64 multiplicities (r, n) of n items in r draws to one value per draw (r,); NaN values are ignored.
+        statistic: maps int64 multiplicities (r, n) of n items in r draws to one value per draw
+            (r,); NaN values are ignored.
         count: n, the number of items.
         seed: seed for the draws.
         draws: number of draws.

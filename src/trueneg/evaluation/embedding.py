@@ -1,4 +1,6 @@
-"""Two-dimensional t-SNE embeddings of features, and the silhouettes of the same images, for figures."""
+"""Two-dimensional t-SNE embeddings of features, and the silhouettes of the same images, for
+figures.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from trueneg.randomness import seed_for
 
 
 def embed_run(*, images: int, threads: int, embedding: str | Path, **block: Any) -> None:
-    """Write t-SNE coordinates and silhouettes of the test images, encoded by the first run of a manifest.
+    """Write t-SNE coordinates and silhouettes of the test images, encoded by the first run of a
+    manifest.
 
     The test images are the same for all objectives of a seed.
 
@@ -31,18 +34,24 @@ def embed_run(*, images: int, threads: int, embedding: str | Path, **block: Any)
         test = test[label_subset(run.source.labels[test], images / len(test), seed)]
     labels, class_names = run.source.labels[test], np.array(run.source.class_names)
     features = run.of(test)[0].cpu().numpy()
-    table = pd.DataFrame(tsne(features, seed, jobs=threads), columns=["x", "y"]).assign(silhouette=silhouettes(features, labels))
-    table = table.assign(label=class_names[labels], rare=np.isin(labels, list(run.subset.rare_classes)), **names)
+    table = pd.DataFrame(tsne(features, seed, jobs=threads), columns=["x", "y"]).assign(
+        silhouette=silhouettes(features, labels)
+    )
+    table = table.assign(
+        label=class_names[labels], rare=np.isin(labels, list(run.subset.rare_classes)), **names
+    )
     write_tables({embedding: table})
 
 
 def silhouettes(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    r"""Compute how much nearer each image is to its own class than to the nearest other class (Rousseeuw, 1987).
+    r"""Compute how much nearer each image is to its own class than to the nearest other class
+    (Rousseeuw, 1987).
 
     .. math:: s_i = \frac{b_i - a_i}{\max(a_i, b_i)} \in [-1, 1]
 
-    :math:`a_i` is the mean cosine distance to the other images of the class and :math:`b_i` the least mean distance to another
-    class, in the encoder's feature space, because distances in the plane of the t-SNE have no meaning.
+    :math:`a_i` is the mean cosine distance to the other images of the class and :math:`b_i` the
+    least mean distance to another class, in the encoder's feature space, because distances in the
+    plane of the t-SNE have no meaning.
 
     Args:
         features: shape (n, D).
@@ -52,7 +61,9 @@ def silhouettes(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
         shape (n,); NaN if there is only one class, or no two images share one.
 
     Example:
-        >>> silhouettes(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([0, 0, 1, 1])).tolist()
+        >>> silhouettes(
+        ...     np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([0, 0, 1, 1])
+        ... ).tolist()
         [1.0, 1.0, 1.0, 1.0]
     """
     if not 1 < len(np.unique(labels)) < len(labels):
@@ -63,14 +74,16 @@ def silhouettes(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1) -> np.ndarray:
     """Compute t-SNE with cosine distance, initialised by PCA.
 
-    The features are L2-normalised and compared by Euclidean distance, whose square is 2 − 2 cos, so the neighbours are those of
-    the cosine distance and the PCA uses the same points. Neighbours are exact, so nothing depends on an approximate index.
+    The features are L2-normalised and compared by Euclidean distance, whose square is 2 − 2 cos, so
+    the neighbours are those of the cosine distance and the PCA uses the same points. Neighbours are
+    exact, so nothing depends on an approximate index.
 
     Args:
         features: shape (n, D), n ≥ 4, D ≥ 2.
         seed: the run's seed.
         perplexity: capped at (n − 1) / 3, because t-SNE uses 3 · perplexity neighbours.
-        jobs: number of threads. With one thread, results are reproducible on the same machine; with more, rounding may differ.
+        jobs: number of threads. With one thread, results are reproducible on the same machine; with
+            more, rounding may differ.
 
     Returns:
         float64, shape (n, 2).

@@ -1,4 +1,6 @@
-"""Encode finished runs, evaluate them with every task for their kind of training, and collect their training records."""
+"""Encode finished runs, evaluate them with every task for their kind of training, and collect their
+training records.
+"""
 
 import contextlib
 import importlib
@@ -33,7 +35,8 @@ def encoded_runs(
     without: Collection[str] = (),
     **data: Any,
 ) -> Iterator[Iterator[list[Any]]]:
-    """Yield an iterator over the runs of a manifest, encoded on a leased device, in lists that are evaluated together.
+    """Yield an iterator over the runs of a manifest, encoded on a leased device, in lists that are
+    evaluated together.
 
     Args:
         manifest: the manifest of the runs.
@@ -42,15 +45,18 @@ def encoded_runs(
         threads: number of CPU threads that torch uses.
         count: number of runs to encode, in the order of the manifest; None: all runs.
         without: ids of runs to leave out; if nothing is left, no device is leased.
-        data: files with the evaluation data: ``source``, ``subsets`` and, for image–text runs, optionally ``boxes`` and
-            ``benchmark`` (CheXpert 8×200).
+        data: files with the evaluation data: ``source``, ``subsets`` and, for image–text runs,
+            optionally ``boxes`` and ``benchmark`` (CheXpert 8×200).
 
     Raises:
-        UserError: if a run to encode was imported without weights, or trained before the VERSION of the subsets was raised.
+        UserError: if a run to encode was imported without weights, or trained before the VERSION of
+            the subsets was raised.
     """
     torch.set_num_threads(threads)
     run_store = RunStore(store)
-    remaining = [run for run in read_manifest(manifest, run_store, count) if run["id"] not in without]
+    remaining = [
+        run for run in read_manifest(manifest, run_store, count) if run["id"] not in without
+    ]
     for run in remaining:
         folder = run_store.folder(run["id"])
         if run["model"] is None:
@@ -58,47 +64,75 @@ def encoded_runs(
             raise UserError(f"{problem}. Remove its folder and {manifest} to train it again.")
         recorded = run_store.record(run["id"])["code"]["versions"]
         if change := versions.raised(recorded, {"subsets": VERSIONS["subsets"]}):
-            problem = f"{folder}: this run was trained with {change[0]}, so it may have seen today's test images"
+            problem = (
+                f"{folder}: this run was trained with {change[0]}, so it may have seen today's test"
+                " images"
+            )
             raise UserError(f"{problem}. Remove its folder and {manifest} to train it again.")
     if not remaining:
         yield iter(())
         return
-    package = importlib.import_module(task_package(run_store.record(remaining[0]["id"])["settings"]))
+    package = importlib.import_module(
+        task_package(run_store.record(remaining[0]["id"])["settings"])
+    )
     with leased_device(device) as leased:
         yield package.encoded(remaining, run_store, data, leased)
 
 
 @contextlib.contextmanager
 def first_run(**block: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield the first run of a manifest and the columns that identify its artefacts; see :func:`encoded_runs` for arguments."""
+    """Yield the first run of a manifest and the columns that identify its artefacts; see
+    :func:`encoded_runs` for arguments.
+    """
     with encoded_runs(**block, count=1) as encoded:
         ((run,),) = encoded
         names = manifest_names(block["manifest"])
-        yield run, {"dataset": names["dataset"], "objective": names["objective"], "seed": run.subset.seed}
+        yield (
+            run,
+            {"dataset": names["dataset"], "objective": names["objective"], "seed": run.subset.seed},
+        )
 
 
 def evaluate_runs(
-    *, names: Mapping[str, str], settings: Mapping[str, Any], rows: str | Path, curves: str | Path, runs: str | Path, **block: Any
+    *,
+    names: Mapping[str, str],
+    settings: Mapping[str, Any],
+    rows: str | Path,
+    curves: str | Path,
+    runs: str | Path,
+    **block: Any,
 ) -> None:
-    """Evaluate the runs of a manifest with all tasks for their kind of training; imported runs keep their rows.
+    """Evaluate the runs of a manifest with all tasks for their kind of training; imported runs keep
+    their rows.
 
     Args:
-        names: columns that label the results; missing ones are taken from the manifest. A run may have been trained for another
-            study under other names.
+        names: columns that label the results; missing ones are taken from the manifest. A run may
+            have been trained for another study under other names.
         settings: the study's evaluation settings.
         rows: output parquet file with the measured rows.
         curves: output parquet file with the training curves.
         runs: output JSON file with the records of the runs and the provenance of their evaluation.
         block: further arguments of :func:`encoded_runs`.
     """
-    store, listed = RunStore(block["store"]), records.read_json(block["manifest"], records.Manifest)["runs"]
-    imported = {run["id"]: imported_rows(store, run["id"], settings) for run in listed if store.state(run["id"]) == "imported"}
+    store, listed = (
+        RunStore(block["store"]),
+        records.read_json(block["manifest"], records.Manifest)["runs"],
+    )
+    imported = {
+        run["id"]: imported_rows(store, run["id"], settings)
+        for run in listed
+        if store.state(run["id"]) == "imported"
+    }
     trained_for = manifest_names(block["manifest"])
     names = {**trained_for, **names}
     measured = [row for earlier in imported.values() for row in earlier["rows"]]
     with encoded_runs(threads=settings["threads"], without=imported, **block) as encoded:
         settings_of_runs = store.record(listed[0]["id"])["settings"]
-        measured += [row for ready in encoded for row in rows_of(task_package(settings_of_runs), ready, settings)]
+        measured += [
+            row
+            for ready in encoded
+            for row in rows_of(task_package(settings_of_runs), ready, settings)
+        ]
     save_rows([{**names, **row} for row in measured], rows)
     code = versions.evaluation_versions(training_kind(settings_of_runs), settings)
     evaluated_now = provenance.environment(code) | {"settings": settings}
@@ -114,20 +148,36 @@ def evaluate_runs(
 
 
 def task_package(settings: Mapping[str, Any]) -> str:
-    """Return the dotted name of the package with the evaluation tasks for runs with the given settings."""
+    """Return the dotted name of the package with the evaluation tasks for runs with the given
+    settings.
+    """
     return f"trueneg.evaluation.{versions.TASKS[training_kind(settings)]}"
 
 
-def rows_of(package: str, runs: Sequence[Any], settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows measured on encoded runs by every task of a package, skipping tasks whose settings section is None."""
+def rows_of(
+    package: str, runs: Sequence[Any], settings: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows measured on encoded runs by every task of a package, skipping tasks whose
+    settings section is None.
+    """
     for _, name, _ in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if settings.get(name, {}) is not None:
             task = importlib.import_module(f"{package}.{name}")
             for run, split, measured, value in task.measure(runs, settings):
-                yield {"seed": run.subset.seed, "run": run.id, "split": split, **measured._asdict(), "value": float(value)}
+                yield {
+                    "seed": run.subset.seed,
+                    "run": run.id,
+                    "split": split,
+                    **measured._asdict(),
+                    "value": float(value),
+                }
 
 
 def manifest_names(manifest: str | Path) -> dict[str, str]:
-    """Return the study, dataset, objective and, if a winner decided it, variant that the runs of a manifest were trained for."""
+    """Return the study, dataset, objective and, if a winner decided it, variant that the runs of a
+    manifest were trained for.
+    """
     content = records.read_json(manifest, records.Manifest)
-    return {key: content[key] for key in ("study", "dataset", "objective", "variant") if key in content}
+    return {
+        key: content[key] for key in ("study", "dataset", "objective", "variant") if key in content
+    }

@@ -1,22 +1,27 @@
-"""Measure how well scores separate an anchor's false negatives, as determined by human ratings, from its true negatives.
+"""Measure how well scores separate an anchor's false negatives, as determined by human ratings,
+from its true negatives.
 
-Flickr8k's experts rated from 1 to 4 how well captions describe images. Most are captions of OTHER images, which a batch would
-treat as negatives. An image and another image's caption form a **false negative** if the mean of their three ratings is above
-:data:`THRESHOLD`; :data:`SENSITIVITY` lists further thresholds that show the effect of this choice.
+Flickr8k's experts rated from 1 to 4 how well captions describe images. Most are captions of OTHER
+images, which a batch would treat as negatives. An image and another image's caption form a **false
+negative** if the mean of their three ratings is above :data:`THRESHOLD`; :data:`SENSITIVITY` lists
+further thresholds that show the effect of this choice.
 
-The data are 5,822 rated pairs, all from the official test split; 158 of them pair an image with its own caption and are left
-out. Of the other 5,664, 17.3 %, 11.6 % and 4.0 % are false negatives at 2, 2.5 and 3. Both kinds of anchors have enough
-candidates. *Image anchors*: 1,000, each with 1 to 10 captions (median 6); 407 have both kinds of negatives at 2.5. *Text
-anchors*: 972 captions, each the third of its image's five, with 1 to 34 images (median 5); 313 have both kinds, and these have
-more candidates (8.2 on average, compared with 5.5). Sample-Specific Debiasing (2023) uses text anchors.
+The data are 5,822 rated pairs, all from the official test split; 158 of them pair an image with its
+own caption and are left out. Of the other 5,664, 17.3 %, 11.6 % and 4.0 % are false negatives at 2,
+2.5 and 3. Both kinds of anchors have enough candidates. *Image anchors*: 1,000, each with 1 to 10
+captions (median 6); 407 have both kinds of negatives at 2.5. *Text anchors*: 972 captions, each the
+third of its image's five, with 1 to 34 images (median 5); 313 have both kinds, and these have more
+candidates (8.2 on average, compared with 5.5). Sample-Specific Debiasing (2023) uses text anchors.
 
-**Selection.** The pairs were not drawn at random: a retrieval system proposed the caption for the image. The share of false
-negatives is therefore the share among near negatives, which are harder to tell apart. Probabilities are compared
-with the share among RATED pairs; a probability that is right for a batch may be too low here. An anchor's rate of false
-negatives refers to its retrieved candidates only.
+**Selection.** The pairs were not drawn at random: a retrieval system proposed the caption for the
+image. The share of false negatives is therefore the share among near negatives, which are harder to
+tell apart. Probabilities are compared with the share among RATED pairs; a probability that is right
+for a batch may be too low here. An anchor's rate of false negatives refers to its retrieved
+candidates only.
 
-**Experts.** The file lists the three ratings of each pair in ascending order, so it is unknown which expert gave which rating.
-Results with one expert left out are therefore averaged over all three choices (:func:`expert_agreement`).
+**Experts.** The file lists the three ratings of each pair in ascending order, so it is unknown
+which expert gave which rating. Results with one expert left out are therefore averaged over all
+three choices (:func:`expert_agreement`).
 """
 
 import numpy as np
@@ -50,12 +55,14 @@ def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
 
 
 def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
-    r"""Measure for each anchor how well the score separates its false negatives from its true negatives.
+    r"""Measure for each anchor how well the score separates its false negatives from its true
+    negatives.
 
     .. math:: \mathrm{AUC}_a = \frac{1}{|F_a||T_a|} \sum_{i \in F_a} \sum_{j \in T_a}
               \bigl([s_i > s_j] + \tfrac12 [s_i = s_j]\bigr)
 
-    A score that is constant within an anchor, such as the anchor's η, has an AUC of ½ by construction.
+    A score that is constant within an anchor, such as the anchor's η, has an AUC of ½ by
+    construction.
 
     Args:
         scores: (n,); larger values: more likely a false negative.
@@ -63,11 +70,14 @@ def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
         anchors: (n,) the anchor of each pair: integers or strings.
 
     Returns:
-        One row per anchor with both kinds of negatives, sorted by anchor: ``anchor``, ``area`` (the AUC), and ``comparisons``,
+        One row per anchor with both kinds of negatives, sorted by anchor: ``anchor``, ``area`` (the
+            AUC), and ``comparisons``,
         the number of pairs of a false and a true negative.
 
     Example:
-        >>> areas_within_anchors([0.1, 0.4, 0.4, 9.0], [False, True, False, True], ["a", "a", "a", "b"]).values.tolist()
+        >>> areas_within_anchors(
+        ...     [0.1, 0.4, 0.4, 9.0], [False, True, False, True], ["a", "a", "a", "b"]
+        ... ).values.tolist()
         [['a', 0.75, 2]]
     """
     scores = np.asarray(scores)
@@ -77,10 +87,12 @@ def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
 
 
 def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataFrame:
-    """Estimate the ceiling: how well ONE expert's rating ranks, within an anchor, false negatives determined by the other two.
+    """Estimate the ceiling: how well ONE expert's rating ranks, within an anchor, false negatives
+    determined by the other two.
 
-    The result is the mean over the nine ways to leave one expert out of each of the two compared pairs, because the file does
-    not record who gave which rating. Ratings have only four levels, so ties are frequent; they count one half.
+    The result is the mean over the nine ways to leave one expert out of each of the two compared
+    pairs, because the file does not record who gave which rating. Ratings have only four levels, so
+    ties are frequent; they count one half.
 
     Args:
         ratings: (n, 3), from 1 to 4.
@@ -96,49 +108,75 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataF
     """
     ratings = np.asarray(ratings)
     pairs, experts = ratings.shape
-    # Each pair has one sample per expert left out, and can be a false or a true negative. It is not compared with itself.
-    scores, false = ratings.ravel(), ((ratings.sum(1, keepdims=True) - ratings) > (experts - 1) * threshold).ravel()
-    within_pairs = _comparisons(scores, false, np.arange(pairs).repeat(experts)).groupby(np.asarray(anchors)).sum()
+    # Each pair has one sample per expert left out, and can be a false or a true negative. It is not
+    # compared with itself.
+    scores, false = (
+        ratings.ravel(),
+        ((ratings.sum(1, keepdims=True) - ratings) > (experts - 1) * threshold).ravel(),
+    )
+    within_pairs = (
+        _comparisons(scores, false, np.arange(pairs).repeat(experts))
+        .groupby(np.asarray(anchors))
+        .sum()
+    )
     return _areas(_comparisons(scores, false, np.repeat(anchors, experts)) - within_pairs)
 
 
 def _comparisons(scores: np.ndarray, false: np.ndarray, groups: np.ndarray) -> pd.DataFrame:
-    """Compare all false with all true negatives of each group: ``wins`` of the false ones (a tie is half) and ``comparisons``."""
+    """Compare all false with all true negatives of each group: ``wins`` of the false ones (a tie is
+    half) and ``comparisons``.
+    """
     table = pd.DataFrame({"group": groups, "score": scores, "false": false})
-    # Mann–Whitney: the sum of the false negatives' ranks within a group, with average ranks for ties, gives the wins.
+    # Mann–Whitney: the sum of the false negatives' ranks within a group, with average ranks for
+    # ties, gives the wins.
     table["rank"] = table.groupby("group")["score"].rank() * table["false"]
-    sums = table.groupby("group").agg(samples=("false", "size"), false=("false", "sum"), ranks=("rank", "sum"))
+    sums = table.groupby("group").agg(
+        samples=("false", "size"), false=("false", "sum"), ranks=("rank", "sum")
+    )
     wins = sums["ranks"] - sums["false"] * (sums["false"] + 1) / 2
-    return pd.DataFrame({"wins": wins, "comparisons": sums["false"] * (sums["samples"] - sums["false"])})
+    return pd.DataFrame(
+        {"wins": wins, "comparisons": sums["false"] * (sums["samples"] - sums["false"])}
+    )
 
 
 def _areas(compared: pd.DataFrame) -> pd.DataFrame:
-    """Return the AUCs of all anchors with at least one comparison; the table is indexed by anchor."""
+    """Return the AUCs of all anchors with at least one comparison; the table is indexed by
+    anchor.
+    """
     compared = compared[compared["comparisons"] > 0].rename_axis("anchor").reset_index()
-    return compared.assign(area=compared["wins"] / compared["comparisons"])[["anchor", "area", "comparisons"]]
+    return compared.assign(area=compared["wins"] / compared["comparisons"])[
+        ["anchor", "area", "comparisons"]
+    ]
 
 
 def mean_area(areas: pd.DataFrame, *, seed: int, weighted: bool = False) -> Interval:
     """Compute the mean of the anchors' AUCs with its 95 % bootstrap interval over anchors.
 
-    The interval shows how the mean would vary with other anchors, for the same networks. Anchors share candidates (an image is
-    rated with several captions), which resampling anchors alone ignores, so the interval is somewhat too narrow.
+    The interval shows how the mean would vary with other anchors, for the same networks. Anchors
+    share candidates (an image is rated with several captions), which resampling anchors alone
+    ignores, so the interval is somewhat too narrow.
 
     Args:
         areas: AUCs of at least two anchors (:func:`areas_within_anchors`).
         seed: seed for the bootstrap.
-        weighted: weight anchors by their number of comparisons, which gives the share of comparisons won; otherwise all anchors
-            have equal weight.
+        weighted: weight anchors by their number of comparisons, which gives the share of
+            comparisons won; otherwise all anchors have equal weight.
     """
     weights = areas["comparisons"].to_numpy(np.float64) if weighted else np.ones(len(areas))
     won = areas["area"].to_numpy() * weights
-    return bootstrap(lambda multiplicities: (multiplicities @ won) / (multiplicities @ weights), len(areas), seed=seed)
+    return bootstrap(
+        lambda multiplicities: (multiplicities @ won) / (multiplicities @ weights),
+        len(areas),
+        seed=seed,
+    )
 
 
 def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
-    """Compare implied probabilities of a false negative with the share rated false, in bins of about equal size.
+    """Compare implied probabilities of a false negative with the share rated false, in bins of
+    about equal size.
 
-    Equal probabilities share a bin, so there may be fewer bins than requested; a constant probability gives one bin.
+    Equal probabilities share a bin, so there may be fewer bins than requested; a constant
+    probability gives one bin.
 
     Args:
         probabilities: (n,) in [0, 1].
@@ -146,20 +184,30 @@ def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
         bins: maximum number of bins.
 
     Returns:
-        One row per non-empty bin: ``bin``, ``pairs``, ``implied`` (mean probability), ``rated`` (share of false negatives).
+        One row per non-empty bin: ``bin``, ``pairs``, ``implied`` (mean probability), ``rated``
+            (share of false negatives).
 
     Example:
         >>> calibration([0.0, 0.0, 0.5, 0.5], [False, False, True, False], bins=2)["rated"].tolist()
         [0.0, 0.5]
     """
-    bin_of_pair = np.floor((rankdata(probabilities) - 0.5) / len(probabilities) * bins).astype(np.int64)
-    table = pd.DataFrame({"bin": bin_of_pair, "implied": probabilities, "rated": np.asarray(false, np.float64)})
-    columns = {"pairs": ("rated", "size"), "implied": ("implied", "mean"), "rated": ("rated", "mean")}
+    bin_of_pair = np.floor((rankdata(probabilities) - 0.5) / len(probabilities) * bins).astype(
+        np.int64
+    )
+    table = pd.DataFrame(
+        {"bin": bin_of_pair, "implied": probabilities, "rated": np.asarray(false, np.float64)}
+    )
+    columns = {
+        "pairs": ("rated", "size"),
+        "implied": ("implied", "mean"),
+        "rated": ("rated", "mean"),
+    }
     return table.groupby("bin").agg(**columns).reset_index()
 
 
 def calibration_error(bins: pd.DataFrame) -> float:
-    """Expected calibration error: the mean absolute difference between the implied and the rated share of each bin.
+    """Expected calibration error: the mean absolute difference between the implied and the rated
+    share of each bin.
 
     Each bin is weighted by its number of pairs.
 
@@ -181,15 +229,23 @@ def rates_by_anchor(ratings, anchors) -> pd.DataFrame:
         anchors: (n,) the anchor of each pair.
 
     Returns:
-        One row per anchor, sorted by anchor: ``anchor``, ``pairs``, ``rate`` (share of false negatives), ``mean rating``.
+        One row per anchor, sorted by anchor: ``anchor``, ``pairs``, ``rate`` (share of false
+            negatives), ``mean rating``.
     """
-    table = pd.DataFrame({"anchor": anchors, "false": false_negatives(ratings), "rating": np.mean(ratings, axis=1)})
-    columns = {"pairs": ("false", "size"), "rate": ("false", "mean"), "mean rating": ("rating", "mean")}
+    table = pd.DataFrame(
+        {"anchor": anchors, "false": false_negatives(ratings), "rating": np.mean(ratings, axis=1)}
+    )
+    columns = {
+        "pairs": ("false", "size"),
+        "rate": ("false", "mean"),
+        "mean rating": ("rating", "mean"),
+    }
     return table.groupby("anchor").agg(**columns).reset_index()
 
 
 def rank_correlation(first, second, *, seed: int) -> Interval:
-    """Compute Spearman's ρ with its 95 % bootstrap interval over the pairs of values; ties get average ranks.
+    """Compute Spearman's ρ with its 95 % bootstrap interval over the pairs of values; ties get
+    average ranks.
 
     Args:
         first: (n,), one value per anchor, such as its η.
@@ -205,7 +261,9 @@ def rank_correlation(first, second, *, seed: int) -> Interval:
     count = len(sides[0])
 
     def spearman(multiplicities: np.ndarray) -> np.ndarray:
-        drawn = np.repeat(np.tile(np.arange(count), len(multiplicities)), multiplicities.ravel()).reshape(-1, count)
+        drawn = np.repeat(
+            np.tile(np.arange(count), len(multiplicities)), multiplicities.ravel()
+        ).reshape(-1, count)
         x, y = (rankdata(values[drawn], axis=1) - (count + 1) / 2 for values in sides)
         with np.errstate(invalid="ignore"):  # all values drawn may be equal
             return (x * y).sum(1) / np.sqrt((x**2).sum(1) * (y**2).sum(1))

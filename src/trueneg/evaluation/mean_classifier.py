@@ -1,4 +1,6 @@
-"""Classifier with class means as weights; its cost is negligible compared with that of the linear probe."""
+"""Classifier with class means as weights; its cost is negligible compared with that of the linear
+probe.
+"""
 
 import torch
 from torch import Tensor
@@ -33,10 +35,11 @@ def mean_classifier(bank: Tensor, bank_labels: Tensor, queries: Tensor, *, class
 
     .. math:: \hat c(q) = \arg\max_c f(q)^\top \mu_c
 
-    This is the classifier of Sample-Specific Debiasing (2023), Appendix A.2, Eq. 16: the rows of W are the class
-    means, without a bias. In the paper, f is the fixed-length embedding that the loss compares, so features are
-    L2-normalised here but the means are not (:func:`class_means`). A class whose features point in many
-    directions has a short mean and wins less often; the nearest-centroid rule is a different classifier.
+    This is the classifier of Sample-Specific Debiasing (2023), Appendix A.2, Eq. 16: the rows of W
+    are the class means, without a bias. In the paper, f is the fixed-length embedding that the loss
+    compares, so features are L2-normalised here but the means are not (:func:`class_means`). A
+    class whose features point in many directions has a short mean and wins less often; the
+    nearest-centroid rule is a different classifier.
 
     Args:
         bank: shape (n, D), features of the labelled images.

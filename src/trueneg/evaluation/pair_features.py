@@ -1,4 +1,6 @@
-"""Image and text embeddings from a finished image–text run, computed once and shared by all evaluations."""
+"""Image and text embeddings from a finished image–text run, computed once and shared by all
+evaluations.
+"""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -45,17 +47,27 @@ def images_of(networks: Networks, source: Source) -> np.ndarray:
     """Return the images of a source, or stored vectors in their place.
 
     Raises:
-        UserError: if the tower is frozen and the images are not those that its vectors were computed for.
+        UserError: if the tower is frozen and the images are not those that its vectors were
+            computed for.
     """
     vectors = networks.frozen.vectors
     if vectors is not None and not isinstance(source, PairSource):
-        problem = "evaluation.chexpert_8x200 has images of its own, but the frozen image tower is computed for the data only"
-        raise UserError(f"{problem}; set evaluation.chexpert_8x200 to null, or encoder.train to all.")
+        problem = (
+            "evaluation.chexpert_8x200 has images of its own, but the frozen image tower is"
+            " computed for the data only"
+        )
+        raise UserError(
+            f"{problem}; set evaluation.chexpert_8x200 to null, or encoder.train to all."
+        )
     return source.images if vectors is None else vectors
 
 
-def central_crops(networks: Networks, source: Source, indices: np.ndarray, device: torch.device) -> Iterator[Tensor]:
-    """Yield the selected images of a source in blocks, normalised and cropped to the part that evaluation uses."""
+def central_crops(
+    networks: Networks, source: Source, indices: np.ndarray, device: torch.device
+) -> Iterator[Tensor]:
+    """Yield the selected images of a source in blocks, normalised and cropped to the part that
+    evaluation uses.
+    """
     blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
     with contextlib.closing(read_ahead(images_of(networks, source), blocks, device)) as batches:
         for pixels in batches:
@@ -63,7 +75,9 @@ def central_crops(networks: Networks, source: Source, indices: np.ndarray, devic
 
 
 @torch.no_grad()
-def embed_images(networks: Networks, source: Source, indices: np.ndarray, device: torch.device, regions: bool) -> EmbeddedImages:
+def embed_images(
+    networks: Networks, source: Source, indices: np.ndarray, device: torch.device, regions: bool
+) -> EmbeddedImages:
     """Embed the selected images of a source in a single pass through encoder and projection.
 
     Args:
@@ -80,22 +94,33 @@ def embed_images(networks: Networks, source: Source, indices: np.ndarray, device
         embedded.append(networks.model.project_images(encoded, regions=regions))
     pooled = torch.cat([batch.pooled for batch in embedded])
     grids = [batch.regions for batch in embedded if batch.regions is not None]
-    return EmbeddedImages(indices, torch.cat(features), ImageEmbeddings(pooled, torch.cat(grids) if grids else None))
+    return EmbeddedImages(
+        indices, torch.cat(features), ImageEmbeddings(pooled, torch.cat(grids) if grids else None)
+    )
 
 
 @torch.no_grad()
 def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:
-    """Return unnormalised embeddings (T, D) of distinct texts; those that are too long are truncated."""
+    """Return unnormalised embeddings (T, D) of distinct texts; those that are too long are
+    truncated.
+    """
     tokens = text_inputs(networks, texts, True, device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
     return torch.cat([networks.model.embed_texts(**tokens.batch(block)) for block in blocks])
 
 
 @torch.no_grad()
-def similarities(networks: Networks, texts: Sequence[str], images: EmbeddedImages, device: torch.device) -> np.ndarray:
-    """Return s(text, image), shape (T, n), for distinct texts and the images, using the model's aggregation."""
+def similarities(
+    networks: Networks, texts: Sequence[str], images: EmbeddedImages, device: torch.device
+) -> np.ndarray:
+    """Return s(text, image), shape (T, n), for distinct texts and the images, using the model's
+    aggregation.
+    """
     embedded = embed_texts(networks, texts, device)
     # Split both images and texts, because the array of regions × texts dominates memory use.
     blocks = torch.arange(len(images.indices)).split(IMAGES_AT_ONCE)
-    parts = [networks.model.similarity(embedded, images.part(block), texts_at_once=TEXTS_AT_ONCE) for block in blocks]
+    parts = [
+        networks.model.similarity(embedded, images.part(block), texts_at_once=TEXTS_AT_ONCE)
+        for block in blocks
+    ]
     return torch.cat(parts, dim=1).cpu().numpy()

@@ -1,4 +1,6 @@
-"""Figure data for a finished image–text run, in addition to its metrics: similarities by relation and heatmaps over images."""
+"""Figure data for a finished image–text run, in addition to its metrics: similarities by relation
+and heatmaps over images.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,52 +29,76 @@ ALL = "all pairs"  # of any relation
 
 
 def picture_run(
-    *, settings: Mapping[str, Any], phrases: int, similarities: str | Path, overlays: str | Path, **block: Any
+    *,
+    settings: Mapping[str, Any],
+    phrases: int,
+    similarities: str | Path,
+    overlays: str | Path,
+    **block: Any,
 ) -> None:
-    """Write figure data for the first run of a manifest: similarities (on CheXpert 8×200 if given) and heatmaps over test images.
+    """Write figure data for the first run of a manifest: similarities (on CheXpert 8×200 if given)
+    and heatmaps over test images.
 
     Args:
         settings: the study's evaluation settings.
         phrases: maximum number of phrases with heatmaps.
-        similarities: output parquet file (:func:`similarities_by_class` or :func:`similarities_by_truth`).
+        similarities: output parquet file (:func:`similarities_by_class` or
+            :func:`similarities_by_truth`).
         overlays: output parquet file (:func:`phrase_heatmaps`).
         block: further arguments of :func:`trueneg.evaluation.evaluate.first_run`.
 
     Raises:
-        UserError: if heatmaps are requested for a restricted source, whose images must not appear in figures.
+        UserError: if heatmaps are requested for a restricted source, whose images must not appear
+            in figures.
     """
     with first_run(**block) as (encoded, names):
         if encoded.source.restricted and phrases:
-            raise UserError(f"{block['source']} is restricted, so figures must not show its images; remove figures.overlays.")
+            raise UserError(
+                f"{block['source']} is restricted, so figures must not show its images; remove"
+                " figures.overlays."
+            )
         heatmaps = phrase_heatmaps(encoded, phrases, settings["grounding"]["smoothing"])
-        shown = similarities_by_class(encoded, encoded.benchmark) if encoded.benchmark else similarities_by_truth(encoded)
+        shown = (
+            similarities_by_class(encoded, encoded.benchmark)
+            if encoded.benchmark
+            else similarities_by_truth(encoded)
+        )
         write_tables({similarities: shown.assign(**names), overlays: heatmaps.assign(**names)})
 
 
 def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
     """Return the ``similarity`` and the ``relation`` between distinct sentences and test images.
 
-    A sentence and an image of the same report are an "own pair". Other sentences that are known to be true of the image are
-    the false negatives. If no class is known, all other sentences count as not true. A further sample is from all pairs
-    (ReCo, Fig. 6).
+    A sentence and an image of the same report are an "own pair". Other sentences that are known to
+    be true of the image are the false negatives. If no class is known, all other sentences count as
+    not true. A further sample is from all pairs (ReCo, Fig. 6).
     """
     said = said_of(run.source, run.subset.test)
     scores = run.similarities(said.texts, "test")
-    by_relation = {relation: scores[said.relation == RELATIONS.index(relation)] for relation in (OWN, TRUE, OTHER)}
+    by_relation = {
+        relation: scores[said.relation == RELATIONS.index(relation)]
+        for relation in (OWN, TRUE, OTHER)
+    }
     return _drawn(run, by_relation | {ALL: scores.ravel()})
 
 
 def similarities_by_class(run: EmbeddedRun, benchmark: Benchmark) -> pd.DataFrame:
-    """Return similarities between the queries of CheXpert 8×200 and its candidate images (ReCo, Fig. 4).
+    """Return similarities between the queries of CheXpert 8×200 and its candidate images (ReCo,
+    Fig. 4).
 
     Returns:
-        ``pairs`` (text–image or image–image), ``relation`` (same class, another class or all pairs) and ``similarity``.
+        ``pairs`` (text–image or image–image), ``relation`` (same class, another class or all pairs)
+            and ``similarity``.
     """
     by_image, by_text = scored_queries(run, benchmark)
     parts = []
     for pairs, (scores, wanted, labels) in (("text–image", by_text), ("image–image", by_image)):
         same = wanted[:, None] == labels
-        by_relation = {"same class": scores[same], "another class": scores[~same], ALL: scores.ravel()}
+        by_relation = {
+            "same class": scores[same],
+            "another class": scores[~same],
+            ALL: scores.ravel(),
+        }
         parts.append(_drawn(run, by_relation).assign(pairs=pairs))
     return pd.concat(parts, ignore_index=True)
 
@@ -90,13 +116,16 @@ def _drawn(run: EmbeddedRun, by_relation: Mapping[str, np.ndarray]) -> pd.DataFr
 
 @torch.no_grad()
 def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFrame:
-    """Compute heatmaps of up to `count` phrases on their test images, with findings as varied as possible.
+    """Compute heatmaps of up to `count` phrases on their test images, with findings as varied as
+    possible.
 
     The phrases are the same for all networks.
 
     Returns:
-        One row per phrase: ``report``, ``finding``, ``sentence``, ``size`` (side of the crop), ``pixels`` (its uint8 grey values
-        as bytes), ``heatmap`` (float32, as bytes), box corners ``x0``, ``y0``, ``x1``, ``y1`` (lists), ``CNR``.
+        One row per phrase: ``report``, ``finding``, ``sentence``, ``size`` (side of the crop),
+            ``pixels`` (its uint8 grey values
+        as bytes), ``heatmap`` (float32, as bytes), box corners ``x0``, ``y0``, ``x1``, ``y1``
+            (lists), ``CNR``.
     """
     if run.boxes is None or run.images("test").embeddings.regions is None:
         return pd.DataFrame(columns=HEATMAP_COLUMNS)
@@ -105,7 +134,9 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
     phrases = boxed_phrases(source, images.indices, run.boxes, crop)
     first = phrases.drop_duplicates("phrase")
     # Take the first phrase of every finding, then the second of every finding, and so on.
-    turns = first.assign(turn=first.groupby("finding").cumcount()).sort_values(["turn", "finding"], kind="stable")
+    turns = first.assign(turn=first.groupby("finding").cumcount()).sort_values(
+        ["turn", "finding"], kind="stable"
+    )
     rows = []
     for phrase in turns["phrase"].head(count):
         boxes = phrases[phrases["phrase"] == phrase]

@@ -1,4 +1,6 @@
-"""Human-rated image–caption pairs from a seed's test images, with captions and images as anchors."""
+"""Human-rated image–caption pairs from a seed's test images, with captions and images as
+anchors.
+"""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -14,12 +16,14 @@ from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, fa
 
 @dataclass(frozen=True, eq=False)
 class RatedPairs:
-    """n rated pairs of an image and a caption of ANOTHER image; the m images have C captions with T distinct texts.
+    """n rated pairs of an image and a caption of ANOTHER image; the m images have C captions with T
+    distinct texts.
 
     Attributes:
         positions: (m,) positions of the images in the source.
-        captions: C rows, all captions of the images: ``report``, ``index``, ``image`` (index of the image it was written for),
-            ``text`` (index into ``texts``), ``row`` (in the source's sentences), and the source's class probabilities.
+        captions: C rows, all captions of the images: ``report``, ``index``, ``image`` (index of the
+            image it was written for), ``text`` (index into ``texts``), ``row`` (in the source's
+            sentences), and the source's class probabilities.
         texts: the T distinct texts.
         image: (n,) image index of each pair, in 0 … m − 1.
         caption: (n,) caption index of each pair, in 0 … C − 1.
@@ -37,7 +41,9 @@ class RatedPairs:
 
     @property
     def anchors(self) -> dict[str, np.ndarray]:
-        """Anchor of each pair, (n,): its caption (``text``; candidates are images) or its image (candidates are captions)."""
+        """Anchor of each pair, (n,): its caption (``text``; candidates are images) or its image
+        (candidates are captions).
+        """
         return {"text": self.caption, "image": self.image}
 
     @property
@@ -47,7 +53,9 @@ class RatedPairs:
         return ordered["text"].to_numpy().reshape(len(self.positions), -1)
 
     def anchor_names(self, kind: str) -> np.ndarray:
-        """Return the names of the anchors: ``report#index`` for captions (C,), the report for images (m,)."""
+        """Return the names of the anchors: ``report#index`` for captions (C,), the report for
+        images (m,).
+        """
         names = self.captions["report"].astype(str)
         if kind == "text":
             return (names + "#" + self.captions["index"].astype(str)).to_numpy(str)
@@ -55,7 +63,8 @@ class RatedPairs:
 
 
 def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> RatedPairs:
-    """Select the rated pairs whose image and caption both belong to the test images, unless the caption is the image's own.
+    """Select the rated pairs whose image and caption both belong to the test images, unless the
+    caption is the image's own.
 
     Args:
         source: source with one image per report and the same number of captions for each image.
@@ -63,7 +72,8 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
         test: positions of the test images.
 
     Raises:
-        UserError: if fewer than two text anchors or fewer than two image anchors have both false and true negatives.
+        UserError: if fewer than two text anchors or fewer than two image anchors have both false
+            and true negatives.
     """
     reports = pd.Index(source.reports[test])
     rows = np.flatnonzero(source.sentences["report"].isin(reports))
@@ -76,20 +86,32 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
     caption = places.get_indexer(pd.MultiIndex.from_frame(ratings[["report", "index"]]))
     image = reports.get_indexer(ratings["image"])
     chosen = (caption >= 0) & (image >= 0) & (ratings["image"] != ratings["report"]).to_numpy()
-    image, caption, chosen_ratings = image[chosen], caption[chosen], ratings.loc[chosen, RATINGS].to_numpy()
-    rated = RatedPairs(test, captions, texts.tolist(), image, caption, numbers[caption], chosen_ratings)
+    image, caption, chosen_ratings = (
+        image[chosen],
+        caption[chosen],
+        ratings.loc[chosen, RATINGS].to_numpy(),
+    )
+    rated = RatedPairs(
+        test, captions, texts.tolist(), image, caption, numbers[caption], chosen_ratings
+    )
     false = false_negatives(chosen_ratings)
     for kind, anchors in rated.anchors.items():
         both = np.intersect1d(anchors[false], anchors[~false])
         if len(both) < 2:
-            lacking = f"only {len(both)} {kind} anchors have both false and true negatives; expected at least 2"
+            lacking = (
+                f"only {len(both)} {kind} anchors have both false and true negatives; expected at"
+                " least 2"
+            )
             number = f"{len(false):,} of {len(ratings):,} rated pairs are in the test split"
             raise UserError(f"source {source.name}: {lacking}; {number}. Increase dataset.images.")
     return rated
 
 
-def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], pd.DataFrame]], pairs: RatedPairs) -> pd.DataFrame:
-    """Compute the within-anchor AUCs for each score, for text and image anchors, at every threshold.
+def anchor_rows(
+    scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], pd.DataFrame]], pairs: RatedPairs
+) -> pd.DataFrame:
+    """Compute the within-anchor AUCs for each score, for text and image anchors, at every
+    threshold.
 
     Args:
         scores: name → function that maps ratings, the anchor of each pair and a threshold to AUCs
@@ -97,12 +119,17 @@ def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], p
         pairs: the rated pairs.
 
     Returns:
-        One row per score, anchor and threshold: ``anchor``, ``area``, ``comparisons``, ``score``, ``anchors`` (text or image),
+        One row per score, anchor and threshold: ``anchor``, ``area``, ``comparisons``, ``score``,
+            ``anchors`` (text or image),
         ``threshold``.
     """
     parts, thresholds = [], (THRESHOLD, *SENSITIVITY)
-    for (score, measure), (kind, anchors), threshold in itertools.product(scores.items(), pairs.anchors.items(), thresholds):
+    for (score, measure), (kind, anchors), threshold in itertools.product(
+        scores.items(), pairs.anchors.items(), thresholds
+    ):
         areas = measure(pairs.ratings, anchors, threshold)
         anchor_names = pairs.anchor_names(kind)[areas["anchor"]]
-        parts.append(areas.assign(anchor=anchor_names, score=score, anchors=kind, threshold=threshold))
+        parts.append(
+            areas.assign(anchor=anchor_names, score=score, anchors=kind, threshold=threshold)
+        )
     return pd.concat(parts, ignore_index=True)

@@ -1,4 +1,6 @@
-"""Measure how well image–text runs, and references without a trained network, rank false negatives found by human raters."""
+"""Measure how well image–text runs, and references without a trained network, rank false negatives
+found by human raters.
+"""
 
 import itertools
 import logging
@@ -24,7 +26,11 @@ from trueneg.evaluation.human_ratings import (
     rank_correlation,
     rates_by_anchor,
 )
-from trueneg.evaluation.implied_scores import captions_similarity, drawn_areas, false_negative_probability
+from trueneg.evaluation.implied_scores import (
+    captions_similarity,
+    drawn_areas,
+    false_negative_probability,
+)
 from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
 from trueneg.io.files import write_tables
@@ -40,7 +46,8 @@ Measure = Callable[[EmbeddedRun, RatedPairs, Mapping[str, Any]], list[pd.DataFra
 
 
 def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
-    """Measure how well the runs of a manifest rank false negatives, and how well their implied probabilities are calibrated.
+    """Measure how well the runs of a manifest rank false negatives, and how well their implied
+    probabilities are calibrated.
 
     Args:
         areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).
@@ -50,8 +57,11 @@ def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
     measure_ratings(of_run, areas, bins, **block)
 
 
-def rate_references(*, areas: str | Path, eta: str | Path, correlations: str | Path, **block: Any) -> None:
-    """Evaluate scores that need no training: expert agreement, TF-IDF, η, and embeddings by a language model or a frozen tower.
+def rate_references(
+    *, areas: str | Path, eta: str | Path, correlations: str | Path, **block: Any
+) -> None:
+    """Evaluate scores that need no training: expert agreement, TF-IDF, η, and embeddings by a
+    language model or a frozen tower.
 
     Args:
         areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).
@@ -64,15 +74,22 @@ def rate_references(*, areas: str | Path, eta: str | Path, correlations: str | P
 
 
 def measure_ratings(
-    measure: Measure, *paths: str | Path, ratings: str | Path, names: Mapping[str, str], settings: Mapping[str, Any], **block: Any
+    measure: Measure,
+    *paths: str | Path,
+    ratings: str | Path,
+    names: Mapping[str, str],
+    settings: Mapping[str, Any],
+    **block: Any,
 ) -> None:
-    """Apply `measure` to the rated pairs of each run of a manifest; write one table per path, labelled by seed and run.
+    """Apply `measure` to the rated pairs of each run of a manifest; write one table per path,
+    labelled by seed and run.
 
     Args:
         measure: maps an encoded run, its rated pairs and its settings to the tables.
         paths: output parquet files, in the order of the tables.
         ratings: parquet file with the ratings (:func:`trueneg.data.pairs.flickr8k.read_ratings`).
-        names: columns that label the tables; missing ones are taken from the manifest, and ``run`` is the run's id by default.
+        names: columns that label the tables; missing ones are taken from the manifest, and ``run``
+            is the run's id by default.
         settings: the study's evaluation settings.
         block: further arguments of :func:`trueneg.evaluation.evaluate.encoded_runs`.
 
@@ -92,39 +109,63 @@ def measure_ratings(
 
 
 def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
-    """Return the within-anchor AUCs of a trained run's similarity, and the calibration of its objective's implied probability."""
+    """Return the within-anchor AUCs of a trained run's similarity, and the calibration of its
+    objective's implied probability.
+    """
     scores = run.similarities(rated.texts, "test")
     similarity = partial(drawn_areas, scores[rated.text, rated.image])
-    return [anchor_rows({"similarity": similarity}, rated), calibration_rows(settings["objective"], scores, rated, run.source)]
+    return [
+        anchor_rows({"similarity": similarity}, rated),
+        calibration_rows(settings["objective"], scores, rated, run.source),
+    ]
 
 
-def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
-    """Measure the references on a run's test images: return the within-anchor AUCs, η by caption, and its correlations."""
+def of_references(
+    run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]
+) -> list[pd.DataFrame]:
+    """Measure the references on a run's test images: return the within-anchor AUCs, η by caption,
+    and its correlations.
+    """
     pairs, subset = run.source, run.subset
     trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
     corpus = pairs.sentences.loc[trained_on, "sentence"].tolist()
-    # The text criterion of the remove, reweight and resample objectives is the cosine between these embeddings.
-    embeddings = embeddings_of(pairs, rated.texts, run.device) - embeddings_of(pairs, corpus, run.device).mean(0)
-    vectors = TfidfVectorizer(tokenizer=TERM.findall, token_pattern=None).fit(corpus)  # words outside the corpus are ignored
+    # The text criterion of the remove, reweight and resample objectives is the cosine between these
+    # embeddings.
+    embeddings = embeddings_of(pairs, rated.texts, run.device) - embeddings_of(
+        pairs, corpus, run.device
+    ).mean(0)
+    # words outside the corpus are ignored
+    vectors = TfidfVectorizer(tokenizer=TERM.findall, token_pattern=None).fit(corpus)
     features = {
         "TF-IDF": csr_array(vectors.transform(rated.texts)),
         "language model": functional.normalize(embeddings, dim=1).cpu().numpy(),
     }
     frozen = run.networks.frozen
     if frozen.texts is not None:
-        tower = torch.from_numpy(frozen.texts.values[[frozen.rows[text] for text in rated.texts], 0, :, 0])
+        tower = torch.from_numpy(
+            frozen.texts.values[[frozen.rows[text] for text in rated.texts], 0, :, 0]
+        )
         features["text tower"] = functional.normalize(tower, dim=1).numpy()
-    scores = {name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()}
+    scores = {
+        name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()
+    }
     captions = eta_rows(rated)
-    return [anchor_rows({"one expert": expert_agreement, **scores}, rated), captions, correlation_rows(captions, subset.seed)]
+    return [
+        anchor_rows({"one expert": expert_agreement, **scores}, rated),
+        captions,
+        correlation_rows(captions, subset.seed),
+    ]
 
 
-def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs, source: PairSource) -> pd.DataFrame:
-    """Compare the probability of a false negative that an objective implies for each rated pair with the human ratings.
+def calibration_rows(
+    objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs, source: PairSource
+) -> pd.DataFrame:
+    """Compare the probability of a false negative that an objective implies for each rated pair
+    with the human ratings.
 
-    For BCL, the probability is 1 − p(TN), where all images (or captions) of the split except the anchor's own are negatives; for
-    DCL and HCL, it is the anchor's η. The η of an image is the mean over its captions, of which a batch draws one. The
-    objective's directions determine the anchors.
+    For BCL, the probability is 1 − p(TN), where all images (or captions) of the split except the
+    anchor's own are negatives; for DCL and HCL, it is the anchor's η. The η of an image is the mean
+    over its captions, of which a batch draws one. The objective's directions determine the anchors.
 
     Args:
         objective: objective settings of a run.
@@ -133,7 +174,8 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
         source: source of the captions and their class probabilities.
 
     Returns:
-        ``anchors`` and the columns of :func:`trueneg.evaluation.human_ratings.calibration`; no rows if the objective implies
+        ``anchors`` and the columns of :func:`trueneg.evaluation.human_ratings.calibration`; no rows
+            if the objective implies
         no probability.
     """
     if "class_probability" not in objective:
@@ -144,7 +186,10 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
         of_caption = pd.Series(of_sentence[captions["row"]], captions.index)
     else:
         of_caption = pd.Series(float(eta_or_name), captions.index)
-    eta = {"text": of_caption.to_numpy(), "image": of_caption.groupby(captions["image"]).mean().to_numpy()}
+    eta = {
+        "text": of_caption.to_numpy(),
+        "image": of_caption.groupby(captions["image"]).mean().to_numpy(),
+    }
     by_caption = scores[captions["text"].to_numpy()]
     is_own = captions["image"].to_numpy()[:, None] == np.arange(len(rated.positions))
     grids = {"text": (by_caption, is_own), "image": (by_caption.T, is_own.T)}
@@ -152,39 +197,52 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
     for kind in DIRECTIONS[objective["directions"]]:
         implied = eta[kind][rated.anchors[kind]]
         if "alpha" in objective:  # the probability also depends on the similarity
-            grid = false_negative_probability(*grids[kind], alpha=objective["alpha"], eta=eta[kind], form=objective["form"])
+            grid = false_negative_probability(
+                *grids[kind], alpha=objective["alpha"], eta=eta[kind], form=objective["form"]
+            )
             implied = (grid if kind == "text" else grid.T)[rated.caption, rated.image]
         parts.append(calibration(implied, false_negatives(rated.ratings)).assign(anchors=kind))
     return pd.concat(parts, ignore_index=True)
 
 
 def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.ndarray]:
-    """Return similarities between each rated caption and the captions of the rated image, by features and aggregation.
+    """Return similarities between each rated caption and the captions of the rated image, by
+    features and aggregation.
 
-    ``drawn``: one per caption of the image, any of which a batch may draw (n, K); ``mean``, ``nearest``: their mean and maximum.
+    ``drawn``: one per caption of the image, any of which a batch may draw (n, K); ``mean``,
+    ``nearest``: their mean and maximum.
     """
     scores: dict[str, np.ndarray] = {}
     for name, values in features.items():
         drawn = captions_similarity(values, rated.text, rated.own_texts[rated.image])
-        scores |= {f"{name}, drawn": drawn, f"{name}, mean": drawn.mean(1), f"{name}, nearest": drawn.max(1)}
+        scores |= {
+            f"{name}, drawn": drawn,
+            f"{name}, mean": drawn.mean(1),
+            f"{name}, nearest": drawn.max(1),
+        }
     return scores
 
 
 def eta_rows(rated: RatedPairs) -> pd.DataFrame:
-    """Summarise each caption's ratings over its rated images, and add every η that the source provides for the caption.
+    """Summarise each caption's ratings over its rated images, and add every η that the source
+    provides for the caption.
 
     Returns:
-        One row per caption: ``anchor`` (its name), ``pairs``, ``rate`` (share of false negatives), ``mean rating``, and one
+        One row per caption: ``anchor`` (its name), ``pairs``, ``rate`` (share of false negatives),
+            ``mean rating``, and one
         column per η, named as in the config.
     """
     rates = rates_by_anchor(rated.ratings, rated.caption)
     captions = rated.captions.iloc[rates["anchor"]].reset_index(drop=True)
-    etas = {name: captions[column] for name, column in PROBABILITY_COLUMNS.items() if column in captions}
+    etas = {
+        name: captions[column] for name, column in PROBABILITY_COLUMNS.items() if column in captions
+    }
     return rates.assign(anchor=rated.anchor_names("text")[rates["anchor"]], **etas)
 
 
 def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Compute Spearman's ρ over captions between each η and the rate of false negatives, and between each η and the mean rating.
+    """Compute Spearman's ρ over captions between each η and the rate of false negatives, and
+    between each η and the mean rating.
 
     Args:
         captions: table returned by :func:`eta_rows`.
@@ -193,6 +251,13 @@ def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
     Returns:
         ``eta``, ``with``, ``rho``, ``low``, ``high`` (95 %; NaN if η is constant), ``captions``.
     """
-    pairs = itertools.product([name for name in PROBABILITY_COLUMNS if name in captions], ("rate", "mean rating"))
-    rows = [(eta, outcome, *rank_correlation(captions[eta], captions[outcome], seed=seed)) for eta, outcome in pairs]
-    return pd.DataFrame(rows, columns=["eta", "with", "rho", "low", "high"]).assign(captions=len(captions))
+    pairs = itertools.product(
+        [name for name in PROBABILITY_COLUMNS if name in captions], ("rate", "mean rating")
+    )
+    rows = [
+        (eta, outcome, *rank_correlation(captions[eta], captions[outcome], seed=seed))
+        for eta, outcome in pairs
+    ]
+    return pd.DataFrame(rows, columns=["eta", "with", "rho", "low", "high"]).assign(
+        captions=len(captions)
+    )

@@ -1,4 +1,6 @@
-"""Summarise how well a study's objectives rank false negatives: means with intervals over anchors, and one row per seed."""
+"""Summarise how well a study's objectives rank false negatives: means with intervals over anchors,
+and one row per seed.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,16 +22,25 @@ Files = Sequence[str | Path]
 
 
 def gather_ratings(
-    *, areas: Files, references: Files, bins: Files, captions: Files, correlated: Files, **outputs: str | Path
+    *,
+    areas: Files,
+    references: Files,
+    bins: Files,
+    captions: Files,
+    correlated: Files,
+    **outputs: str | Path,
 ) -> None:
     """Write the data for the figures and the table of the human ratings.
 
     Args:
-        areas, bins: parquet files from :func:`trueneg.evaluation.rating_runs.rate_runs`, one per objective and block of seeds.
-        references, captions, correlated: files from :func:`trueneg.evaluation.rating_runs.rate_references`, one per block.
-        outputs: parquet files to write: ``summary`` (:func:`summarised`); ``rows`` (:func:`seed_rows`), used to pair objectives
-            by seed; ``calibration`` (:func:`calibrated`); ``eta`` and ``correlations``: the captions of each data set's first
-            seed with their rates and η, and the correlations for the same seed.
+        areas, bins: parquet files from :func:`trueneg.evaluation.rating_runs.rate_runs`, one per
+            objective and block of seeds.
+        references, captions, correlated: files from
+            :func:`trueneg.evaluation.rating_runs.rate_references`, one per block.
+        outputs: parquet files to write: ``summary`` (:func:`summarised`); ``rows``
+            (:func:`seed_rows`), used to pair objectives by seed; ``calibration``
+            (:func:`calibrated`); ``eta`` and ``correlations``: the captions of each data set's
+            first seed with their rates and η, and the correlations for the same seed.
     """
     ranked = _read([*areas, *references])
     tables = {
@@ -43,28 +54,41 @@ def gather_ratings(
 
 
 def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
-    """Compute the mean within-anchor AUC of each objective's networks and each reference, with its interval over anchors.
+    """Compute the mean within-anchor AUC of each objective's networks and each reference, with its
+    interval over anchors.
 
-    An anchor's AUC is the mean over seeds: the interval shows how the mean would vary with other anchors, not with other seeds.
+    An anchor's AUC is the mean over seeds: the interval shows how the mean would vary with other
+    anchors, not with other seeds.
 
     Args:
         ranked: one row per anchor and seed: study, dataset, objective, seed and the columns of
             :func:`trueneg.evaluation.rated_pairs.anchor_rows`.
 
     Returns:
-        One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction`` and ``labels``, derived
-        from ``anchors`` and ``threshold`` as in :func:`seed_rows`; ``seeds``, ``count`` (anchors), ``AUC``,
-        ``low``, ``high``, and ``weighted AUC``, ``weighted low``, ``weighted high``, where all comparisons have equal weight.
+        One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction``
+            and ``labels``, derived
+        from ``anchors`` and ``threshold`` as in :func:`seed_rows`; ``seeds``, ``count`` (anchors),
+            ``AUC``,
+        ``low``, ``high``, and ``weighted AUC``, ``weighted low``, ``weighted high``, where all
+            comparisons have equal weight.
     """
     rows = []
     for place, by_seed in ranked.groupby(MEASURED, sort=False):
         anchors = by_seed.groupby("anchor", as_index=False)[["area", "comparisons"]].mean()
         row: dict[str, Any] = dict(zip(MEASURED, place, strict=True))
         row |= {"seeds": by_seed["seed"].nunique(), "count": len(anchors)}
-        row |= {"direction": DIRECTIONS[row["anchors"]], "labels": RATED_ABOVE.format(row["threshold"])}  # as in seed_rows
+        # as in seed_rows
+        row |= {
+            "direction": DIRECTIONS[row["anchors"]],
+            "labels": RATED_ABOVE.format(row["threshold"]),
+        }
         for prefix, weighted in (("", False), ("weighted ", True)):
             # With few images, a high threshold can leave a single anchor, which has no interval.
-            ends = mean_area(anchors, seed=0, weighted=weighted) if len(anchors) > 1 else (anchors["area"].item(), np.nan, np.nan)
+            ends = (
+                mean_area(anchors, seed=0, weighted=weighted)
+                if len(anchors) > 1
+                else (anchors["area"].item(), np.nan, np.nan)
+            )
             row |= dict(zip((f"{prefix}AUC", f"{prefix}low", f"{prefix}high"), ends, strict=True))
         rows.append(row)
     return pd.DataFrame(rows)
@@ -76,9 +100,18 @@ def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
     Args:
         ranked: see :func:`summarised`.
     """
-    means = ranked.groupby([*IDENTITY, "anchors", "threshold"], sort=False)["area"].mean().rename("value").reset_index()
+    means = (
+        ranked.groupby([*IDENTITY, "anchors", "threshold"], sort=False)["area"]
+        .mean()
+        .rename("value")
+        .reset_index()
+    )
     labels, direction = means["threshold"].map(RATED_ABOVE.format), means["anchors"].map(DIRECTIONS)
-    return to_table(means.assign(split="test", task="human ratings", metric="AUC", labels=labels, direction=direction))
+    return to_table(
+        means.assign(
+            split="test", task="human ratings", metric="AUC", labels=labels, direction=direction
+        )
+    )
 
 
 def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
@@ -88,13 +121,24 @@ def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
         bins: one row per bin and seed.
 
     Returns:
-        One row per (study, dataset, objective, anchors, bin): ``pairs``, ``implied``, ``rated``, ``seeds``, and ``error``, the
+        One row per (study, dataset, objective, anchors, bin): ``pairs``, ``implied``, ``rated``,
+            ``seeds``, and ``error``, the
         mean over seeds of the expected calibration error over all bins.
     """
     of_seed = bins.groupby([*PLACE, "anchors", "seed"], sort=False)[["pairs", "implied", "rated"]]
-    errors = of_seed.apply(calibration_error).rename("error").reset_index() if len(bins) else bins.assign(error=0.0)
-    errors = errors.groupby([*PLACE, "anchors"], sort=False).agg(error=("error", "mean"), seeds=("seed", "nunique"))
-    shares = bins.groupby([*PLACE, "anchors", "bin"], sort=False)[["pairs", "implied", "rated"]].mean().reset_index()
+    errors = (
+        of_seed.apply(calibration_error).rename("error").reset_index()
+        if len(bins)
+        else bins.assign(error=0.0)
+    )
+    errors = errors.groupby([*PLACE, "anchors"], sort=False).agg(
+        error=("error", "mean"), seeds=("seed", "nunique")
+    )
+    shares = (
+        bins.groupby([*PLACE, "anchors", "bin"], sort=False)[["pairs", "implied", "rated"]]
+        .mean()
+        .reset_index()
+    )
     return shares.merge(errors.reset_index(), on=[*PLACE, "anchors"])
 
 
@@ -105,4 +149,6 @@ def _read(paths: Files) -> pd.DataFrame:
 
 
 def _of_first_seed(table: pd.DataFrame) -> pd.DataFrame:
-    return table[table["seed"] == table.groupby("dataset")["seed"].transform("min")].reset_index(drop=True)
+    return table[table["seed"] == table.groupby("dataset")["seed"].transform("min")].reset_index(
+        drop=True
+    )

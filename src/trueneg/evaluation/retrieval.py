@@ -10,7 +10,9 @@ Ties = Literal["against", "for"]
 
 
 def as_array(values) -> np.ndarray:
-    """Convert an array, a list or a torch tensor (any device, with or without gradient) to a NumPy array."""
+    """Convert an array, a list or a torch tensor (any device, with or without gradient) to a NumPy
+    array.
+    """
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() and values.itemsize < 4 else values
@@ -20,26 +22,29 @@ def as_array(values) -> np.ndarray:
 def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
     r"""Compute the rank, from 1, of each query's best relevant candidate among the irrelevant ones.
 
-    .. math:: r_q = 1 + \bigl|\{c \text{ irrelevant}: s_{qc} \ge \max_{c' \text{ relevant}} s_{qc'}\}\bigr|
+    .. math::
 
-    Relevant candidates never push each other down, so a query with several (five captions of one image,
-    boxes that share a sentence) is a hit as soon as one of them is found. Equal scores count against the method:
-    an encoder that maps everything to one point ranks last, not first. If an item occurs several times,
-    compute its embedding once so that rounding cannot break ties.
+        r_q = 1 +
+        \bigl|\{c \text{ irrelevant}: s_{qc} \ge \max_{c' \text{ relevant}} s_{qc'}\}\bigr|
+
+    Relevant candidates never push each other down, so a query with several (five captions of one
+    image, boxes that share a sentence) is a hit as soon as one of them is found. Equal scores count
+    against the method: an encoder that maps everything to one point ranks last, not first. If an
+    item occurs several times, compute its embedding once so that rounding cannot break ties.
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor.
-        relevant: (Q, C) bool, at least one true per row. By default, candidate q is the relevant one for query q;
-            further candidates are distractors.
-        ties: ``"against"``, as in the equation, or ``"for"`` (> in place of ≥), the optimistic rank. The
-            difference between the two shows how much ties matter.
+        relevant: (Q, C) bool, at least one true per row. By default, candidate q is the relevant
+            one for query q; further candidates are distractors.
+        ties: ``"against"``, as in the equation, or ``"for"`` (> in place of ≥), the optimistic
+            rank. The difference between the two shows how much ties matter.
 
     Returns:
         int64, shape (Q,).
 
     Raises:
-        ValueError: if shapes do not match, a score is NaN, a query has no relevant candidate, or ``ties`` is
-            unknown.
+        ValueError: if shapes do not match, a score is NaN, a query has no relevant candidate, or
+            ``ties`` is unknown.
 
     Example:
         >>> ranks(np.array([[0.9, 0.9, 0.1], [0.3, 0.8, 0.2]])).tolist()
@@ -48,16 +53,24 @@ def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
     scores = _matrix(scores)
     relevant = np.eye(*scores.shape, dtype=bool) if relevant is None else as_array(relevant)
     if relevant.shape != scores.shape or relevant.dtype != bool:
-        raise ValueError(f"relevant is {relevant.dtype} of shape {relevant.shape}; expected bool of shape {scores.shape}")
+        raise ValueError(
+            f"relevant is {relevant.dtype} of shape {relevant.shape}; expected bool of shape"
+            f" {scores.shape}"
+        )
     if not relevant.any(1).all():
-        raise ValueError(f"query {relevant.any(1).argmin()} has no relevant candidate; remove such queries")
+        raise ValueError(
+            f"query {relevant.any(1).argmin()} has no relevant candidate; remove such queries"
+        )
     best = np.where(relevant, scores, -np.inf).max(1, keepdims=True)
     before = scores >= best if _against(ties) else scores > best
     return 1 + np.count_nonzero(before & ~relevant, axis=1)
 
 
-def recall_at_k(scores, ks: Sequence[int], relevant=None, *, ties: Ties = "against") -> dict[int, float]:
-    """Compute the share of queries with a relevant candidate among the first k (each query is a hit or a miss).
+def recall_at_k(
+    scores, ks: Sequence[int], relevant=None, *, ties: Ties = "against"
+) -> dict[int, float]:
+    """Compute the share of queries with a relevant candidate among the first k (each query is a hit
+    or a miss).
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor.
@@ -98,18 +111,22 @@ def median_rank(scores, relevant=None, *, ties: Ties = "against") -> float:
 
 
 class Metric(NamedTuple):
-    """Name (R, MedR or chance) of a retrieval metric with its direction and list length k; None: the mean over them."""
+    """Name (R, MedR or chance) of a retrieval metric with its direction and list length k; None:
+    the mean over them.
+    """
 
     metric: str
     direction: str | None = None
     k: int | None = None
 
 
-def retrieval_both_ways(scores, ks: Sequence[int], relevant=None, *, ties: Ties = "against") -> dict[Metric, float]:
+def retrieval_both_ways(
+    scores, ks: Sequence[int], relevant=None, *, ties: Ties = "against"
+) -> dict[Metric, float]:
     """Compute recall and median rank from text to image and from image to text, and their means.
 
-    In Sample-Specific Debiasing (2023), Tables 1 and 5, Recall is the mean over all k and both directions, and MedR is the
-    mean of the two median ranks.
+    In Sample-Specific Debiasing (2023), Tables 1 and 5, Recall is the mean over all k and both
+    directions, and MedR is the mean of the two median ranks.
 
     Args:
         scores: (texts, images) or (sentences, boxes), higher is nearer; array or tensor.
@@ -118,14 +135,19 @@ def retrieval_both_ways(scores, ks: Sequence[int], relevant=None, *, ties: Ties 
         ties: see :func:`ranks`.
 
     Returns:
-        R at each k and MedR from text to image, the same from image to text, and the means of all R and of both MedR values.
+        R at each k and MedR from text to image, the same from image to text, and the means of all R
+            and of both MedR values.
 
     Raises:
         ValueError: see :func:`recall_at_k`.
 
     Example:
         >>> metrics = retrieval_both_ways(np.array([[0.9, 0.1], [0.8, 0.7]]), ks=(1,))
-        >>> recalls = [Metric("R", "text to image", 1), Metric("R", "image to text", 1), Metric("R")]
+        >>> recalls = [
+        ...     Metric("R", "text to image", 1),
+        ...     Metric("R", "image to text", 1),
+        ...     Metric("R"),
+        ... ]
         >>> [metrics[recall] for recall in recalls]
         [0.5, 1.0, 0.75]
     """
@@ -133,15 +155,20 @@ def retrieval_both_ways(scores, ks: Sequence[int], relevant=None, *, ties: Ties 
     for direction, axes in (("text to image", (0, 1)), ("image to text", (1, 0))):
         is_relevant = None if relevant is None else as_array(relevant).transpose(axes)
         best_ranks = ranks(as_array(scores).transpose(axes), is_relevant, ties=ties)
-        metrics |= {Metric("R", direction, k): float((best_ranks <= k).mean()) for k in _lengths(ks)}
+        metrics |= {
+            Metric("R", direction, k): float((best_ranks <= k).mean()) for k in _lengths(ks)
+        }
         metrics[Metric("MedR", direction)] = float(np.median(best_ranks))
     for name in ("R", "MedR"):
-        metrics[Metric(name)] = float(np.mean([value for metric, value in metrics.items() if metric.metric == name]))
+        metrics[Metric(name)] = float(
+            np.mean([value for metric, value in metrics.items() if metric.metric == name])
+        )
     return metrics
 
 
 def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
-    r"""Compute the expected value of each recall of :func:`retrieval_both_ways` for a uniformly random order of candidates.
+    r"""Compute the expected value of each recall of :func:`retrieval_both_ways` for a uniformly
+    random order of candidates.
 
     .. math:: 1 - \prod_{i=0}^{k-1} \frac{C - m - i}{C - i}
 
@@ -152,7 +179,8 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
         ks: list lengths.
 
     Returns:
-        The metric ``chance`` at each k from text to image, and from image to text, and the mean over all of them.
+        The metric ``chance`` at each k from text to image, and from image to text, and the mean
+            over all of them.
 
     Example:
         >>> by_chance = chance_recall_both_ways(np.array([[1, 0], [1, 0], [0, 1]]), ks=(1,))
@@ -164,21 +192,31 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
         candidates = is_relevant.shape[1]
         irrelevant = candidates - is_relevant.sum(1)
         for k in ks:
-            missed = np.prod([np.maximum(irrelevant - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
+            missed = np.prod(
+                [
+                    np.maximum(irrelevant - i, 0) / (candidates - i)
+                    for i in range(min(k, candidates))
+                ],
+                axis=0,
+            )
             recalls[Metric("chance", direction, k)] = float(1 - missed.mean())
     return recalls | {Metric("chance"): float(np.mean(list(recalls.values())))}
 
 
-def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> np.ndarray:
+def precisions_at_k(
+    scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against"
+) -> np.ndarray:
     """Compute, for each query, the share of the first k candidates that belong to its class.
 
-    Among candidates tied at the end of the list, those of other classes come first (``ties="against"``) or last.
+    Among candidates tied at the end of the list, those of other classes come first
+    (``ties="against"``) or last.
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor.
         query_labels: (Q,) integers, the class of each query.
-        candidate_labels: (C,) integers, the class of each candidate; or a 0/1 matrix (C, L) of candidates and L classes,
-            in which case a candidate is correct if its label for the query's class is 1.
+        candidate_labels: (C,) integers, the class of each candidate; or a 0/1 matrix (C, L) of
+            candidates and L classes, in which case a candidate is correct if its label for the
+            query's class is 1.
         ks: list lengths, each at most C.
         ties: see :func:`ranks`.
 
@@ -186,7 +224,8 @@ def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *
         float64, shape (Q, len(ks)).
 
     Raises:
-        ValueError: if shapes do not match, a score is NaN, a k is not in 1 … C, or ``ties`` is unknown.
+        ValueError: if shapes do not match, a score is NaN, a k is not in 1 … C, or ``ties`` is
+            unknown.
 
     Example:
         >>> precisions_at_k(np.array([[0.9, 0.8, 0.1]]), [1], [1, 0, 1], ks=(1, 2)).tolist()
@@ -198,17 +237,22 @@ def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *
         shapes = f"query_labels {labels.shape} and candidate_labels {candidates.shape}"
         raise ValueError(f"{shapes} do not match scores {scores.shape}")
     lengths = np.array(_lengths(ks, longest=scores.shape[1]))
-    # Sort by score; among equal scores, wrong candidates come first if ties count against the method.
+    # Sort by score; among equal scores, wrong candidates come first if ties count against the
+    # method.
     order = np.lexsort((correct if _against(ties) else ~correct, -scores), axis=1)
     hits = np.take_along_axis(correct, order, axis=1).cumsum(axis=1)
     return hits.take(lengths - 1, axis=1) / lengths
 
 
-def precision_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> dict[int, float]:
-    """Compute Prec@k: the mean over queries of the share of correct candidates among the first k (ConVIRT; ReCo, section 4.1).
+def precision_at_k(
+    scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against"
+) -> dict[int, float]:
+    """Compute Prec@k: the mean over queries of the share of correct candidates among the first k
+    (ConVIRT; ReCo, section 4.1).
 
     Args:
-        scores: (Q, C), higher is nearer; array or tensor. A query must not be among its own candidates.
+        scores: (Q, C), higher is nearer; array or tensor. A query must not be among its own
+            candidates.
         query_labels: see :func:`precisions_at_k`.
         candidate_labels: see :func:`precisions_at_k`.
         ks: list lengths.
@@ -221,10 +265,18 @@ def precision_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *,
         ValueError: see :func:`precisions_at_k`.
 
     Example:
-        >>> precision_at_k(np.array([[0.9, 0.8, 0.1], [0.2, 0.3, 0.4]]), [1, 1], [1, 0, 1], ks=(1, 2))
+        >>> precision_at_k(
+        ...     np.array([[0.9, 0.8, 0.1], [0.2, 0.3, 0.4]]), [1, 1], [1, 0, 1], ks=(1, 2)
+        ... )
         {1: 1.0, 2: 0.5}
     """
-    return dict(zip(ks, precisions_at_k(scores, query_labels, candidate_labels, ks, ties=ties).mean(0).tolist(), strict=True))
+    return dict(
+        zip(
+            ks,
+            precisions_at_k(scores, query_labels, candidate_labels, ks, ties=ties).mean(0).tolist(),
+            strict=True,
+        )
+    )
 
 
 def _against(ties: Ties) -> bool:
@@ -237,7 +289,10 @@ def _matrix(scores) -> np.ndarray:
     """Validate and return the scores (queries, candidates), which must not contain NaN."""
     scores = as_array(scores)
     if scores.ndim != 2 or not scores.size:
-        raise ValueError(f"scores have shape {scores.shape}; expected (queries, candidates) with at least one of each")
+        raise ValueError(
+            f"scores have shape {scores.shape}; expected (queries, candidates) with at least one of"
+            " each"
+        )
     unordered = np.isnan(scores).any(1)
     if unordered.any():
         raise ValueError(f"scores of query {unordered.argmax()} contain NaN")
@@ -245,7 +300,9 @@ def _matrix(scores) -> np.ndarray:
 
 
 def _lengths(ks: Sequence[int], longest: float = math.inf) -> Sequence[int]:
-    """Validate and return list lengths: at least one, and none below 1 or above `longest`, the number of candidates."""
+    """Validate and return list lengths: at least one, and none below 1 or above `longest`, the
+    number of candidates.
+    """
     if not len(ks) or not 1 <= min(ks) <= max(ks) <= longest:
         limit = f" and at most {longest}" if math.isfinite(longest) else ""
         raise ValueError(f"ks are {list(ks)}; expected one or more numbers of at least 1{limit}")

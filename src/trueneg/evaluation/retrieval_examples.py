@@ -1,4 +1,6 @@
-"""Retrieval examples for inspection: the top results of a finished image–text run for some queries, and their relevance."""
+"""Retrieval examples for inspection: the top results of a finished image–text run for some queries,
+and their relevance.
+"""
 
 import io
 from pathlib import Path
@@ -20,7 +22,8 @@ TEXT_TO_IMAGE, IMAGE_TO_TEXT = "text to image", "image to text"
 
 
 def write_examples(*, examples: str | Path, **block: Any) -> None:
-    """Write retrieval examples from the test images and their sentences, as ranked by the first run of a manifest.
+    """Write retrieval examples from the test images and their sentences, as ranked by the first run
+    of a manifest.
 
     If the source is restricted, the file contains only column names and is marked as restricted.
 
@@ -33,14 +36,23 @@ def write_examples(*, examples: str | Path, **block: Any) -> None:
         table = pd.DataFrame(columns=COLUMNS)
         if not pairs.restricted:
             said = said_of(pairs, test)
-            table = retrieval_examples(run.similarities(said.texts, "test"), said, pairs, test, run.subset.seed)
+            table = retrieval_examples(
+                run.similarities(said.texts, "test"), said, pairs, test, run.subset.seed
+            )
     privacy.write_table(table.assign(**names), examples, pairs.restricted)
 
 
 def retrieval_examples(
-    scores: np.ndarray, said: Said, source: PairSource, indices: np.ndarray, seed: int, queries: int = 8, length: int = 5
+    scores: np.ndarray,
+    said: Said,
+    source: PairSource,
+    indices: np.ndarray,
+    seed: int,
+    queries: int = 8,
+    length: int = 5,
 ) -> pd.DataFrame:
-    """Return the top results of some queries in both directions; the queries are the same for every network.
+    """Return the top results of some queries in both directions; the queries are the same for every
+    network.
 
     Args:
         scores: (T, n) similarities between sentences and images.
@@ -52,9 +64,12 @@ def retrieval_examples(
         length: maximum number of results per query.
 
     Returns:
-        One row per result: ``direction`` (text to image, image to text), ``query`` (numbered from 0 in each direction),
-        ``text``, ``image`` (position in the source), ``rank`` (from 1), ``score``, ``relation`` (relation of text and image, one
-        of :data:`trueneg.evaluation.said.RELATIONS`), ``found`` (best rank among the query's own pairs, see
+        One row per result: ``direction`` (text to image, image to text), ``query`` (numbered from 0
+            in each direction),
+        ``text``, ``image`` (position in the source), ``rank`` (from 1), ``score``, ``relation``
+            (relation of text and image, one
+        of :data:`trueneg.evaluation.said.RELATIONS`), ``found`` (best rank among the query's own
+            pairs, see
         :func:`trueneg.evaluation.retrieval.ranks`) and ``thumbnail`` (:func:`thumbnail`).
     """
     generator, relation = np.random.default_rng(seed_for(seed, "shown queries")), said.relation
@@ -68,15 +83,32 @@ def retrieval_examples(
         for number, (query, own_rank) in enumerate(zip(chosen, own_ranks, strict=True)):
             # Ties keep the order of the source.
             for place, candidate in enumerate(np.argsort(-grid[query], kind="stable")[:length]):
-                text, image = (query, candidate) if direction == TEXT_TO_IMAGE else (candidate, query)
+                text, image = (
+                    (query, candidate) if direction == TEXT_TO_IMAGE else (candidate, query)
+                )
                 shown = thumbnail(np.asarray(source.images[indices[image]]))
-                result = said.texts[text], int(indices[image]), place + 1, float(grid[query, candidate])
-                rows.append((direction, number, *result, RELATIONS[related[query, candidate]], int(own_rank), shown))
+                result = (
+                    said.texts[text],
+                    int(indices[image]),
+                    place + 1,
+                    float(grid[query, candidate]),
+                )
+                rows.append(
+                    (
+                        direction,
+                        number,
+                        *result,
+                        RELATIONS[related[query, candidate]],
+                        int(own_rank),
+                        shown,
+                    )
+                )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _query_texts(relation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return sentence indices in random order, but with sentences that are true of other reports' images first.
+    """Return sentence indices in random order, but with sentences that are true of other reports'
+    images first.
 
     Such sentences reveal whether an objective pushed false negatives away.
     """
@@ -86,7 +118,9 @@ def _query_texts(relation: np.ndarray, generator: np.random.Generator) -> np.nda
 
 
 def thumbnail(pixels: np.ndarray) -> bytes:
-    """Encode a uint8 image (1 or 3 channels, H, W) as WebP, with its longer side at most 96 pixels."""
+    """Encode a uint8 image (1 or 3 channels, H, W) as WebP, with its longer side at most 96
+    pixels.
+    """
     image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
     image.thumbnail((96, 96))
     stream = io.BytesIO()

@@ -36,11 +36,19 @@ def area_under_roc(scores, labels) -> float:
     if not positives or not negatives:
         return float("nan")
     # Mann–Whitney: the sum of the positives' ranks minus their rank sum among themselves.
-    return float((rankdata(scores)[positive].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+    return float(
+        (rankdata(scores)[positive].sum() - positives * (positives + 1) / 2)
+        / (positives * negatives)
+    )
 
 
 def areas_by_class(scores, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, float]:
-    """Return the area under the ROC curve of each of K classes and, if K > 0, ``"mean"``; scores and labels are (n, K)."""
+    """Return the area under the ROC curve of each of K classes and, if K > 0, ``"mean"``; scores
+    and labels are (n, K).
+    """
     columns = zip(class_names, as_array(scores).T, labels.T, strict=True)
-    areas = {name: area_under_roc(class_scores, class_labels) for name, class_scores, class_labels in columns}
+    areas = {
+        name: area_under_roc(class_scores, class_labels)
+        for name, class_scores, class_labels in columns
+    }
     return areas | {"mean": float(np.mean(list(areas.values())))} if areas else {}

@@ -1,4 +1,6 @@
-"""Sentences of reports and their relation to images: in the image's own report, known to be true of it, or neither."""
+"""Sentences of reports and their relation to images: in the image's own report, known to be true of
+it, or neither.
+"""
 
 from typing import NamedTuple
 
@@ -16,7 +18,8 @@ class Said(NamedTuple):
     Attributes:
         texts: the T sentences.
         own: (T, n) bool, whether the sentence is in the image's report.
-        true: (T, n) bool, whether the sentence is known to be true of the image, regardless of its report.
+        true: (T, n) bool, whether the sentence is known to be true of the image, regardless of its
+            report.
         by_report: sentence indices of each report.
     """
 
@@ -29,7 +32,8 @@ class Said(NamedTuple):
     def relation(self) -> np.ndarray:
         """Index into :data:`RELATIONS` of each sentence's relation to each image, (T, n) int8.
 
-        A sentence of another report that is true of the image is a false negative; if no class is known, there are none.
+        A sentence of another report that is true of the image is a false negative; if no class is
+        known, there are none.
         """
         return np.where(self.own, RELATIONS.index(OWN), self.true).astype(np.int8)
 
@@ -37,9 +41,14 @@ class Said(NamedTuple):
 def said_of(source: PairSource, indices: np.ndarray) -> Said:
     """Collect the distinct sentences from the reports of the images at `indices`."""
     reports = source.reports[indices]
-    table = source.sentences[source.sentences["report"].isin(reports)].sort_values(["report", "index"], kind="stable")
+    table = source.sentences[source.sentences["report"].isin(reports)].sort_values(
+        ["report", "index"], kind="stable"
+    )
     numbers, texts = pd.factorize(table["sentence"], sort=True)
-    by_report = {str(report): frozenset(group) for report, group in pd.Series(numbers).groupby(table["report"].to_numpy())}
+    by_report = {
+        str(report): frozenset(group)
+        for report, group in pd.Series(numbers).groupby(table["report"].to_numpy())
+    }
     is_own, is_true = np.zeros((2, len(texts), len(indices)), dtype=bool)
     for image, report in enumerate(reports):
         is_own[list(by_report[report]), image] = True

@@ -1,4 +1,6 @@
-"""Downloads of released weights: errors are explained, and ``trueneg check`` announces downloads instead of starting them."""
+"""Downloads of released weights: errors are explained, and ``trueneg check`` announces downloads
+instead of starting them.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,14 +18,15 @@ def explain_download(weights: str, address: str, setting: str = "weights") -> It
     except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{weights}: cannot be downloaded from {address} ({reason}). Download the file on a machine with internet access "
-            f"and set `{setting}` to its path."
+            f"{weights}: cannot be downloaded from {address} ({reason}). Download the file on a"
+            f" machine with internet access and set `{setting}` to its path."
         ) from error
 
 
 @contextlib.contextmanager
 def announced(lines: list[str], local: str | None = None) -> Iterator[None]:
-    """Use only weights on this machine in the block; add a line if it stops at weights that a job will download.
+    """Use only weights on this machine in the block; add a line if it stops at weights that a job
+    will download.
 
     Args:
         lines: list to which the line is added.
@@ -39,11 +42,20 @@ def announced(lines: list[str], local: str | None = None) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        model = str(error).partition(" cannot be ")[0].rstrip(":").removeprefix("language_models: model ")
-        absent = (URLError,) if is_offline or model == local else (URLError, LocalEntryNotFoundError)
+        model = (
+            str(error)
+            .partition(" cannot be ")[0]
+            .rstrip(":")
+            .removeprefix("language_models: model ")
+        )
+        absent = (
+            (URLError,) if is_offline or model == local else (URLError, LocalEntryNotFoundError)
+        )
         if not any(isinstance(cause, absent) for cause in causes(error)):
             raise
-        lines.append(f"DOWNLOAD {model} is not on this machine; the job that uses it will download it.")
+        lines.append(
+            f"DOWNLOAD {model} is not on this machine; the job that uses it will download it."
+        )
     finally:
         constants.HF_HUB_OFFLINE = is_offline
         request.install_opener(request.build_opener())

@@ -39,12 +39,15 @@ def files_in(folder: Path | None) -> list[Path]:
     if folder is None:
         return []
     with os.scandir(folder) as entries:
-        return [Path(entry) for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+        return [
+            Path(entry) for entry in entries if entry.is_file() and not entry.name.startswith(".")
+        ]
 
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; if the block succeeds, flush and rename it to `path`, else remove it.
+    """Yield a temporary path next to `path`; if the block succeeds, flush and rename it to `path`,
+    else remove it.
 
     Raises:
         UserError: if the disk is full, or the folder is not writable.
@@ -67,17 +70,23 @@ def writable(path: str | Path) -> Iterator[None]:
     """Turn a full disk or missing permission to write `path` into a user error.
 
     Raises:
-        UserError: if the block raises such an error; the message contains the file, the cause and the remedy.
+        UserError: if the block raises such an error; the message contains the file, the cause and
+            the remedy.
     """
     path = Path(path)
     try:
         yield
     except OSError as error:
         named = Path(error.filename) if isinstance(error.filename, str) else path
-        if error.errno not in _REMEDIES or (named.parent != path.parent and named not in path.parents):  # a read error
+        # a read error
+        if error.errno not in _REMEDIES or (
+            named.parent != path.parent and named not in path.parents
+        ):
             raise
         problem, remedy = os.strerror(error.errno), _REMEDIES[error.errno]
-        raise UserError(f"cannot write {path} ({problem}). Finished work is kept: {remedy}, then try again.") from error
+        raise UserError(
+            f"cannot write {path} ({problem}). Finished work is kept: {remedy}, then try again."
+        ) from error
 
 
 def write_text(path: str | Path, text: str) -> None:

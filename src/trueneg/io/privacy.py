@@ -1,4 +1,6 @@
-"""Restricted text: files derived from it are readable only by their owner and are flagged as restricted."""
+"""Restricted text: files derived from it are readable only by their owner and are flagged as
+restricted.
+"""
 
 import contextlib
 import os
@@ -18,9 +20,11 @@ FLAG = b"trueneg restricted"
 
 @contextlib.contextmanager
 def owner_only(restricted: bool) -> Iterator[None]:
-    """If `restricted`, make files created in the block by this process or its children readable only by their owner.
+    """If `restricted`, make files created in the block by this process or its children readable
+    only by their owner.
 
-    The umask applies to the whole process, so files that other threads write are private too, which is the safe choice.
+    The umask applies to the whole process, so files that other threads write are private too, which
+    is the safe choice.
     """
     before = os.umask(0o077) if restricted else None
     try:
@@ -39,7 +43,9 @@ def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None
         restricted: whether the text is confidential; stored in the file for later readers.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), FLAG: b"yes" if restricted else b"no"})
+    table = table.replace_schema_metadata(
+        {**(table.schema.metadata or {}), FLAG: b"yes" if restricted else b"no"}
+    )
     with owner_only(restricted), atomic_write(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
@@ -50,11 +56,18 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[
     Raises:
         UserError: if the file is missing, damaged, or was not written by :func:`write_table`.
     """
-    with reading(path, "a complete parquet file", "Remove it; it will be written again.", missing=RUN_STEP):
+    with reading(
+        path, "a complete parquet file", "Remove it; it will be written again.", missing=RUN_STEP
+    ):
         # Without partitioning=None, a folder with a name of the form key=value would add a column.
-        table = pq.read_table(path, columns=columns, partitioning=None, page_checksum_verification=True)
+        table = pq.read_table(
+            path, columns=columns, partitioning=None, page_checksum_verification=True
+        )
         frame = table.to_pandas()
     flag = (table.schema.metadata or {}).get(FLAG)
     if flag is None:
-        raise UserError(f"{path} is not marked as restricted or unrestricted text. Remove it; it will be written again.")
+        raise UserError(
+            f"{path} is not marked as restricted or unrestricted text. Remove it; it will be"
+            " written again."
+        )
     return frame, flag == b"yes"

@@ -11,8 +11,11 @@ RUN_STEP = "Run the step that writes it."
 
 
 @contextlib.contextmanager
-def reading(path: str | Path, expected: str, remedy: str, *, missing: str | None = None) -> Iterator[None]:
-    """Turn any exception in the block, which reads a file, into a user error; a damaged file can raise almost anything.
+def reading(
+    path: str | Path, expected: str, remedy: str, *, missing: str | None = None
+) -> Iterator[None]:
+    """Turn any exception in the block, which reads a file, into a user error; a damaged file can
+    raise almost anything.
 
     User errors and running out of memory are passed through.
 
@@ -30,21 +33,29 @@ def reading(path: str | Path, expected: str, remedy: str, *, missing: str | None
         ...     int("1e")
         Traceback (most recent call last):
         ...
-        trueneg.errors.UserError: a.json: cannot be read as JSON (ValueError: invalid literal ...). Copy it again.
+        trueneg.errors.UserError: a.json: cannot be read as JSON (ValueError: ...). Copy it again.
     """
     try:
         yield
     except Exception as error:
         if isinstance(error, UserError) or is_out_of_memory(error):
             raise
-        if type(error) is FileNotFoundError and not Path(path).exists():  # subclasses: the hub's errors
-            raise UserError(f"{path}: does not exist; expected {expected}. {missing or remedy}") from error
-        remedy = "Give yourself permission to read it." if isinstance(error, PermissionError) else remedy
-        raise UserError(f"{path}: cannot be read as {expected} ({reason(error)}). {remedy}") from error
+        # subclasses: the hub's errors
+        if type(error) is FileNotFoundError and not Path(path).exists():
+            raise UserError(
+                f"{path}: does not exist; expected {expected}. {missing or remedy}"
+            ) from error
+        remedy = (
+            "Give yourself permission to read it." if isinstance(error, PermissionError) else remedy
+        )
+        raise UserError(
+            f"{path}: cannot be read as {expected} ({reason(error)}). {remedy}"
+        ) from error
 
 
 def reason(error: BaseException) -> str:
     """Return the type and message of an exception on one short line."""
-    # For a pickle with more than tensors, torch's message recommends loading it anyway, so leave it out.
+    # For a pickle with more than tensors, torch's message recommends loading it anyway, so leave it
+    # out.
     message = "" if isinstance(error, UnpicklingError) else f": {error}"
     return " ".join(f"{type(error).__name__}{message}".split())[:300].rstrip(".: ")

@@ -1,7 +1,9 @@
-"""Seals: the checksum of each file that the pipeline wrote, kept in a folder of its own below the results.
+"""Seals: the checksum of each file that the pipeline wrote, kept in a folder of its own below the
+results.
 
-Snakemake compares modification times, so it does not notice a damaged file whose time is unchanged. Each job therefore seals its
-outputs, and the next job compares its inputs with their seals before it reads them.
+Snakemake compares modification times, so it does not notice a damaged file whose time is unchanged.
+Each job therefore seals its outputs, and the next job compares its inputs with their seals before
+it reads them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +16,9 @@ FOLDER = ".checksums"  # in the results folder; a seal has the path of its file
 
 
 def seal(results: Path, paths: Iterable[str | Path]) -> None:
-    """Record the SHA-256 of files in the results folder; files that do not exist, or are elsewhere, lose their seal."""
+    """Record the SHA-256 of files in the results folder; files that do not exist, or are elsewhere,
+    lose their seal.
+    """
     for path in map(Path, paths):
         if path.is_file() and path.is_relative_to(results):
             write_text(_seal(results, path), f"{file_checksum(path)}\n")
@@ -40,10 +44,17 @@ def damage(results: Path, path: Path) -> str:
     if not path.is_file():
         return "is missing"
     try:
-        recorded, actual = _seal(results, path).read_text(errors="replace").strip(), file_checksum(path)
+        recorded, actual = (
+            _seal(results, path).read_text(errors="replace").strip(),
+            file_checksum(path),
+        )
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    return "" if actual == recorded else f"was damaged or edited (SHA-256 {actual[:12]}…, expected {recorded[:12]}…)"
+    return (
+        ""
+        if actual == recorded
+        else f"was damaged or edited (SHA-256 {actual[:12]}…, expected {recorded[:12]}…)"
+    )
 
 
 def require_intact(results: Path, paths: Iterable[str | Path]) -> None:
@@ -63,10 +74,14 @@ def remedy(path: Path) -> str:
 
 
 def sealed_files(results: Path, place: str) -> Iterator[Path]:
-    """Yield the sealed files whose path in the results folder starts with a place, such as ``sources/digits`` or a study."""
+    """Yield the sealed files whose path in the results folder starts with a place, such as
+    ``sources/digits`` or a study.
+    """
     for top in sorted((results / FOLDER).glob(f"{place}*")):
         seals = sorted(top.rglob("*")) if top.is_dir() else [top]
-        yield from (results / path.relative_to(results / FOLDER) for path in seals if path.is_file())
+        yield from (
+            results / path.relative_to(results / FOLDER) for path in seals if path.is_file()
+        )
 
 
 def _seal(results: Path, path: Path) -> Path:

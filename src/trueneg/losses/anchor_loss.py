@@ -8,31 +8,46 @@ from torch.nn import functional
 
 
 def anchor_loss(
-    log_mass: Tensor, positive: Tensor, logits: Tensor, targets: tuple[Tensor, Tensor] | None = None, decoupled: bool = False
+    log_mass: Tensor,
+    positive: Tensor,
+    logits: Tensor,
+    targets: tuple[Tensor, Tensor] | None = None,
+    decoupled: bool = False,
 ) -> Tensor:
     r"""Return each anchor's loss, shape (A,).
 
     .. math:: L = \operatorname{softplus}(\log N g - p) + (1 - T_p)\,p - \sum_n T_n u_n
 
-    with targets T that sum to 1; without targets, :math:`T_p = 1`, and L is :math:`-\log(e^p / (e^p + N g))`. If decoupled,
-    :math:`L = \log N g - T_p\,p - \sum_n T_n u_n`, or 0 if no negatives remain.
+    with targets T that sum to 1; without targets, :math:`T_p = 1`, and L is :math:`-\log(e^p / (e^p
+    + N g))`. If decoupled, :math:`L = \log N g - T_p\,p - \sum_n T_n u_n`, or 0 if no negatives
+    remain.
 
     Args:
         log_mass: (A,) log(N·g); −∞ if no negatives remain.
         positive: (A,) logits p.
         logits: (A, K) logits u; where they are −∞, the target must be 0.
-        targets: T_p (A,), the weight of the positive, and T_n (A, K), of the columns; None: the positive has all the weight.
+        targets: T_p (A,), the weight of the positive, and T_n (A, K), of the columns; None: the
+            positive has all the weight.
         decoupled: whether to leave the positive out of the denominator.
 
     Example:
         >>> p, u = torch.tensor([0.0]), torch.tensor([[1.0, 3.0]])
-        >>> anchor_loss(u.logsumexp(1), p, u, targets=(torch.tensor([0.5]), torch.tensor([[0.5, 0.0]])), decoupled=True)
+        >>> anchor_loss(
+        ...     u.logsumexp(1),
+        ...     p,
+        ...     u,
+        ...     targets=(torch.tensor([0.5]), torch.tensor([[0.5, 0.0]])),
+        ...     decoupled=True,
+        ... )
         tensor([2.6269])
     """
     attraction = positive
     if targets is not None:
         of_positive, of_columns = targets
-        attraction = of_positive * positive + torch.linalg.vecdot(of_columns, logits.masked_fill(of_columns == 0, 0))  # 0 · −∞
+        # 0 · −∞
+        attraction = of_positive * positive + torch.linalg.vecdot(
+            of_columns, logits.masked_fill(of_columns == 0, 0)
+        )
     if decoupled:
         return (log_mass - attraction).masked_fill(log_mass == -math.inf, 0)
     loss = functional.softplus(log_mass - positive)

@@ -1,7 +1,8 @@
 """Base class and functions shared by all estimators of the true-negative mass N·g.
 
-For each anchor, ``positive`` holds its logits (scaled similarities) with its positives, and ``negatives`` its logits with the N
-samples drawn from the data. All computation stays in log space, so a logit scale of 100 does not overflow in float32.
+For each anchor, ``positive`` holds its logits (scaled similarities) with its positives, and
+``negatives`` its logits with the N samples drawn from the data. All computation stays in log space,
+so a logit scale of 100 does not overflow in float32.
 """
 
 import math
@@ -19,9 +20,10 @@ class NegativeMass(NamedTuple):
 
     Attributes:
         log: (A,) log(N·g).
-        at_bound: (A,) bool, True where the lower bound replaced the estimate, so the negatives get no gradient.
-        removed: (A, N) share of each negative that is left out: bool, or one minus its weight; None if nothing is left out.
-            Columns that are not negatives hold arbitrary values.
+        at_bound: (A,) bool, True where the lower bound replaced the estimate, so the negatives get
+            no gradient.
+        removed: (A, N) share of each negative that is left out: bool, or one minus its weight; None
+            if nothing is left out. Columns that are not negatives hold arbitrary values.
     """
 
     log: Tensor
@@ -35,16 +37,20 @@ def unbounded(log_mass: Tensor, removed: Tensor | None = None) -> NegativeMass:
 
 
 class Estimator:
-    """Base class for estimators of each anchor's true-negative mass; subclasses implement :meth:`mass`.
+    """Base class for estimators of each anchor's true-negative mass; subclasses implement
+    :meth:`mass`.
 
     Attributes:
         name: the estimator's name in configurations and in :func:`trueneg.losses.build`.
         needs_labels: whether ``same_class`` is required.
         needs_similarity: whether ``similarity`` is required.
         needs_positive_similarity: whether ``positive_similarity`` is required.
-        marks: whether it marks individual negatives as false, so that they can be compared with the truth.
-        compares_samples: whether ``similarity`` should be that of samples, and not that of their views.
-        combines: whether soft targets and ``decoupled`` are possible; not if N·g stands for a loss that is not a softmax.
+        marks: whether it marks individual negatives as false, so that they can be compared with the
+            truth.
+        compares_samples: whether ``similarity`` should be that of samples, and not that of their
+            views.
+        combines: whether soft targets and ``decoupled`` are possible; not if N·g stands for a loss
+            that is not a softmax.
     """
 
     name: ClassVar[str]
@@ -68,20 +74,34 @@ class Estimator:
         valid=None,
         views=1,
     ) -> Tensor:
-        """Return the log of the true-negative mass, shape (A,); takes the same arguments as :meth:`mass`, plus ``valid``.
+        """Return the log of the true-negative mass, shape (A,); takes the same arguments as
+        :meth:`mass`, plus ``valid``.
 
         Args:
-            valid: (A, N) bool, marks the columns that are the anchor's negatives; the others are ignored. None: all columns.
+            valid: (A, N) bool, marks the columns that are the anchor's negatives; the others are
+                ignored. None: all columns.
         """
-        facts = {"same_class": same_class, "similarity": similarity, "positive_similarity": positive_similarity, "views": views}
+        facts = {
+            "same_class": same_class,
+            "similarity": similarity,
+            "positive_similarity": positive_similarity,
+            "views": views,
+        }
         if valid is None:
             return self.mass(positive, negatives, class_probability, floor, **facts).log
         return self.mass_of_valid(positive, negatives, valid, class_probability, floor, **facts).log
 
     def mass_of_valid(
-        self, positive: Tensor, negatives: Tensor, valid: Tensor, class_probability=None, floor=None, **facts: Any
+        self,
+        positive: Tensor,
+        negatives: Tensor,
+        valid: Tensor,
+        class_probability=None,
+        floor=None,
+        **facts: Any,
     ) -> NegativeMass:
-        """Return :meth:`mass` over the columns that are negatives; an anchor without any has log mass −∞ and no gradient.
+        """Return :meth:`mass` over the columns that are negatives; an anchor without any has log
+        mass −∞ and no gradient.
 
         Args:
             positive: see :meth:`mass`, also for arguments that are not listed here.
@@ -94,8 +114,12 @@ class Estimator:
         none = count == 0
         # Logits of 0 keep the estimate of an anchor without negatives finite; it is replaced below.
         usable = negatives.masked_fill(~valid, -math.inf).masked_fill(none[:, None], 0)
-        mass = self.mass(positive, usable, class_probability, floor, **facts, count=count.clamp(min=1))
-        return mass._replace(log=mass.log.masked_fill(none, -math.inf), at_bound=mass.at_bound & ~none)
+        mass = self.mass(
+            positive, usable, class_probability, floor, **facts, count=count.clamp(min=1)
+        )
+        return mass._replace(
+            log=mass.log.masked_fill(none, -math.inf), at_bound=mass.at_bound & ~none
+        )
 
     def mass(
         self,
@@ -110,51 +134,69 @@ class Estimator:
         count: int | Tensor | None = None,
         views: int = 1,
     ) -> NegativeMass:
-        """Return the log of the true-negative mass, and whether it is at its bound. Subclasses ignore arguments they do not use.
+        """Return the log of the true-negative mass, and whether it is at its bound. Subclasses
+        ignore arguments they do not use.
 
         Args:
-            positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are
-                further draws from its class.
-            negatives: (A, N) logits; columns that are not negatives of the anchor hold −∞ and must get the gradient 0, as from
-                every function of e^u. ``count`` is then given.
-            class_probability: η, a single number or one value per anchor, shape (A,); overrides the estimator's own.
-            floor: log of the lower bound of g, a number or a tensor that broadcasts to (A,); None: no bound.
-            same_class: (A, N) bool, whether a negative shares the anchor's class; required if ``needs_labels``.
-            similarity: (A, N) known similarity between a negative and the anchor's positive; required if
-                ``needs_similarity``.
-            positive_similarity: (A,) known similarity between the anchor and its own positive; required if
-                ``needs_positive_similarity``.
-            count: N, a single number or one value per anchor, shape (A,); None: the number of columns.
+            positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the
+                others are further draws from its class.
+            negatives: (A, N) logits; columns that are not negatives of the anchor hold −∞ and must
+                get the gradient 0, as from every function of e^u. ``count`` is then given.
+            class_probability: η, a single number or one value per anchor, shape (A,); overrides the
+                estimator's own.
+            floor: log of the lower bound of g, a number or a tensor that broadcasts to (A,); None:
+                no bound.
+            same_class: (A, N) bool, whether a negative shares the anchor's class; required if
+                ``needs_labels``.
+            similarity: (A, N) known similarity between a negative and the anchor's positive;
+                required if ``needs_similarity``.
+            positive_similarity: (A,) known similarity between the anchor and its own positive;
+                required if ``needs_positive_similarity``.
+            count: N, a single number or one value per anchor, shape (A,); None: the number of
+                columns.
             views: 2 if the columns are two blocks of the same samples in the same order.
         """
         raise NotImplementedError
 
-    def mean(self, positive: Tensor, negatives: Tensor, class_probability=None, **facts: Any) -> Tensor:
-        """Return g itself without a bound, shape (A,): the estimated mean of e^u over the true negatives.
+    def mean(
+        self, positive: Tensor, negatives: Tensor, class_probability=None, **facts: Any
+    ) -> Tensor:
+        """Return g itself without a bound, shape (A,): the estimated mean of e^u over the true
+        negatives.
 
-        The result is not in log space, so it is negative where the estimate's log would be NaN. Takes the same arguments
-        as :meth:`mass`.
+        The result is not in log space, so it is negative where the estimate's log would be NaN.
+        Takes the same arguments as :meth:`mass`.
         """
-        return (self.mass(positive, negatives, class_probability, **facts).log - math.log(negatives.shape[-1])).exp()
+        return (
+            self.mass(positive, negatives, class_probability, **facts).log
+            - math.log(negatives.shape[-1])
+        ).exp()
 
 
 class Selecting(Estimator):
-    """Sum over the remaining negatives; subclasses implement :meth:`marked`. If none remain, loss and gradient are 0."""
+    """Sum over the remaining negatives; subclasses implement :meth:`marked`. If none remain, loss
+    and gradient are 0.
+    """
 
     def marked(self, negatives: Tensor, **facts: Any) -> Tensor:
-        """Return (A, N) bool: which negatives to leave out; takes the same keywords as :meth:`mass`."""
+        """Return (A, N) bool: which negatives to leave out; takes the same keywords as
+        :meth:`mass`.
+        """
         raise NotImplementedError
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, **facts) -> NegativeMass:
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, **facts
+    ) -> NegativeMass:
         marked = self.marked(negatives, **facts)
         return unbounded(MaskedLogSumExp.apply(negatives, marked), marked)
 
 
 class MaskedLogSumExp(torch.autograd.Function):
-    """Log-sum-exp over the unmarked logits: (A, N) logits and bool → (A,); −∞ and no gradient where all are marked.
+    """Log-sum-exp over the unmarked logits: (A, N) logits and bool → (A,); −∞ and no gradient where
+    all are marked.
 
-    Plain operations would save more (A, N) tensors: `guided` would take 1.6 instead of 1.3 times as long as CL (B = 512, one CPU
-    thread). The gradient cannot be differentiated again.
+    Plain operations would save more (A, N) tensors: `guided` would take 1.6 instead of 1.3 times as
+    long as CL (B = 512, one CPU thread). The gradient cannot be differentiated again.
     """
 
     @staticmethod
@@ -176,7 +218,8 @@ class MaskedLogSumExp(torch.autograd.Function):
 
 
 def next_largest(values: Tensor, rank: int | Tensor) -> Tensor:
-    """Return the (``rank`` + 1)-th largest value of each row, shape (A, 1); −∞ if a row has too few values.
+    """Return the (``rank`` + 1)-th largest value of each row, shape (A, 1); −∞ if a row has too few
+    values.
 
     Args:
         values: (A, N), without NaN; −∞ is allowed.
@@ -191,20 +234,26 @@ def next_largest(values: Tensor, rank: int | Tensor) -> Tensor:
 
 
 def log_sum_exp(logits: Tensor) -> Tensor:
-    """Compute ``logits.logsumexp(-1)`` in fewer passes (60 % of the time on a CPU); each row needs at least one finite logit."""
+    """Compute ``logits.logsumexp(-1)`` in fewer passes (60 % of the time on a CPU); each row needs
+    at least one finite logit.
+    """
     largest = logits.detach().amax(-1, keepdim=True)
     return (logits - largest).exp_().sum(-1).log() + largest[:, 0]
 
 
 def log_count(negatives: Tensor, count: int | Tensor | None) -> Tensor:
-    """Return log N for each anchor, shape (A,), using the number of columns if no count is given."""
+    """Return log N for each anchor, shape (A,), using the number of columns if no count is
+    given.
+    """
     if isinstance(count, Tensor):
         return count.to(negatives.dtype).log()
     return negatives.new_full(negatives.shape[:1], math.log(count or negatives.shape[-1]))
 
 
 def is_readable(tensor: Tensor) -> bool:
-    """Return whether reading a tensor's values costs nothing: on the CPU, unless the program is being compiled."""
+    """Return whether reading a tensor's values costs nothing: on the CPU, unless the program is
+    being compiled.
+    """
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
@@ -212,8 +261,8 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
     """Return η unchanged if every value lies in [0, 1).
 
     Raises:
-        ValueError: if it is neither a number nor a tensor, or a value lies outside [0, 1). Values that are not
-            :func:`is_readable` become NaN instead.
+        ValueError: if it is neither a number nor a tensor, or a value lies outside [0, 1). Values
+            that are not :func:`is_readable` become NaN instead.
     """
     if value is None:
         return None
@@ -221,7 +270,9 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
         check_tensors(class_probability=None if isinstance(value, Real) else value)
         value = float(value)
         if not 0 <= value < 1:  # NaN fails too
-            raise ValueError(f"class_probability is {value:g}; expected a number of at least 0 and below 1.")
+            raise ValueError(
+                f"class_probability is {value:g}; expected a number of at least 0 and below 1."
+            )
         return value
     valid = (value >= 0) & (value < 1)
     if not is_readable(value):
@@ -229,14 +280,18 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
     if not valid.all():
         wrong = value[~valid]
         raise ValueError(
-            f"{wrong.numel()} of {value.numel()} values of class_probability are outside [0, 1) (the first is "
-            f"{wrong.flatten()[0]:g}); expected all values to be at least 0 and below 1."
+            f"{wrong.numel()} of {value.numel()} values of class_probability are outside [0, 1)"
+            f" (the first is {wrong.flatten()[0]:g}); expected all values to be at least 0 and"
+            " below 1."
         )
     return value
 
 
-def class_probability_of(passed: float | Tensor | None, default: float | Tensor | None, negatives: Tensor) -> float | Tensor:
-    """Return the η for a call: the value passed to it, else the estimator's own; a float, or a tensor that broadcasts to (A,).
+def class_probability_of(
+    passed: float | Tensor | None, default: float | Tensor | None, negatives: Tensor
+) -> float | Tensor:
+    """Return the η for a call: the value passed to it, else the estimator's own; a float, or a
+    tensor that broadcasts to (A,).
 
     Args:
         passed: η passed to the call, or None.
@@ -244,7 +299,8 @@ def class_probability_of(passed: float | Tensor | None, default: float | Tensor 
         negatives: (A, N) logits; η is converted to their dtype and device.
 
     Raises:
-        ValueError: if neither value is set, or η is outside [0, 1) or does not have one value per anchor.
+        ValueError: if neither value is set, or η is outside [0, 1) or does not have one value per
+            anchor.
     """
     eta = default if passed is None else checked_class_probability(passed)
     if eta is None:
@@ -264,10 +320,12 @@ def checked_estimator(estimator: object) -> Estimator:
     """
     if isinstance(estimator, Estimator):
         return estimator
-    described = f"the class {estimator.__name__}" if isinstance(estimator, type) else repr(estimator)
+    described = (
+        f"the class {estimator.__name__}" if isinstance(estimator, type) else repr(estimator)
+    )
     raise ValueError(
-        f"estimator is {described}; expected an instance of an estimator, such as Uncorrected() or Debiased(0.1). "
-        "trueneg.losses.build makes a loss from an estimator's name."
+        f"estimator is {described}; expected an instance of an estimator, such as Uncorrected() or"
+        " Debiased(0.1). trueneg.losses.build makes a loss from an estimator's name."
     )
 
 
@@ -289,7 +347,9 @@ def checked_shape(name: str, tensor: Tensor | None, shape: Sequence[int]) -> Ten
         ValueError: if the tensor is missing or has a different shape.
     """
     if tensor is None:
-        raise ValueError(f"{name} is missing; the estimator needs it, as a tensor of shape {tuple(shape)}.")
+        raise ValueError(
+            f"{name} is missing; the estimator needs it, as a tensor of shape {tuple(shape)}."
+        )
     if tensor.shape != torch.Size(shape):
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {tuple(shape)}.")
     return tensor

@@ -12,7 +12,8 @@ from trueneg.losses.cross_modal import CrossModalLoss
 from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
 from trueneg.losses.targets import RULES
 
-OPTIONS = {"chunk_size", "gather_distributed"}  # accepted by every loss; they control execution and are not part of an objective
+# accepted by every loss; they control execution and are not part of an objective
+OPTIONS = {"chunk_size", "gather_distributed"}
 
 
 def build(
@@ -26,33 +27,45 @@ def build(
     """Build the loss for an objective.
 
     Args:
-        objective: mapping of the objective's ``name`` and its parameters. For an estimator, it can also contain
-            ``decoupled`` (bool) and ``targets``: a mapping of a ``name`` (``onehot``, ``half_uniform``, ``fnc``, ``softmax`` or
-            ``wcl_one_head``) and the parameters of that rule in :mod:`trueneg.losses.targets`.
+        objective: mapping of the objective's ``name`` and its parameters. For an estimator, it can
+            also contain ``decoupled`` (bool) and ``targets``: a mapping of a ``name`` (``onehot``,
+            ``half_uniform``, ``fnc``, ``softmax`` or ``wcl_one_head``) and the parameters of that
+            rule in :mod:`trueneg.losses.targets`.
         temperature: t of a :class:`ContrastiveLoss`.
-        directions: None for two views (:class:`ContrastiveLoss`); ``"text"``, ``"image"`` or ``"both"`` for two
-            modalities (:class:`CrossModalLoss`, which takes the logit scale at each call).
+        directions: None for two views (:class:`ContrastiveLoss`); ``"text"``, ``"image"`` or
+            ``"both"`` for two modalities (:class:`CrossModalLoss`, which takes the logit scale at
+            each call).
         chunk_size: passed to the loss.
         gather_distributed: passed to the loss.
 
     Returns:
-        The loss. ``reco`` and ``oc`` are complete losses rather than estimators: they are called with the two
+        The loss. ``reco`` and ``oc`` are complete losses rather than estimators: they are called
+            with the two
         embeddings, and ``temperature`` and ``directions`` are ignored.
 
     Raises:
-        ValueError: if the objective is not a mapping, the name or a parameter is unknown (the message lists all names and their
-            parameters), or a value is out of range.
+        ValueError: if the objective is not a mapping, the name or a parameter is unknown (the
+            message lists all names and their parameters), or a value is out of range.
 
     Example:
         >>> build({"name": "dcl", "class_probability": 0.1}, temperature=0.5).estimator
         Debiased(class_probability=0.1)
         >>> build({"name": "hcl", "beta": 0.5}, directions="text").directions
         'text'
-        >>> build({"name": "cl", "decoupled": True, "targets": {"name": "fnc", "threshold": 0.7, "top_k": 10}}).target_rule
+        >>> build(
+        ...     {
+        ...         "name": "cl",
+        ...         "decoupled": True,
+        ...         "targets": {"name": "fnc", "threshold": 0.7, "top_k": 10},
+        ...     }
+        ... ).target_rule
         Attracted(threshold=0.7, top_k=10)
     """
     if not isinstance(objective, Mapping):
-        raise ValueError(f"objective is {objective!r}; expected a mapping with its name and parameters, as {{'name': 'cl'}}.")
+        raise ValueError(
+            f"objective is {objective!r}; expected a mapping with its name and parameters, as"
+            " {'name': 'cl'}."
+        )
     values = dict(objective)
     name = values.pop("name", None)
     if name not in ESTIMATORS | WHOLE_LOSSES:
@@ -63,10 +76,16 @@ def build(
         if not isinstance(decoupled, bool):
             raise ValueError(f"decoupled is {decoupled!r}; expected True or False.")
         if not isinstance(targets, Mapping):
-            raise ValueError(f"targets is {targets!r}; expected a mapping with a name, one of {', '.join(RULES)}.")
+            raise ValueError(
+                f"targets is {targets!r}; expected a mapping with a name, one of"
+                f" {', '.join(RULES)}."
+            )
     unknown = sorted(set(values) - set(parameters(name)))
     if unknown:
-        raise ValueError(f"Objective {name} has no parameter {', '.join(map(str, unknown))}; objectives: {_known_names()}.")
+        raise ValueError(
+            f"Objective {name} has no parameter {', '.join(map(str, unknown))}; objectives:"
+            f" {_known_names()}."
+        )
     options: dict[str, Any] = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
     if name in WHOLE_LOSSES:
         return WHOLE_LOSSES[name](**values, **options)
@@ -96,9 +115,15 @@ def _rule(settings: Mapping[str, Any]) -> Any:
         raise ValueError(f"targets.name is {name!r}; expected one of {', '.join(RULES)}.")
     accepted = inspect.signature(RULES[name]).parameters
     if unknown := sorted(set(targets) - set(accepted)):
-        raise ValueError(f"targets {name} has no parameter {', '.join(unknown)}; expected {', '.join(accepted) or 'none'}.")
+        raise ValueError(
+            f"targets {name} has no parameter {', '.join(unknown)}; expected"
+            f" {', '.join(accepted) or 'none'}."
+        )
     return RULES[name](**targets)
 
 
 def _known_names() -> str:
-    return ", ".join(f"{name} ({', '.join(parameters(name)) or 'no parameters'})" for name in ESTIMATORS | WHOLE_LOSSES)
+    return ", ".join(
+        f"{name} ({', '.join(parameters(name)) or 'no parameters'})"
+        for name in ESTIMATORS | WHOLE_LOSSES
+    )

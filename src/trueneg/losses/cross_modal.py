@@ -1,4 +1,6 @@
-"""Contrastive losses between two modalities (the CLIP setting) with any estimator of the true-negative mass."""
+"""Contrastive losses between two modalities (the CLIP setting) with any estimator of the
+true-negative mass.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,35 +21,40 @@ DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
 
 
 class CrossModalLoss(EstimatorLoss):
-    r"""Contrastive loss over B text–image pairs; an anchor's positive is its partner, and its negatives are the others' partners.
+    r"""Contrastive loss over B text–image pairs; an anchor's positive is its partner, and its
+    negatives are the others' partners.
 
     .. math:: L = \frac{1}{A} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
 
-    with logits p, u = logit scale × similarity, N = B − 1 negatives, and log(N·g) from the estimator, bounded
-    below by g ≥ e^(−logit scale). Text anchors can have H further negatives (hard negatives): then N = B − 1 + H.
-    With ``targets`` or ``decoupled``, see :func:`trueneg.losses.anchor_loss.anchor_loss`. The loss is computed in float32 under
-    autocast, and in float64 for float64 input.
+    with logits p, u = logit scale × similarity, N = B − 1 negatives, and log(N·g) from the
+    estimator, bounded below by g ≥ e^(−logit scale). Text anchors can have H further negatives
+    (hard negatives): then N = B − 1 + H. With ``targets`` or ``decoupled``, see
+    :func:`trueneg.losses.anchor_loss.anchor_loss`. The loss is computed in float32 under autocast,
+    and in float64 for float64 input.
 
     Args:
         estimator: estimator of the true-negative mass.
-        directions: ``"text"``: texts are the anchors, images the negatives (Sample-Specific Debiasing, 2023);
-            ``"image"``: the reverse; ``"both"``: the mean of the two (CLIP).
-        bound_gradient: let gradients flow through the bound to a learned logit scale. Off by default: the bound is
-            a safeguard, and every anchor at the bound would push the scale up.
+        directions: ``"text"``: texts are the anchors, images the negatives (Sample-Specific
+            Debiasing, 2023); ``"image"``: the reverse; ``"both"``: the mean of the two (CLIP).
+        bound_gradient: let gradients flow through the bound to a learned logit scale. Off by
+            default: the bound is a safeguard, and every anchor at the bound would push the scale
+            up.
         decoupled: see :class:`~trueneg.losses.ContrastiveLoss`.
-        chunk_size: number of anchors to process at a time; chunks are recomputed in the backward pass. It saves
-            the most memory with :meth:`of_features`, which then never stores all B² similarities. None: all at once.
-        gather_distributed: use the samples of all processes as negatives (:meth:`of_features` only); the
-            loss is the mean over this process's anchors.
+        chunk_size: number of anchors to process at a time; chunks are recomputed in the backward
+            pass. It saves the most memory with :meth:`of_features`, which then never stores all B²
+            similarities. None: all at once.
+        gather_distributed: use the samples of all processes as negatives (:meth:`of_features`
+            only); the loss is the mean over this process's anchors.
         target_rule: see :class:`~trueneg.losses.ContrastiveLoss`.
 
     Raises:
-        ValueError: if ``estimator`` is not an :class:`Estimator`, ``directions`` is unknown, or the chunk size is not positive.
+        ValueError: if ``estimator`` is not an :class:`Estimator`, ``directions`` is unknown, or the
+            chunk size is not positive.
 
     Example:
         >>> from trueneg.losses import CrossModalLoss, Debiased
         >>> loss = CrossModalLoss(Debiased(0.1), directions="text")
-        >>> round(loss(torch.eye(8), logit_scale=1.0).item(), 3)     # log(1 + (7 − 0.1·7·e) / 0.9 / e)
+        >>> round(loss(torch.eye(8), logit_scale=1.0).item(), 3)  # log(1 + (7 − 0.1·7·e) / 0.9 / e)
         1.126
     """
 
@@ -64,11 +71,15 @@ class CrossModalLoss(EstimatorLoss):
     ):
         super().__init__(estimator, decoupled, chunk_size, gather_distributed, target_rule)
         if directions not in DIRECTIONS:
-            raise ValueError(f"directions is {directions!r}; expected one of {', '.join(DIRECTIONS)}.")
+            raise ValueError(
+                f"directions is {directions!r}; expected one of {', '.join(DIRECTIONS)}."
+            )
         self.directions = directions
         self.bound_gradient = bound_gradient
 
-    def forward(self, similarity: Tensor, logit_scale: float | Tensor, *known: Any, **named: Any) -> Tensor:
+    def forward(
+        self, similarity: Tensor, logit_scale: float | Tensor, *known: Any, **named: Any
+    ) -> Tensor:
         """Return the scalar loss; takes the same arguments as :meth:`terms`."""
         return self.terms(similarity, logit_scale, *known, **named).loss
 
@@ -85,32 +96,52 @@ class CrossModalLoss(EstimatorLoss):
         exclude: Tensor | None = None,
         targets: Tensor | tuple[Tensor, Tensor] | None = None,
     ) -> ContrastiveTerms:
-        """Return the loss and the terms it is computed from; text anchors come first, then image anchors.
+        """Return the loss and the terms it is computed from; text anchors come first, then image
+        anchors.
 
         Args:
-            similarity: (B, B) or, with H hard negatives in the last columns, (B, B + H) unscaled s(text_i, image_j) in [−1, 1].
+            similarity: (B, B) or, with H hard negatives in the last columns, (B, B + H) unscaled
+                s(text_i, image_j) in [−1, 1].
             logit_scale: factor applied to the similarities; a number or a scalar tensor.
-            class_probability: η, a single number or one value per pair, shape (B,); overrides the estimator's own.
-            negative_similarity: known similarity between samples, for estimators that need it: in the shape of ``similarity``,
-                whose transpose is used for image anchors; or a pair, (B, B + H) for text and (B, B) for image anchors.
-            labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need labels.
-            same_class: (B, B + H) bool, whether image j has the class of text i; used instead of ``labels`` if the classes of
-                texts and images differ. Its transpose is used for image anchors.
-            positive_similarity: (B,) or, for both directions, (2B,) known similarity of each anchor and its positive, for
-                estimators that need it.
-            exclude: (B, B + H) bool, which columns are not negatives of a text; its transpose is used for image anchors. N counts
-                only the other columns.
-            targets: in the shape of ``similarity`` for text anchors, (B, B) for image anchors, or a pair for both; each row sums
-                to 1, and T_ii is the weight of the positive. They get no gradient. None: the positive has all the weight.
+            class_probability: η, a single number or one value per pair, shape (B,); overrides the
+                estimator's own.
+            negative_similarity: known similarity between samples, for estimators that need it: in
+                the shape of ``similarity``, whose transpose is used for image anchors; or a pair,
+                (B, B + H) for text and (B, B) for image anchors.
+            labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need
+                labels.
+            same_class: (B, B + H) bool, whether image j has the class of text i; used instead of
+                ``labels`` if the classes of texts and images differ. Its transpose is used for
+                image anchors.
+            positive_similarity: (B,) or, for both directions, (2B,) known similarity of each anchor
+                and its positive, for estimators that need it.
+            exclude: (B, B + H) bool, which columns are not negatives of a text; its transpose is
+                used for image anchors. N counts only the other columns.
+            targets: in the shape of ``similarity`` for text anchors, (B, B) for image anchors, or a
+                pair for both; each row sums to 1, and T_ii is the weight of the positive. They get
+                no gradient. None: the positive has all the weight.
 
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
         if similarity.dim() != 2 or similarity.shape[0] > similarity.shape[1]:
-            raise ValueError(f"similarity has shape {tuple(similarity.shape)}; expected (B, B) or (B, B + H).")
+            raise ValueError(
+                f"similarity has shape {tuple(similarity.shape)}; expected (B, B) or (B, B + H)."
+            )
         if self.gather_distributed:
-            raise ValueError("similarity contains the samples of this process only; call of_features to use gather_distributed.")
-        facts = SampleFacts(class_probability, labels, same_class, negative_similarity, positive_similarity, exclude, targets)
+            raise ValueError(
+                "similarity contains the samples of this process only; call of_features to use"
+                " gather_distributed."
+            )
+        facts = SampleFacts(
+            class_probability,
+            labels,
+            same_class,
+            negative_similarity,
+            positive_similarity,
+            exclude,
+            targets,
+        )
         with outside_autocast(similarity.device):
             logits, floor = self._scaled(single_precision(similarity)[0], logit_scale)
             return self._of_logits(logits.diagonal().clone(), logits, floor, facts)
@@ -130,12 +161,15 @@ class CrossModalLoss(EstimatorLoss):
     ) -> ContrastiveTerms:
         """Return the same as :meth:`terms`, computing similarities as inner products of features.
 
-        With several processes, matrices have one column for each of the G samples of all processes, then one for
-        each hard negative of all processes; ``negative_similarity`` and ``exclude`` are then assumed to be symmetric.
+        With several processes, matrices have one column for each of the G samples of all processes,
+        then one for each hard negative of all processes; ``negative_similarity`` and ``exclude``
+        are then assumed to be symmetric.
 
         Args:
-            text_features: (B, D) text features, not normalised by this method; pass unit vectors for cosine similarity.
-            image_features: (B, D) or (B + H, D) image features, not normalised by this method either.
+            text_features: (B, D) text features, not normalised by this method; pass unit vectors
+                for cosine similarity.
+            image_features: (B, D) or (B + H, D) image features, not normalised by this method
+                either.
             logit_scale: see :meth:`terms`, also for the arguments below.
             class_probability: η.
             negative_similarity: known similarity between samples.
@@ -148,17 +182,31 @@ class CrossModalLoss(EstimatorLoss):
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
         shapes = tuple(text_features.shape), tuple(image_features.shape)
-        if not (len(shapes[0]) == len(shapes[1]) == 2 and shapes[0][1] == shapes[1][1] and shapes[0][0] <= shapes[1][0]):
+        if not (
+            len(shapes[0]) == len(shapes[1]) == 2
+            and shapes[0][1] == shapes[1][1]
+            and shapes[0][0] <= shapes[1][0]
+        ):
             raise ValueError(
-                f"text_features and image_features have shapes {shapes[0]} and {shapes[1]}; expected (B, D) and (B + H, D)."
+                f"text_features and image_features have shapes {shapes[0]} and {shapes[1]};"
+                " expected (B, D) and (B + H, D)."
             )
         count = len(text_features)
-        facts = SampleFacts(class_probability, labels, None, negative_similarity, positive_similarity, exclude, targets)
+        facts = SampleFacts(
+            class_probability,
+            labels,
+            None,
+            negative_similarity,
+            positive_similarity,
+            exclude,
+            targets,
+        )
         with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
             scaled, floor = self._scaled(text, logit_scale)
             positive = torch.linalg.vecdot(scaled, image[:count])
-            if self.chunk_size is None and not self.gather_distributed:  # one product for both directions
+            # one product for both directions
+            if self.chunk_size is None and not self.gather_distributed:
                 return self._of_logits(positive, scaled @ image.mT, floor, facts)
             images, rank = gathered_rows(image, count, self.gather_distributed)
             texts = gathered(scaled, self.gather_distributed)[0].flatten(0, 1)
@@ -166,7 +214,9 @@ class CrossModalLoss(EstimatorLoss):
             anchors = {"text": (scaled, images), "image": (image[:count], texts)}
             return self._of_directions(layout, positive, anchors, floor, facts)
 
-    def _of_logits(self, positive: Tensor, logits: Tensor, floor: Any, facts: SampleFacts) -> ContrastiveTerms:
+    def _of_logits(
+        self, positive: Tensor, logits: Tensor, floor: Any, facts: SampleFacts
+    ) -> ContrastiveTerms:
         """Compute the terms from the (B, B + H) text–image logits, which are modified in place."""
         logits.fill_diagonal_(-math.inf)
         count, columns = logits.shape
@@ -187,22 +237,37 @@ class CrossModalLoss(EstimatorLoss):
             facts: known facts as :meth:`terms` takes them, not yet arranged by anchor.
         """
         directions, parts = DIRECTIONS[self.directions], []
-        tensors = {"labels": facts.labels, "same_class": facts.same_class, "positive_similarity": facts.positive_similarity}
+        tensors = {
+            "labels": facts.labels,
+            "same_class": facts.same_class,
+            "positive_similarity": facts.positive_similarity,
+        }
         check_tensors(**tensors, exclude=facts.exclude)
         targets = (facts.targets,) if isinstance(facts.targets, Tensor) else facts.targets
         if targets is not None and len(targets) != len(directions):
-            raise ValueError(f"targets has {len(targets)} tensors; expected one per direction: {', '.join(directions)}.")
+            raise ValueError(
+                f"targets has {len(targets)} tensors; expected one per direction:"
+                f" {', '.join(directions)}."
+            )
         positives = facts.positive_similarity
         if positives is not None:
-            positives = positives.repeat(len(directions)) if positives.shape == (layout.count,) else positives
-            positives = checked_shape("positive_similarity", positives, (len(directions) * layout.count,)).split(layout.count)
+            positives = (
+                positives.repeat(len(directions))
+                if positives.shape == (layout.count,)
+                else positives
+            )
+            positives = checked_shape(
+                "positive_similarity", positives, (len(directions) * layout.count,)
+            ).split(layout.count)
         for number, direction in enumerate(directions):
             of_direction = _by_anchor(facts, layout, direction)._replace(
                 positive_similarity=None if positives is None else positives[number],
                 targets=None if targets is None else targets[number],
             )
             of_side = layout if direction == "text" else replace(layout, candidates=layout.samples)
-            parts.append(self.of_anchors(of_side, positive, *anchors[direction], floor, of_direction))
+            parts.append(
+                self.of_anchors(of_side, positive, *anchors[direction], floor, of_direction)
+            )
         return joined(parts)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
@@ -214,7 +279,9 @@ class CrossModalLoss(EstimatorLoss):
 
 
 def _by_anchor(facts: SampleFacts, layout: Layout, direction: str) -> SampleFacts:
-    """Return facts about text–image pairs with the anchors of a direction as rows; the layout is that of texts."""
+    """Return facts about text–image pairs with the anchors of a direction as rows; the layout is
+    that of texts.
+    """
     count, samples, is_text = layout.count, layout.samples, direction == "text"
 
     def arranged(name: str, matrix: Tensor | None) -> Tensor | None:
@@ -223,17 +290,23 @@ def _by_anchor(facts: SampleFacts, layout: Layout, direction: str) -> SampleFact
         checked_shape(name, matrix, (count, layout.candidates))
         if is_text:
             return matrix
-        return matrix[:, :samples] if samples > count else matrix[:, :count].mT  # symmetric among several processes
+        # symmetric among several processes
+        return matrix[:, :samples] if samples > count else matrix[:, :count].mT
 
     similarity = facts.similarity
     if similarity is None or isinstance(similarity, Tensor):
         similarity = arranged("negative_similarity", similarity)
     elif len(similarity) == 2:
         similarity = checked_shape(
-            "negative_similarity", similarity[not is_text], (count, layout.candidates if is_text else samples)
+            "negative_similarity",
+            similarity[not is_text],
+            (count, layout.candidates if is_text else samples),
         )
     else:
-        raise ValueError(f"negative_similarity has {len(similarity)} parts; expected a tensor or a pair of tensors.")
+        raise ValueError(
+            f"negative_similarity has {len(similarity)} parts; expected a tensor or a pair of"
+            " tensors."
+        )
     return facts._replace(
         labels=facts.labels if is_text or facts.labels is None else facts.labels[:count],
         same_class=arranged("same_class", facts.same_class),
@@ -263,7 +336,9 @@ class LogitScale(nn.Module):
     def __init__(self, initial: float = 1 / 0.07, maximum: float = 100.0):
         super().__init__()
         if not 0 < initial <= maximum:
-            raise ValueError(f"initial is {initial:g}; expected a positive number of at most {maximum:g}.")
+            raise ValueError(
+                f"initial is {initial:g}; expected a positive number of at most {maximum:g}."
+            )
         self.log_scale = nn.Parameter(torch.tensor(math.log(initial)))
         self.log_maximum = math.log(maximum)
 

@@ -1,4 +1,6 @@
-"""What the contrastive losses share: the estimator, the anchors' loss, and its computation in chunks."""
+"""What the contrastive losses share: the estimator, the anchors' loss, and its computation in
+chunks.
+"""
 
 import itertools
 import math
@@ -18,18 +20,22 @@ Rule = Callable[[Layout, Tensor | None], Tensor]  # of soft targets, see trueneg
 
 
 class ContrastiveTerms(NamedTuple):
-    """A contrastive loss and the terms it is computed from, for A anchors, K columns and M positives.
+    """A contrastive loss and the terms it is computed from, for A anchors, K columns and M
+    positives.
 
     Attributes:
         loss: scalar, the mean over the anchors.
         positive: (A, M) logits; the first column is the anchor's own positive.
-        logits: one tensor per direction, with K columns for all samples and −∞ in the columns of the anchor's own sample. Empty
-            if the loss is computed in chunks.
+        logits: one tensor per direction, with K columns for all samples and −∞ in the columns of
+            the anchor's own sample. Empty if the loss is computed in chunks.
         log_negative_mass: (A,) the estimator's log(N·g).
-        at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives get no gradient.
-        removed: (A, K) share of each negative that the estimator leaves out, one tensor per direction; columns where the logits
-            are −∞ hold arbitrary values. Empty if the loss is computed in chunks, or the estimator leaves nothing out.
-        targets: (B, G + H) or (A, G + H) soft targets, one tensor per direction; empty if there are none.
+        at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives
+            get no gradient.
+        removed: (A, K) share of each negative that the estimator leaves out, one tensor per
+            direction; columns where the logits are −∞ hold arbitrary values. Empty if the loss is
+            computed in chunks, or the estimator leaves nothing out.
+        targets: (B, G + H) or (A, G + H) soft targets, one tensor per direction; empty if there are
+            none.
     """
 
     loss: Tensor
@@ -45,7 +51,12 @@ class EstimatorLoss(nn.Module):
     """Base class of the losses whose denominator holds an estimate of the true-negative mass."""
 
     def __init__(
-        self, estimator: Estimator, decoupled: bool, chunk_size: int | None, gather_distributed: bool, target_rule: Rule | None
+        self,
+        estimator: Estimator,
+        decoupled: bool,
+        chunk_size: int | None,
+        gather_distributed: bool,
+        target_rule: Rule | None,
     ):
         super().__init__()
         self.estimator = checked_estimator(estimator)
@@ -55,15 +66,22 @@ class EstimatorLoss(nn.Module):
         self.target_rule = target_rule
 
     def of_anchors(
-        self, layout: Layout, positive: Tensor, anchors: Tensor, keys: Tensor | None, floor: float | Tensor, facts: SampleFacts
+        self,
+        layout: Layout,
+        positive: Tensor,
+        anchors: Tensor,
+        keys: Tensor | None,
+        floor: float | Tensor,
+        facts: SampleFacts,
     ) -> ContrastiveTerms:
         """Compute the loss of all anchors of this process.
 
         Args:
             layout: what the rows and columns of the logits are.
             positive: (A,) or (A, M) logits.
-            anchors: (A, D) embeddings; their inner products with the keys are the logits. If ``keys`` is None, the logits
-                themselves, (A, K), with −∞ in the columns of the anchor's own sample.
+            anchors: (A, D) embeddings; their inner products with the keys are the logits. If
+                ``keys`` is None, the logits themselves, (A, K), with −∞ in the columns of the
+                anchor's own sample.
             keys: (K, D) embeddings; or None.
             floor: log of the lower bound of g.
             facts: known facts about the samples.
@@ -73,11 +91,16 @@ class EstimatorLoss(nn.Module):
         """
         size, negatives = len(anchors), layout.columns - layout.views
         if negatives < 1:
-            raise ValueError(f"The number of samples is {layout.samples}; expected at least 2; a single sample has no negatives.")
+            raise ValueError(
+                f"The number of samples is {layout.samples}; expected at least 2; a single sample"
+                " has no negatives."
+            )
         if facts.targets is None and self.target_rule is not None:
             facts = facts._replace(targets=self.target_rule(layout, facts.similarity))
         if not self.estimator.combines and (self.decoupled or facts.targets is not None):
-            raise ValueError(f"{self.estimator} is not a softmax; expected neither targets nor decoupled=True.")
+            raise ValueError(
+                f"{self.estimator} is not a softmax; expected neither targets nor decoupled=True."
+            )
         facts = facts.checked(layout, self.estimator, positive.dtype, self.gather_distributed)
 
         def of_rows(positive: Tensor, anchors: Tensor, indices: Tensor | None) -> tuple[Any, ...]:
@@ -87,9 +110,13 @@ class EstimatorLoss(nn.Module):
             if facts.exclude is None:
                 mass = self.estimator.mass(positive, logits, floor=floor, count=negatives, **known)
             else:
-                excluded = layout.rows(facts.exclude, indices).scatter(1, layout.own_columns(indices), True)
+                excluded = layout.rows(facts.exclude, indices).scatter(
+                    1, layout.own_columns(indices), True
+                )
                 kept = logits.masked_fill(excluded, -math.inf)
-                mass = self.estimator.mass_of_valid(positive, logits, ~excluded, floor=floor, **known)
+                mass = self.estimator.mass_of_valid(
+                    positive, logits, ~excluded, floor=floor, **known
+                )
             first = positive if positive.dim() == 1 else positive[:, 0]
             targets = None if facts.targets is None else layout.weights(facts.targets, indices)
             loss = anchor_loss(mass.log, first, logits, targets, self.decoupled)
@@ -97,11 +124,15 @@ class EstimatorLoss(nn.Module):
 
         if self.chunk_size is not None and self.chunk_size < size:
             chunked = positive, anchors, layout.all_anchors
-            each, log_mass, at_bound = by_chunks(lambda *chunk: of_rows(*chunk)[:3], self.chunk_size, *chunked)
+            each, log_mass, at_bound = by_chunks(
+                lambda *chunk: of_rows(*chunk)[:3], self.chunk_size, *chunked
+            )
             return ContrastiveTerms(each.mean(), positive.view(size, -1), (), log_mass, at_bound)
         each, log_mass, at_bound, kept, removed = of_rows(positive, anchors, None)
         details = [() if value is None else (value,) for value in (removed, facts.targets)]
-        return ContrastiveTerms(each.mean(), positive.view(size, -1), (kept,), log_mass, at_bound, *details)
+        return ContrastiveTerms(
+            each.mean(), positive.view(size, -1), (kept,), log_mass, at_bound, *details
+        )
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
@@ -109,5 +140,12 @@ def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
     if len(parts) == 1:
         return parts[0]
     losses, positives, logits, masses, at_bounds, *details = zip(*parts, strict=True)
-    together = torch.cat(positives), tuple(itertools.chain(*logits)), torch.cat(masses), torch.cat(at_bounds)
-    return ContrastiveTerms(torch.stack(losses).mean(), *together, *(tuple(itertools.chain(*each)) for each in details))
+    together = (
+        torch.cat(positives),
+        tuple(itertools.chain(*logits)),
+        torch.cat(masses),
+        torch.cat(at_bounds),
+    )
+    return ContrastiveTerms(
+        torch.stack(losses).mean(), *together, *(tuple(itertools.chain(*each)) for each in details)
+    )

@@ -1,4 +1,6 @@
-"""Execution of losses: precision, chunking over anchors, and distribution over processes. None of it affects the equations."""
+"""Execution of losses: precision, chunking over anchors, and distribution over processes. None of
+it affects the equations.
+"""
 
 import functools
 from collections.abc import Callable
@@ -13,45 +15,58 @@ SHORTEST = 1e-6  # length of the shortest vector that is normalised
 
 
 def outside_autocast(device: torch.device) -> AbstractContextManager:
-    """Return a context that disables autocast; a null context if it is off (cheaper by several operations) or unavailable."""
+    """Return a context that disables autocast; a null context if it is off (cheaper by several
+    operations) or unavailable.
+    """
     is_on = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
     return torch.autocast(device.type, enabled=False) if is_on else nullcontext()
 
 
 def single_precision(*tensors: Tensor) -> list[Tensor]:
-    """Convert tensors to float32, or to float64 if any of them is float64; half precision is too inaccurate.
+    """Convert tensors to float32, or to float64 if any of them is float64; half precision is too
+    inaccurate.
 
     Raises:
         ValueError: if a tensor does not hold floating-point numbers.
     """
     for tensor in tensors:
         if not tensor.is_floating_point():
-            raise ValueError(f"Embeddings or similarities have dtype {tensor.dtype}; expected floating-point numbers.")
-    dtype = torch.float64 if torch.float64 in [tensor.dtype for tensor in tensors] else torch.float32
+            raise ValueError(
+                f"Embeddings or similarities have dtype {tensor.dtype}; expected floating-point"
+                " numbers."
+            )
+    dtype = (
+        torch.float64 if torch.float64 in [tensor.dtype for tensor in tensors] else torch.float32
+    )
     return [tensor.to(dtype) for tensor in tensors]
 
 
 def unit_length(vectors: Tensor) -> Tensor:
-    """Return the numbers of ``torch.nn.functional.normalize(vectors, dim=-1)``, but leave vectors shorter than 1e-6 as they are.
+    """Return the numbers of ``torch.nn.functional.normalize(vectors, dim=-1)``, but leave vectors
+    shorter than 1e-6 as they are.
 
-    A row of zeros then gets a gradient like that of a unit vector, where normalising would multiply it by 1e12.
+    A row of zeros then gets a gradient like that of a unit vector, where normalising would multiply
+    it by 1e12.
     """
     lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / lengths.masked_fill(lengths < SHORTEST, 1)
 
 
 def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
-    """Gather a tensor from all processes, shape (processes, …) in rank order; the first dimension is 1 if not distributed.
+    """Gather a tensor from all processes, shape (processes, …) in rank order; the first dimension
+    is 1 if not distributed.
 
-    Every process must call this with the same shape, which is compared on the CPU, without waiting for a GPU. The backward pass
-    sums the gradients that the losses of all processes produce for the local tensor. When DistributedDataParallel then averages
-    over processes, the mean of the local losses has the gradient of a single loss over all anchors.
+    Every process must call this with the same shape, which is compared on the CPU, without waiting
+    for a GPU. The backward pass sums the gradients that the losses of all processes produce for the
+    local tensor. When DistributedDataParallel then averages over processes, the mean of the local
+    losses has the gradient of a single loss over all anchors.
 
     Returns:
         The gathered tensor and the rank of this process (0 if not distributed).
 
     Raises:
-        ValueError: on all processes, if the shapes differ; unequal parts would be mixed up, or waited for forever.
+        ValueError: on all processes, if the shapes differ; unequal parts would be mixed up, or
+            waited for forever.
     """
     if not (wanted and distributed.is_available() and distributed.is_initialized()):
         return local[None], 0
@@ -62,12 +77,19 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
     if differing := [number for number, other in enumerate(shapes) if not other.equal(shape)]:
         sizes = {number: tuple(shapes[number].tolist()) for number in (rank, differing[0])}
         shown = " and ".join(f"{size} on process {number}" for number, size in sizes.items())
-        remedy = "Leave out the last, smaller batch (drop_last=True), and give every process the same batch size."
-        raise ValueError(f"gather_distributed: the tensors have shapes {shown}; expected the same on every process. {remedy}")
+        remedy = (
+            "Leave out the last, smaller batch (drop_last=True), and give every process the same"
+            " batch size."
+        )
+        raise ValueError(
+            f"gather_distributed: the tensors have shapes {shown}; expected the same on every"
+            f" process. {remedy}"
+        )
     everyone = local.detach().new_empty(processes, *local.shape)
     distributed.all_gather(list(everyone.unbind()), local.detach().contiguous())
     if local.requires_grad:
-        everyone[rank] = local  # the only part that requires a gradient; the hook adds the other processes' contributions
+        # the only part that requires a gradient; the hook adds the other processes' contributions
+        everyone[rank] = local
         everyone.register_hook(_summed)
     return everyone, rank
 
@@ -75,7 +97,11 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
 @functools.lru_cache(maxsize=1)
 def _on_cpu(world: Any) -> Any:
     """Return a group of all processes that exchanges tensors on the CPU."""
-    return world if "cpu:" in distributed.get_backend_config() else distributed.new_group(backend="gloo")
+    return (
+        world
+        if "cpu:" in distributed.get_backend_config()
+        else distributed.new_group(backend="gloo")
+    )
 
 
 def gathered_rows(local: Tensor, count: int, wanted: bool) -> tuple[Tensor, int]:
@@ -94,7 +120,9 @@ def gathered_rows(local: Tensor, count: int, wanted: bool) -> tuple[Tensor, int]
 
 
 def _summed(gradient: Tensor) -> Tensor:
-    """Sum over the processes with all_reduce (gloo lacks reduce_scatter), on a copy because all_reduce works in place."""
+    """Sum over the processes with all_reduce (gloo lacks reduce_scatter), on a copy because
+    all_reduce works in place.
+    """
     total = gradient.clone(memory_format=torch.contiguous_format)
     distributed.all_reduce(total)
     return total
@@ -107,15 +135,20 @@ def checked_chunk_size(chunk_size: int | None) -> int | None:
         ValueError: if the number is not positive.
     """
     if chunk_size is not None and chunk_size < 1:
-        raise ValueError(f"chunk_size is {chunk_size}; expected a positive number of anchors, or None.")
+        raise ValueError(
+            f"chunk_size is {chunk_size}; expected a positive number of anchors, or None."
+        )
     return chunk_size
 
 
-def by_chunks(compute: Callable[..., tuple[Tensor, ...]], chunk_size: int | None, *anchors: Tensor) -> tuple[Tensor, ...]:
+def by_chunks(
+    compute: Callable[..., tuple[Tensor, ...]], chunk_size: int | None, *anchors: Tensor
+) -> tuple[Tensor, ...]:
     """Evaluate ``compute(*anchors)`` in chunks of rows; inputs and outputs have one row per anchor.
 
-    If the chunk size is below the number of anchors, each chunk is recomputed in the backward pass with the same random draws,
-    and neither pass keeps the intermediates of more than one chunk in memory.
+    If the chunk size is below the number of anchors, each chunk is recomputed in the backward pass
+    with the same random draws, and neither pass keeps the intermediates of more than one chunk in
+    memory.
     """
     if chunk_size is None or chunk_size >= len(anchors[0]):
         return compute(*anchors)

@@ -1,8 +1,9 @@
 """Which row and which column of the logits is what.
 
-This process has B samples, and all processes together have G samples and H further negatives. With V views, the rows are the
-A = V·B anchors: the first view of each sample of this process, then the second. The columns are the first view of all samples in
-the order of the processes, then the second, then the further negatives: K = V·(G + H), because H = 0 if there are two views.
+This process has B samples, and all processes together have G samples and H further negatives. With
+V views, the rows are the A = V·B anchors: the first view of each sample of this process, then the
+second. The columns are the first view of all samples in the order of the processes, then the
+second, then the further negatives: K = V·(G + H), because H = 0 if there are two views.
 """
 
 import math
@@ -14,7 +15,8 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows and columns of the logits; methods take the indices of some anchors, shape (a,), or None for all.
+    """Rows and columns of the logits; methods take the indices of some anchors, shape (a,), or None
+    for all.
 
     Attributes:
         count: B.
@@ -49,10 +51,13 @@ class Layout:
     def own_columns(self, anchors: Tensor | None) -> Tensor:
         """Return (a, V) indices of the columns of each anchor's own sample."""
         sample = (self.all_anchors if anchors is None else anchors).remainder(self.count)
-        return sample.unsqueeze(1) + torch.arange(self.offset, self.views * self.samples, self.samples, device=self.device)
+        return sample.unsqueeze(1) + torch.arange(
+            self.offset, self.views * self.samples, self.samples, device=self.device
+        )
 
     def hide_own(self, logits: Tensor, anchors: Tensor | None) -> Tensor:
-        """Set (a, K) logits to −∞ in place in the columns of each anchor's own sample, where estimators give them no gradient.
+        """Set (a, K) logits to −∞ in place in the columns of each anchor's own sample, where
+        estimators give them no gradient.
 
         Autograd does not see this, which saves it a copy of the logits.
         """
@@ -74,7 +79,9 @@ class Layout:
         return values if values.shape[1] == self.columns else values.repeat(1, self.views)
 
     def weights(self, targets: Tensor, anchors: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the targets of the positives, (a,), and of the columns, (a, K); the views of a sample share its target."""
+        """Return the targets of the positives, (a,), and of the columns, (a, K); the views of a
+        sample share its target.
+        """
         of_anchors, own_columns = self.rows(targets, anchors), self.own_columns(anchors)
         of_columns = (self.by_column(of_anchors) / self.views).scatter(1, own_columns, 0)
         return of_anchors.gather(1, own_columns[:, :1])[:, 0], of_columns

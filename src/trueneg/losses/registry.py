@@ -1,4 +1,6 @@
-"""Losses by name; estimators are discovered in :mod:`trueneg.losses.estimators`, so a new one changes no existing file."""
+"""Losses by name; estimators are discovered in :mod:`trueneg.losses.estimators`, so a new one
+changes no existing file.
+"""
 
 import importlib
 import pkgutil
@@ -15,7 +17,9 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     estimator.name: estimator
     for _, module, _ in pkgutil.iter_modules(estimators.__path__)
     for estimator in vars(importlib.import_module(f"{estimators.__name__}.{module}")).values()
-    if isinstance(estimator, type) and issubclass(estimator, Estimator) and "name" in vars(estimator)
+    if isinstance(estimator, type)
+    and issubclass(estimator, Estimator)
+    and "name" in vars(estimator)
 }
 WHOLE_LOSSES: dict[str, Callable[..., nn.Module]] = {
     "reco": RelaxedContrastiveLoss,

@@ -1,8 +1,9 @@
 """Soft targets: how much of an anchor's attraction goes to samples other than its own positive.
 
-A rule takes the layout of the logits and the known similarity: (A, S) or (A, V·S) for A anchors, S = G + H samples and V views.
-It returns targets (B, S) for the B samples of this process, or (A, S) if the views of a sample have different targets; each row
-sums to 1. Its optional attribute ``marks`` says whether it marks samples as false negatives, and ``compares_samples`` whether the
+A rule takes the layout of the logits and the known similarity: (A, S) or (A, V·S) for A anchors, S
+= G + H samples and V views. It returns targets (B, S) for the B samples of this process, or (A, S)
+if the views of a sample have different targets; each row sums to 1. Its optional attribute
+``marks`` says whether it marks samples as false negatives, and ``compares_samples`` whether the
 similarity should be that of samples, and not that of their views.
 """
 
@@ -20,7 +21,8 @@ from trueneg.losses.layout import Layout
 
 @dataclass
 class HalfUniform:
-    """Half for the positive, half uniform over all samples: the control for every claim about soft targets.
+    """Half for the positive, half uniform over all samples: the control for every claim about soft
+    targets.
 
     Example:
         >>> HalfUniform()(Layout(2, 2, 2), None).tolist()
@@ -28,27 +30,34 @@ class HalfUniform:
     """
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
-        targets = torch.full((layout.count, layout.candidates), 0.5 / layout.candidates, device=layout.device)
+        targets = torch.full(
+            (layout.count, layout.candidates), 0.5 / layout.candidates, device=layout.device
+        )
         targets.diagonal(layout.offset).add_(0.5)
         return targets
 
 
 @dataclass
 class Attracted:
-    r"""Uniform over the positive and the false negatives found: False Negative Cancellation by attraction (Huynh et al., 2022).
+    r"""Uniform over the positive and the false negatives found: False Negative Cancellation by
+    attraction (Huynh et al., 2022).
 
-    .. math:: T_{ii} = \frac{1}{1 + V F_i},\qquad T_{ij} = \frac{V}{1 + V F_i} \text{ for the } F_i \text{ samples found}
+    .. math::
 
-    with V views. A sample is found if its similarity is above the threshold and it is among the ``top_k`` most similar samples;
-    its similarity is the largest over its views and the anchor's.
+        T_{ii} = \frac{1}{1 + V F_i},\qquad T_{ij} = \frac{V}{1 +
+        V F_i} \text{ for the } F_i \text{ samples found}
+
+    with V views. A sample is found if its similarity is above the threshold and it is among the
+    ``top_k`` most similar samples; its similarity is the largest over its views and the anchor's.
 
     Args:
         threshold: similarity above which a sample is found.
-        top_k: largest number of samples found, as in :class:`~trueneg.losses.Removed`; None: no limit.
+        top_k: largest number of samples found, as in :class:`~trueneg.losses.Removed`; None: no
+            limit.
 
     Raises:
-        ValueError: if the threshold is not a finite number, or ``top_k`` is not a positive integer; in a call, if the known
-            similarity is missing.
+        ValueError: if the threshold is not a finite number, or ``top_k`` is not a positive integer;
+            in a call, if the known similarity is missing.
 
     Example:
         >>> similarity = torch.tensor([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]])
@@ -65,7 +74,9 @@ class Attracted:
         if not math.isfinite(self.threshold):
             raise ValueError(f"targets.threshold is {self.threshold}; expected a finite number.")
         if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k > 0):
-            raise ValueError(f"targets.top_k is {self.top_k}; expected a positive integer, or None.")
+            raise ValueError(
+                f"targets.top_k is {self.top_k}; expected a positive integer, or None."
+            )
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         nearest = _by_view("fnc", similarity, layout).amax((0, 2))
@@ -82,12 +93,17 @@ class Attracted:
 class Softmax:
     r"""A softmax over the known similarities, mixed with the one-hot target.
 
-    .. math:: T_{ij} = \lambda \frac{e^{s_{ij} / \tau}}{\sum_k e^{s_{ik} / \tau}} + (1 - \lambda)\, [i = j]
+    .. math::
 
-    With similarities from a moving average of the networks and λ = 0.4, this is ALBEF's momentum distillation (Li et al., 2021,
-    where τ is the temperature of the loss); from a frozen text encoder and with λ = 1, X-CLR (Sobal et al., 2024). From labels
-    and with λ = 1, it follows MedCLIP (Wang et al., 2022), with the cosine of label vectors in place of their product. With two
-    views, s is the mean over the pairs of different views. The similarity of an anchor's own sample is used, too.
+        T_{ij} = \lambda \frac{e^{s_{ij} / \tau}}{\sum_k e^{s_{ik} / \tau}} + (1 - \lambda)\, [i =
+        j]
+
+    With similarities from a moving average of the networks and λ = 0.4, this is ALBEF's momentum
+    distillation (Li et al., 2021, where τ is the temperature of the loss); from a frozen text
+    encoder and with λ = 1, X-CLR (Sobal et al., 2024). From labels and with λ = 1, it follows
+    MedCLIP (Wang et al., 2022), with the cosine of label vectors in place of their product. With
+    two views, s is the mean over the pairs of different views. The similarity of an anchor's own
+    sample is used, too.
 
     Args:
         temperature: τ > 0.
@@ -98,7 +114,9 @@ class Softmax:
 
     Example:
         >>> similarity = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-        >>> Softmax(temperature=0.1, share=0.5)(Layout(3, 3, 3), similarity).mul(100).round().tolist()
+        >>> Softmax(temperature=0.1, share=0.5)(Layout(3, 3, 3), similarity).mul(
+        ...     100
+        ... ).round().tolist()
         [[75.0, 25.0, 0.0], [25.0, 75.0, 0.0], [0.0, 0.0, 100.0]]
     """
 
@@ -107,14 +125,18 @@ class Softmax:
 
     def __post_init__(self):
         if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise ValueError(f"targets.temperature is {self.temperature}; expected a positive number.")
+            raise ValueError(
+                f"targets.temperature is {self.temperature}; expected a positive number."
+            )
         if not 0 <= self.share <= 1:
             raise ValueError(f"targets.share is {self.share}; expected a number from 0 to 1.")
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         blocks = _by_view("softmax", similarity, layout)
         order = [*range(layout.views)]
-        mean = blocks.mean((0, 2)) if blocks.shape[2] == 1 else blocks[order, :, order[::-1]].mean(0)
+        mean = (
+            blocks.mean((0, 2)) if blocks.shape[2] == 1 else blocks[order, :, order[::-1]].mean(0)
+        )
         targets = self.share * torch.softmax(mean / self.temperature, dim=1)
         targets.diagonal(layout.offset).add_(1 - self.share)
         return targets
@@ -122,20 +144,29 @@ class Softmax:
 
 @dataclass
 class Components:
-    r"""Half for the positive, half uniform over the anchor's connected component in the other view's nearest-neighbour graph.
+    r"""Half for the positive, half uniform over the anchor's connected component in the other
+    view's nearest-neighbour graph.
 
     .. math:: T_{ij} = \tfrac12 [i = j] + \tfrac12 \frac{[j \in C_i \setminus \{i\}]}{|C_i| - 1}
 
-    Every sample is joined to its nearest neighbour in the same view; C_i is the connected component of sample i, and the
-    components of one view supervise the other. This follows WCL (Zheng et al., 2021), which adds to NT-Xent a supervised
-    contrastive loss in a second projection head, with the anchor's own view as columns; here, one head serves both, and all
-    columns share one denominator.
+    Every sample is joined to its nearest neighbour in the same view; C_i is the connected component
+    of sample i, and the components of one view supervise the other. This follows WCL (Zheng et al.,
+    2021), which adds to NT-Xent a supervised contrastive loss in a second projection head, with the
+    anchor's own view as columns; here, one head serves both, and all columns share one denominator.
 
     Raises:
-        ValueError: in a call, if the known similarity is missing, or unless there are two views and this process has all samples.
+        ValueError: in a call, if the known similarity is missing, or unless there are two views and
+            this process has all samples.
 
     Example:
-        >>> similarity = torch.tensor([[1.0, 0.9, 0.1, 0.2], [0.9, 1.0, 0.2, 0.1], [0.1, 0.2, 1.0, 0.8], [0.2, 0.1, 0.8, 1.0]])
+        >>> similarity = torch.tensor(
+        ...     [
+        ...         [1.0, 0.9, 0.1, 0.2],
+        ...         [0.9, 1.0, 0.2, 0.1],
+        ...         [0.1, 0.2, 1.0, 0.8],
+        ...         [0.2, 0.1, 0.8, 1.0],
+        ...     ]
+        ... )
         >>> Components()(Layout(4, 4, 4, views=2), similarity.repeat(2, 2))[0].tolist()
         [0.5, 0.5, 0.0, 0.0]
     """
@@ -145,15 +176,21 @@ class Components:
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         views, count, samples = layout.views, layout.count, layout.candidates
         if views != 2 or count != samples:
-            raise ValueError(f"targets wcl_one_head: {views} views and {count} of {samples} samples; expected 2 and all samples.")
+            raise ValueError(
+                f"targets wcl_one_head: {views} views and {count} of {samples} samples; expected 2"
+                " and all samples."
+            )
         blocks = _by_view("wcl_one_head", similarity, layout)
         identity = torch.eye(count, dtype=blocks.dtype, device=blocks.device)
         targets = []
         for view in (1, 0):  # the components of view 2 are the targets of view 1, and vice versa
-            within_view = blocks[view, :, view % blocks.shape[2]].masked_fill(identity.bool(), -math.inf)
+            within_view = blocks[view, :, view % blocks.shape[2]].masked_fill(
+                identity.bool(), -math.inf
+            )
             joined = identity.scatter(1, within_view.argmax(1, keepdim=True), 1)
             joined = joined.maximum(joined.mT)
-            for _ in range(math.ceil(math.log2(count))):  # each squaring doubles the length of the paths
+            # each squaring doubles the length of the paths
+            for _ in range(math.ceil(math.log2(count))):
                 joined = (joined @ joined).clamp(max=1)
             others = joined - identity
             targets.append(identity / 2 + others / (2 * others.sum(1, keepdim=True)))
@@ -164,7 +201,9 @@ def _by_view(name: str, similarity: Tensor | None, layout: Layout) -> Tensor:
     """Return the known similarity in double or single precision as (V, B, 1 or V, S)."""
     if similarity is None:
         raise ValueError(f"negative_similarity is missing; the targets {name} need it.")
-    similarity = similarity.detach() if similarity.dtype == torch.float64 else similarity.detach().float()
+    similarity = (
+        similarity.detach() if similarity.dtype == torch.float64 else similarity.detach().float()
+    )
     return similarity.view(layout.views, layout.count, -1, layout.candidates)
 
 

@@ -1,12 +1,14 @@
-"""BioViL (Boecking et al., 2022): its image encoder and both projections, from files in the layout of hi-ml-multimodal.
+"""BioViL (Boecking et al., 2022): its image encoder and both projections, from files in the layout
+of hi-ml-multimodal.
 
-========================  ===========================================================================
+========================  ==========================================================================
 names in a file           module
-========================  ===========================================================================
+========================  ==========================================================================
 ``encoder.encoder.*``     torchvision's ResNet; the unused classifier ``fc`` is ignored
 ``projector.model.*``     projection of feature maps, :class:`RegionProjection`
-``cls_projection_head.*`` projection of CXR-BERT's first token, :class:`TextProjection`, in the file of the text model
-========================  ===========================================================================
+``cls_projection_head.*`` projection of CXR-BERT's first token, :class:`TextProjection`, in the file
+of the text model
+========================  ==========================================================================
 """
 
 from collections import OrderedDict
@@ -19,11 +21,14 @@ from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.models.spatial_encoders import SpatialResNet
 from trueneg.models.weights import load_exactly, read_tensors
 
-DIMENSIONS = 128  # D in the released networks; used only if a file lacks the projection, which `load_exactly` then reports
+# D in the released networks; used only if a file lacks the projection, which `load_exactly` then
+# reports
+DIMENSIONS = 128
 
 
 class RegionProjection(nn.Sequential):
-    """Two 1×1 convolutions of feature maps with batch norm and ReLU; a pooled image is the mean of its projected regions.
+    """Two 1×1 convolutions of feature maps with batch norm and ReLU; a pooled image is the mean of
+    its projected regions.
 
     Args:
         channels: C of the feature maps.
@@ -31,12 +36,18 @@ class RegionProjection(nn.Sequential):
     """
 
     def __init__(self, channels: int, dimensions: int) -> None:
-        hidden = nn.Conv2d(channels, dimensions, 1, bias=False), nn.BatchNorm2d(dimensions), nn.ReLU(inplace=True)
+        hidden = (
+            nn.Conv2d(channels, dimensions, 1, bias=False),
+            nn.BatchNorm2d(dimensions),
+            nn.ReLU(inplace=True),
+        )
         super().__init__(*hidden, nn.Conv2d(dimensions, dimensions, 1))
         self.dimensions = dimensions
 
     def forward(self, features: Tensor, *, regions: bool = False) -> ImageEmbeddings:
-        """Embed feature maps (I, C, h, w): pooled (I, D) and, if requested, per region (I, D, h, w)."""
+        """Embed feature maps (I, C, h, w): pooled (I, D) and, if requested, per region (I, D, h,
+        w).
+        """
         projected = super().forward(features)
         return ImageEmbeddings(projected.mean((2, 3)), projected if regions else None)
 
@@ -51,33 +62,56 @@ class TextProjection(nn.Sequential):
 
     def __init__(self, hidden: int, dimensions: int) -> None:
         first = {"dense_to_hidden": nn.Linear(hidden, dimensions), "transform_act_fn": nn.GELU()}
-        last = {"LayerNorm": nn.LayerNorm(dimensions, eps=1e-12), "dense_to_output": nn.Linear(dimensions, dimensions)}
+        last = {
+            "LayerNorm": nn.LayerNorm(dimensions, eps=1e-12),
+            "dense_to_output": nn.Linear(dimensions, dimensions),
+        }
         super().__init__(OrderedDict(**first, **last))
         self.dimensions = dimensions
 
 
-def image_model(state: Mapping[str, Tensor], encoder: str, projection: str) -> tuple[SpatialResNet, RegionProjection]:
-    """Build the image encoder and projection with the shapes found under these prefixes of a state dict; load no weights."""
-    is_basic = f"{encoder}layer1.0.conv1.weight" in state and f"{encoder}layer1.0.conv3.weight" not in state
+def image_model(
+    state: Mapping[str, Tensor], encoder: str, projection: str
+) -> tuple[SpatialResNet, RegionProjection]:
+    """Build the image encoder and projection with the shapes found under these prefixes of a state
+    dict; load no weights.
+    """
+    is_basic = (
+        f"{encoder}layer1.0.conv1.weight" in state
+        and f"{encoder}layer1.0.conv3.weight" not in state
+    )
     images = SpatialResNet("resnet18" if is_basic else "resnet50")
-    return images, RegionProjection(images.dimensions, len(state.get(f"{projection}0.weight", range(DIMENSIONS))))
+    return images, RegionProjection(
+        images.dimensions, len(state.get(f"{projection}0.weight", range(DIMENSIONS)))
+    )
 
 
 def text_projection(state: Mapping[str, Tensor], prefix: str, hidden: int) -> TextProjection:
-    """Build the text projection with the size found under this prefix of a state dict; load no weights."""
-    return TextProjection(hidden, len(state.get(f"{prefix}dense_to_hidden.weight", range(DIMENSIONS))))
+    """Build the text projection with the size found under this prefix of a state dict; load no
+    weights.
+    """
+    return TextProjection(
+        hidden, len(state.get(f"{prefix}dense_to_hidden.weight", range(DIMENSIONS)))
+    )
 
 
 def load_image_model(path: str | Path) -> tuple[SpatialResNet, RegionProjection]:
     """Load the image encoder, a ResNet-50 or ResNet-18, and its projection, in evaluation mode.
 
     Raises:
-        UserError: if the file cannot be read, or tensors are missing, unexpected or of the wrong shape.
+        UserError: if the file cannot be read, or tensors are missing, unexpected or of the wrong
+            shape.
     """
-    state = {name: value for name, value in read_tensors(path).items() if not name.startswith("encoder.encoder.fc.")}
+    state = {
+        name: value
+        for name, value in read_tensors(path).items()
+        if not name.startswith("encoder.encoder.fc.")
+    }
     images, projection = image_model(state, "encoder.encoder.", "projector.model.")
     expected = "hi-ml-multimodal's ImageModel, such as biovil_image_resnet50_proj_size_128.pt"
-    load_exactly({"encoder.encoder.": images, "projector.model.": projection}, state, path, expected)
+    load_exactly(
+        {"encoder.encoder.": images, "projector.model.": projection}, state, path, expected
+    )
     return images.eval(), projection.eval()
 
 
@@ -85,10 +119,16 @@ def load_text_projection(path: str | Path, hidden: int) -> TextProjection:
     """Load the text projection for vectors of size `hidden`; other tensors in the file are ignored.
 
     Raises:
-        UserError: if the file cannot be read, or the projection's tensors are missing, unexpected or of the wrong shape.
+        UserError: if the file cannot be read, or the projection's tensors are missing, unexpected
+            or of the wrong shape.
     """
     prefix = "cls_projection_head."
     state = {name: value for name, value in read_tensors(path).items() if name.startswith(prefix)}
     projection = text_projection(state, prefix, hidden)
-    load_exactly({prefix: projection}, state, path, "the weights of CXR-BERT-specialized, with its projection head")
+    load_exactly(
+        {prefix: projection},
+        state,
+        path,
+        "the weights of CXR-BERT-specialized, with its projection head",
+    )
     return projection.eval()

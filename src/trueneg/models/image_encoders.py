@@ -11,11 +11,13 @@ Block = type[BasicBlock | Bottleneck]
 
 
 class StridedPointwise(nn.Conv2d):
-    """Strided 1×1 convolution without bias, computed as a stride-1 convolution on every ``stride``-th pixel.
+    """Strided 1×1 convolution without bias, computed as a stride-1 convolution on every
+    ``stride``-th pixel.
 
-    The result and the parameter's name and shape match ``nn.Conv2d(in_channels, channels, 1, stride, bias=False)``. With at most
-    8 input channels, the channels-last format and at least 48 × 48 pixels, oneDNN's backward pass for that convolution writes
-    out of bounds on CPUs with AVX-512 (torch 2.14 and 2.15). Slicing first is as fast and avoids the bug.
+    The result and the parameter's name and shape match ``nn.Conv2d(in_channels, channels, 1,
+    stride, bias=False)``. With at most 8 input channels, the channels-last format and at least 48 ×
+    48 pixels, oneDNN's backward pass for that convolution writes out of bounds on CPUs with AVX-512
+    (torch 2.14 and 2.15). Slicing first is as fast and avoids the bug.
 
     Args:
         in_channels: channels of the input (B, in_channels, H, W).
@@ -32,10 +34,14 @@ class StridedPointwise(nn.Conv2d):
 
 
 def residual_block(block: Block, in_channels: int, channels: int, stride: int = 1) -> nn.Module:
-    """Build torchvision's block from `in_channels` to `channels`, with a :class:`StridedPointwise` in its shortcut."""
+    """Build torchvision's block from `in_channels` to `channels`, with a :class:`StridedPointwise`
+    in its shortcut.
+    """
     shortcut = None
     if stride != 1 or in_channels != channels:
-        shortcut = nn.Sequential(StridedPointwise(in_channels, channels, stride), nn.BatchNorm2d(channels))
+        shortcut = nn.Sequential(
+            StridedPointwise(in_channels, channels, stride), nn.BatchNorm2d(channels)
+        )
     return block(in_channels, channels // block.expansion, stride, shortcut)
 
 
@@ -47,10 +53,11 @@ def initialise(network: nn.Module) -> None:
 
 
 class ResNet(nn.Sequential):
-    """Residual network (He et al., 2016) for small images: 3×3 stem, no max-pooling, stages of blocks, global average pooling.
+    """Residual network (He et al., 2016) for small images: 3×3 stem, no max-pooling, stages of
+    blocks, global average pooling.
 
-    The first stage keeps the resolution; each later stage halves it. The blocks, weight initialisation and parameter names
-    are those of torchvision.
+    The first stage keeps the resolution; each later stage halves it. The blocks, weight
+    initialisation and parameter names are those of torchvision.
 
     Args:
         in_channels: channels of the images.
@@ -69,14 +76,23 @@ class ResNet(nn.Sequential):
     """
 
     def __init__(
-        self, in_channels: int, widths: Sequence[int], blocks: Sequence[int], block: Block = BasicBlock, stem: int | None = None
+        self,
+        in_channels: int,
+        widths: Sequence[int],
+        blocks: Sequence[int],
+        block: Block = BasicBlock,
+        stem: int | None = None,
     ) -> None:
         before = stem or widths[0]
-        layers: dict[str, nn.Module] = {"conv1": nn.Conv2d(in_channels, before, 3, padding=1, bias=False)}
+        layers: dict[str, nn.Module] = {
+            "conv1": nn.Conv2d(in_channels, before, 3, padding=1, bias=False)
+        }
         layers |= {"bn1": nn.BatchNorm2d(before), "relu": nn.ReLU(inplace=True)}
         for number, (width, count) in enumerate(zip(widths, blocks, strict=True), start=1):
             first = residual_block(block, before, width, stride=1 if number == 1 else 2)
-            layers[f"layer{number}"] = nn.Sequential(first, *(residual_block(block, width, width) for _ in range(count - 1)))
+            layers[f"layer{number}"] = nn.Sequential(
+                first, *(residual_block(block, width, width) for _ in range(count - 1))
+            )
             before = width
         super().__init__(OrderedDict(layers))
         self.dimensions = before
@@ -93,12 +109,18 @@ def resnet18(in_channels: int) -> ResNet:
 
 
 def resnet50(in_channels: int) -> ResNet:
-    """Build the CIFAR variant of ResNet-50: 3, 4, 6 and 3 bottlenecks with 256, 512, 1,024 and 2,048 channels; D = 2,048."""
-    return ResNet(in_channels, widths=(256, 512, 1024, 2048), blocks=(3, 4, 6, 3), block=Bottleneck, stem=64)
+    """Build the CIFAR variant of ResNet-50: 3, 4, 6 and 3 bottlenecks with 256, 512, 1,024 and
+    2,048 channels; D = 2,048.
+    """
+    return ResNet(
+        in_channels, widths=(256, 512, 1024, 2048), blocks=(3, 4, 6, 3), block=Bottleneck, stem=64
+    )
 
 
 def small_resnet(in_channels: int, width: int = 16) -> ResNet:
-    """Build a ResNet with three one-block stages of ``width``, 2·``width`` and 4·``width`` channels; D = 4·``width``."""
+    """Build a ResNet with three one-block stages of ``width``, 2·``width`` and 4·``width``
+    channels; D = 4·``width``.
+    """
     return ResNet(in_channels, widths=(width, 2 * width, 4 * width), blocks=(1, 1, 1))
 
 
@@ -114,7 +136,8 @@ def build_encoder(name: str, in_channels: int, **options) -> nn.Module:
         options: encoder-specific options, such as ``width`` for ``small_resnet``.
 
     Returns:
-        A module that maps float images (B, in_channels, H, W) to features (B, D), where D is its ``dimensions``.
+        A module that maps float images (B, in_channels, H, W) to features (B, D), where D is its
+            ``dimensions``.
 
     Example:
         >>> build_encoder("small_resnet", in_channels=1, width=8).dimensions

@@ -1,7 +1,8 @@
-"""Encoders of image–text networks that are not towers: how each is built for a new run, and restored from a finished run's file.
+"""Encoders of image–text networks that are not towers: how each is built for a new run, and
+restored from a finished run's file.
 
-Images and texts have the same interface: ``build`` draws weights from torch's RNG or loads them, and ``restore`` only needs the
-shapes, because the weights are loaded afterwards.
+Images and texts have the same interface: ``build`` draws weights from torch's RNG or loads them,
+and ``restore`` only needs the shapes, because the weights are loaded afterwards.
 """
 
 import json
@@ -11,7 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor
 
 from trueneg.errors import UserError
-from trueneg.models.biovil import image_model, load_image_model, load_text_projection, text_projection
+from trueneg.models.biovil import (
+    image_model,
+    load_image_model,
+    load_text_projection,
+    text_projection,
+)
 from trueneg.models.spatial_encoders import build_spatial_encoder
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert
 from trueneg.text.tokenizing import train_tokenizer
@@ -27,7 +33,8 @@ class Encoder(NamedTuple):
 
     Attributes:
         network: the encoder itself, without a projection.
-        projection: the projection into the shared space that was released with it; None if there is none.
+        projection: the projection into the shared space that was released with it; None if there is
+            none.
         logit_scale: the logit scale that was released with it; None if there is none.
     """
 
@@ -52,7 +59,9 @@ class NewImages:
     @classmethod
     def restore(cls, settings: Settings, channels: int, tensors: dict[str, Tensor]) -> Encoder:
         # Pretrained weights would be overwritten immediately, so do not load them.
-        return cls.build({key: value for key, value in settings.items() if key != "weights"}, channels)
+        return cls.build(
+            {key: value for key, value in settings.items() if key != "weights"}, channels
+        )
 
 
 class BiovilImages:
@@ -74,17 +83,25 @@ class PretrainedTexts:
 
     @staticmethod
     def build(settings: Settings, sentences: Sequence[str]) -> tuple[Encoder, Any]:
-        bert, tokenizer = load_bert(settings["model"], revision=settings["revision"], offline=settings["offline"])
+        bert, tokenizer = load_bert(
+            settings["model"], revision=settings["revision"], offline=settings["offline"]
+        )
         head = settings.get("projection")
         projection = None if head is None else load_text_projection(head, bert.config.hidden_size)
         return Encoder(_with_pooling(bert, settings), projection), tokenizer
 
     @staticmethod
-    def restore(settings: Settings, config: Any, tensors: Mapping[str, Tensor], with_projection: bool) -> Encoder:
+    def restore(
+        settings: Settings, config: Any, tensors: Mapping[str, Tensor], with_projection: bool
+    ) -> Encoder:
         from transformers import BertConfig, BertModel
 
         bert = BertModel(BertConfig.from_dict(config), add_pooling_layer=False)
-        projection = text_projection(tensors, "text_projection.", bert.config.hidden_size) if with_projection else None
+        projection = (
+            text_projection(tensors, "text_projection.", bert.config.hidden_size)
+            if with_projection
+            else None
+        )
         return Encoder(_with_pooling(bert, settings), projection)
 
 
@@ -94,10 +111,14 @@ class SmallTexts(PretrainedTexts):
     @staticmethod
     def build(settings: Settings, sentences: Sequence[str]) -> tuple[Encoder, Any]:
         try:
-            tokenizer = train_tokenizer(sentences, settings["vocabulary"], settings["maximum_tokens"])
+            tokenizer = train_tokenizer(
+                sentences, settings["vocabulary"], settings["maximum_tokens"]
+            )
         except ValueError as error:
             raise UserError(f"text_encoder.{error}") from error
-        shape = {key: settings[key] for key in ("hidden", "layers", "heads", "maximum_tokens", "dropout")}
+        shape = {
+            key: settings[key] for key in ("hidden", "layers", "heads", "maximum_tokens", "dropout")
+        }
         return Encoder(_with_pooling(small_bert(len(tokenizer), **shape), settings)), tokenizer
 
 

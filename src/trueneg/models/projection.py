@@ -4,10 +4,11 @@ from torch import Tensor, nn
 
 
 class ProjectionHead(nn.Sequential):
-    """Linear → batch norm → ReLU → linear: the two-layer head of SimCLR (Chen et al., 2020), as in the DCL code.
+    """Linear → batch norm → ReLU → linear: the two-layer head of SimCLR (Chen et al., 2020), as in
+    the DCL code.
 
-    It maps features (B, D) to embeddings (B, out), which the loss normalises. With batch norm, the first linear layer has no
-    bias, because batch norm would cancel it.
+    It maps features (B, D) to embeddings (B, out), which the loss normalises. With batch norm, the
+    first linear layer has no bias, because batch norm would cancel it.
 
     Args:
         in_features: D, size of the encoder's features.
@@ -23,19 +24,31 @@ class ProjectionHead(nn.Sequential):
     """
 
     def __init__(
-        self, in_features: int, hidden: int = 512, out: int = 128, batch_norm: bool = True, dropout: float = 0.0
+        self,
+        in_features: int,
+        hidden: int = 512,
+        out: int = 128,
+        batch_norm: bool = True,
+        dropout: float = 0.0,
     ) -> None:
         norm = [nn.BatchNorm1d(hidden)] if batch_norm else []
         dropped = [nn.Dropout(dropout)] if dropout else []
-        layers = nn.Linear(in_features, hidden, bias=not batch_norm), *norm, nn.ReLU(inplace=True), *dropped
+        layers = (
+            nn.Linear(in_features, hidden, bias=not batch_norm),
+            *norm,
+            nn.ReLU(inplace=True),
+            *dropped,
+        )
         super().__init__(*layers, nn.Linear(hidden, out))
 
 
 class ResidualHead(nn.Module):
-    r"""A head that starts as the identity: :math:`x + W_2\,\mathrm{gelu}(W_1 x)` with :math:`W_2 = 0`, both with biases.
+    r"""A head that starts as the identity: :math:`x + W_2\,\mathrm{gelu}(W_1 x)` with :math:`W_2 =
+    0`, both with biases.
 
-    A frozen encoder's features are already good, and a head from scratch would first have to recover them. If `out` differs from
-    D, x is replaced by a linear map of it, which starts at random.
+    A frozen encoder's features are already good, and a head from scratch would first have to
+    recover them. If `out` differs from D, x is replaced by a linear map of it, which starts at
+    random.
 
     Args:
         in_features: D, size of the encoder's features.
@@ -53,7 +66,9 @@ class ResidualHead(nn.Module):
     def __init__(self, in_features: int, hidden: int, out: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.skip = nn.Identity() if out == in_features else nn.Linear(in_features, out, bias=False)
-        self.change = nn.Sequential(nn.Linear(in_features, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, out))
+        self.change = nn.Sequential(
+            nn.Linear(in_features, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, out)
+        )
         for parameter in self.change[-1].parameters():
             nn.init.zeros_(parameter)
 

@@ -17,22 +17,26 @@ from trueneg.models.weights import read_tensors
 
 
 class SpatialResNet(nn.Sequential):
-    """ImageNet variant of ResNet-18 or ResNet-50 up to the last feature map, without pooling or classifier.
+    """ImageNet variant of ResNet-18 or ResNet-50 up to the last feature map, without pooling or
+    classifier.
 
-    The network and its parameter names are torchvision's. Grey images are repeated in the three channels that
-    ImageNet weights expect. The grid has 1/32 of the image's resolution: 15 × 15 regions at 480 pixels.
+    The network and its parameter names are torchvision's. Grey images are repeated in the three
+    channels that ImageNet weights expect. The grid has 1/32 of the image's resolution: 15 × 15
+    regions at 480 pixels.
 
     Args:
         name: ``"resnet18"`` (C = 512) or ``"resnet50"`` (C = 2048).
         weights: None: random initialisation with torch's RNG. A torchvision weights name, such as
-            ``"IMAGENET1K_V1"``: downloaded once. Otherwise the path of a state dict in ``.safetensors`` or ``.pt``/``.pth``
-            format, from which only tensors are read; classifier weights are ignored.
+            ``"IMAGENET1K_V1"``: downloaded once. Otherwise the path of a state dict in
+            ``.safetensors`` or ``.pt``/``.pth`` format, from which only tensors are read;
+            classifier weights are ignored.
 
     Attributes:
         dimensions: C, number of feature channels.
 
     Raises:
-        UserError: if the weights name or file does not exist, or the weights cannot be downloaded, cannot be read, or do not fit.
+        UserError: if the weights name or file does not exist, or the weights cannot be downloaded,
+            cannot be read, or do not fit.
 
     Example:
         >>> import torch
@@ -43,12 +47,15 @@ class SpatialResNet(nn.Sequential):
 
     def __init__(self, name: str, weights: str | Path | None = None) -> None:
         network = getattr(resnet, name)()
-        super().__init__(OrderedDict([*network.named_children()][:-2]))  # without global pooling and the classifier
+        # without global pooling and the classifier
+        super().__init__(OrderedDict([*network.named_children()][:-2]))
         self.dimensions = network.fc.in_features
         if weights is not None:
             state = _state_dict(name, weights)
             with reading(weights, f"a state dict of {name}", "Use weights of this network."):
-                self.load_state_dict({key: value for key, value in state.items() if not key.startswith("fc.")})
+                self.load_state_dict(
+                    {key: value for key, value in state.items() if not key.startswith("fc.")}
+                )
 
     def forward(self, images: Tensor) -> Tensor:
         """Return feature maps (B, C, ⌈H/32⌉, ⌈W/32⌉) of normalised images (B, 1 or 3, H, W)."""
@@ -56,13 +63,15 @@ class SpatialResNet(nn.Sequential):
 
 
 class SmallSpatialResNet(nn.Sequential):
-    """Stride-2 stem and three basic blocks, for training on a CPU with grey images of about 64 to 112 pixels.
+    """Stride-2 stem and three basic blocks, for training on a CPU with grey images of about 64 to
+    112 pixels.
 
-    It maps normalised images (B, in_channels, H, W) to feature maps (B, C, ⌈H/8⌉, ⌈W/8⌉): 8 × 8 regions at 64 pixels, 14 × 14
-    at 112. Weights are initialised as in He et al. (2015).
+    It maps normalised images (B, in_channels, H, W) to feature maps (B, C, ⌈H/8⌉, ⌈W/8⌉): 8 × 8
+    regions at 64 pixels, 14 × 14 at 112. Weights are initialised as in He et al. (2015).
 
     Args:
-        width: channels of the stem and the first block; the later blocks are two and four times as wide.
+        width: channels of the stem and the first block; the later blocks are two and four times as
+            wide.
         in_channels: channels of the images.
 
     Attributes:
@@ -79,7 +88,11 @@ class SmallSpatialResNet(nn.Sequential):
         stem = nn.Conv2d(in_channels, width, 3, stride=2, padding=1, bias=False)
         shapes = [(width, width, 2), (width, 2 * width, 2), (2 * width, 4 * width, 1)]
         blocks = nn.Sequential(*(residual_block(BasicBlock, *shape) for shape in shapes))
-        super().__init__(OrderedDict(conv1=stem, bn1=nn.BatchNorm2d(width), relu=nn.ReLU(inplace=True), blocks=blocks))
+        super().__init__(
+            OrderedDict(
+                conv1=stem, bn1=nn.BatchNorm2d(width), relu=nn.ReLU(inplace=True), blocks=blocks
+            )
+        )
         self.dimensions = 4 * width
         initialise(self)
 
@@ -93,7 +106,8 @@ def build_spatial_encoder(name: str, *, in_channels: int = 1, **options) -> nn.M
         options: encoder-specific options: ``width`` for ``small``, ``weights`` for the others.
 
     Returns:
-        A module that maps float images (B, 1, H, W) to features (B, C, h, w), where C is its ``dimensions``.
+        A module that maps float images (B, 1, H, W) to features (B, C, h, w), where C is its
+            ``dimensions``.
 
     Raises:
         UserError: see :class:`SpatialResNet`.
@@ -102,16 +116,30 @@ def build_spatial_encoder(name: str, *, in_channels: int = 1, **options) -> nn.M
         >>> build_spatial_encoder("small", width=8).dimensions
         32
     """
-    return SmallSpatialResNet(in_channels=in_channels, **options) if name == "small" else SpatialResNet(name, **options)
+    return (
+        SmallSpatialResNet(in_channels=in_channels, **options)
+        if name == "small"
+        else SpatialResNet(name, **options)
+    )
 
 
 def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
-    """Load a state dict from torchvision, given the name of the weights, or from a file; only tensors are unpickled."""
+    """Load a state dict from torchvision, given the name of the weights, or from a file; only
+    tensors are unpickled.
+    """
     published, path = get_model_weights(name).__members__, Path(weights)
     if (torchvision_weights := published.get(str(weights))) is not None:
         # Torch says that it downloads even if there is no network.
-        with explain_download(f"{name} {weights}", torchvision_weights.url), contextlib.redirect_stderr(io.StringIO()):
-            return torchvision_weights.get_state_dict(progress=False, check_hash=True, weights_only=True)
+        with (
+            explain_download(f"{name} {weights}", torchvision_weights.url),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            return torchvision_weights.get_state_dict(
+                progress=False, check_hash=True, weights_only=True
+            )
     if not path.is_file():
-        raise UserError(f"{path} does not exist; expected a file or torchvision weights: {', '.join(published)}.")
+        raise UserError(
+            f"{path} does not exist; expected a file or torchvision weights:"
+            f" {', '.join(published)}."
+        )
     return read_tensors(path)

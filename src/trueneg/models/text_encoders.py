@@ -1,4 +1,6 @@
-"""BERT sentence encoders, loaded from the hub or a folder or built from scratch, and tokenisation with per-batch padding."""
+"""BERT sentence encoders, loaded from the hub or a folder or built from scratch, and tokenisation
+with per-batch padding.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +15,8 @@ from trueneg.io.reading import reading
 if TYPE_CHECKING:
     from transformers import BertModel, PreTrainedTokenizerBase
 
-# CXR-BERT ships custom code that adds a projection. Its weights are loaded into the standard class; its code is not run.
+# CXR-BERT ships custom code that adds a projection. Its weights are loaded into the standard class;
+# its code is not run.
 BERT_TYPES = ("bert", "cxr-bert")
 
 
@@ -22,10 +25,12 @@ class BertTextEncoder(nn.Module):
 
     Args:
         bert: BERT without its pooler, as returned by :func:`load_bert` and :func:`small_bert`.
-        pooling: ``"cls"``: the first token's vector; ``"mean"``: the mean over all non-padding tokens; ``"max"``: their
-            maximum in each dimension, as in ConVIRT (Zhang et al., 2020), which ReCo follows.
-        frozen_layers: n: freeze the embedding layer (tokens, positions, norm) and the first n transformer layers.
-            ReCo and ConVIRT freeze 6 of ClinicalBERT's 12 layers. None: all layers are trained.
+        pooling: ``"cls"``: the first token's vector; ``"mean"``: the mean over all non-padding
+            tokens; ``"max"``: their maximum in each dimension, as in ConVIRT (Zhang et al., 2020),
+            which ReCo follows.
+        frozen_layers: n: freeze the embedding layer (tokens, positions, norm) and the first n
+            transformer layers. ReCo and ConVIRT freeze 6 of ClinicalBERT's 12 layers. None: all
+            layers are trained.
 
     Attributes:
         dimensions: H, size of a text's vector.
@@ -36,18 +41,26 @@ class BertTextEncoder(nn.Module):
 
     Example:
         >>> import torch
-        >>> encoder = BertTextEncoder(small_bert(vocabulary_size=10, hidden=8, heads=2), frozen_layers=1)
+        >>> encoder = BertTextEncoder(
+        ...     small_bert(vocabulary_size=10, hidden=8, heads=2), frozen_layers=1
+        ... )
         >>> encoder(torch.tensor([[2, 7, 3]]), torch.ones(1, 3, dtype=torch.int64)).shape
         torch.Size([1, 8])
     """
 
     def __init__(
-        self, bert: "BertModel", pooling: Literal["cls", "mean", "max"] = "cls", frozen_layers: int | None = None
+        self,
+        bert: "BertModel",
+        pooling: Literal["cls", "mean", "max"] = "cls",
+        frozen_layers: int | None = None,
     ) -> None:
         super().__init__()
         layers = bert.encoder.layer
         if frozen_layers is not None and not 0 <= frozen_layers <= len(layers):
-            raise ValueError(f"frozen_layers is {frozen_layers}; expected 0 to {len(layers)}, the number of layers, or None.")
+            raise ValueError(
+                f"frozen_layers is {frozen_layers}; expected 0 to {len(layers)}, the number of"
+                " layers, or None."
+            )
         self.bert = bert
         self.pooling = pooling
         self.dimensions = bert.config.hidden_size
@@ -58,9 +71,12 @@ class BertTextEncoder(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return vectors (B, H) of tokens (B, L); the mask is 1 at tokens and 0 at padding."""
-        # Computed, because a moving average of the network would truncate BERT's own buffer: 3 · 0.9 + 3 · 0.1 is 2.99…
+        # Computed, because a moving average of the network would truncate BERT's own buffer: 3 ·
+        # 0.9 + 3 · 0.1 is 2.99…
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)[None]
-        last = self.bert(input_ids=input_ids, attention_mask=attention_mask, position_ids=positions).last_hidden_state
+        last = self.bert(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=positions
+        ).last_hidden_state
         if self.pooling == "cls":
             return last[:, 0]
         weights = attention_mask.unsqueeze(2).to(last.dtype)
@@ -70,7 +86,13 @@ class BertTextEncoder(nn.Module):
 
 
 def small_bert(
-    vocabulary_size: int, *, hidden: int = 128, layers: int = 2, heads: int = 4, maximum_tokens: int = 128, dropout: float = 0.1
+    vocabulary_size: int,
+    *,
+    hidden: int = 128,
+    layers: int = 2,
+    heads: int = 4,
+    maximum_tokens: int = 128,
+    dropout: float = 0.1,
 ) -> "BertModel":
     """Build a small BERT to train from scratch, initialised with torch's RNG.
 
@@ -100,10 +122,11 @@ def small_bert(
 def load_bert(
     name: str | Path, *, revision: str | None = None, offline: bool = False
 ) -> tuple["BertModel", "PreTrainedTokenizerBase"]:
-    """Load a pretrained BERT and its tokenizer from a folder written by ``save_pretrained`` or from the hub.
+    """Load a pretrained BERT and its tokenizer from a folder written by ``save_pretrained`` or from
+    the hub.
 
-    Heads for other tasks (masked tokens, next sentence) are dropped. No custom model code is run, and weights are read
-    from safetensors or with ``weights_only``.
+    Heads for other tasks (masked tokens, next sentence) are dropped. No custom model code is run,
+    and weights are read from safetensors or with ``weights_only``.
 
     Args:
         name: a folder, or a hub name such as ``emilyalsentzer/Bio_ClinicalBERT``.
@@ -114,8 +137,8 @@ def load_bert(
         The model, in evaluation mode and without its pooler, and its tokenizer.
 
     Raises:
-        UserError: if the model cannot be found or reached, requires a login or custom code, is not a BERT, or lacks
-            weights.
+        UserError: if the model cannot be found or reached, requires a login or custom code, is not
+            a BERT, or lacks weights.
     """
     from transformers import BertConfig, BertModel, BertTokenizer
     from transformers.utils import logging
@@ -128,43 +151,67 @@ def load_bert(
         settings, _ = BertConfig.get_config_dict(name, **where)
         kind = settings.get("model_type", "bert")
         if kind not in BERT_TYPES:
-            custom = " that requires custom code (trust_remote_code), which is never run" if "auto_map" in settings else ""
-            raise UserError(f"{name} is a {kind!r} model{custom}; expected a BERT model ({', '.join(BERT_TYPES)}).")
+            custom = (
+                " that requires custom code (trust_remote_code), which is never run"
+                if "auto_map" in settings
+                else ""
+            )
+            raise UserError(
+                f"{name} is a {kind!r} model{custom}; expected a BERT model"
+                f" ({', '.join(BERT_TYPES)})."
+            )
         config = BertConfig.from_pretrained(name, **where)
         loaded: Any = BertModel.from_pretrained(
-            name, config=config, add_pooling_layer=False, output_loading_info=True, weights_only=True, **where
+            name,
+            config=config,
+            add_pooling_layer=False,
+            output_loading_info=True,
+            weights_only=True,
+            **where,
         )
         tokenizer = BertTokenizer.from_pretrained(name, **where)
     bert, report = loaded
     missing = sorted(report["missing_keys"])
     if missing:
-        raise UserError(f"{name} lacks {len(missing)} BERT tensors, such as {missing[0]}; expected a complete BERT model.")
+        raise UserError(
+            f"{name} lacks {len(missing)} BERT tensors, such as {missing[0]}; expected a complete"
+            " BERT model."
+        )
     return bert.eval(), tokenizer
 
 
 def tokenise(
-    tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], *, maximum_tokens: int, truncate: bool = False
+    tokenizer: "PreTrainedTokenizerBase",
+    texts: Sequence[str],
+    *,
+    maximum_tokens: int,
+    truncate: bool = False,
 ) -> dict[str, Tensor]:
     """Tokenise a batch of texts and pad it to the longest one.
 
     Args:
         tokenizer: the encoder's tokenizer.
         texts: B texts.
-        maximum_tokens: maximum length including start and end tokens; at most the encoder's ``maximum_tokens``.
+        maximum_tokens: maximum length including start and end tokens; at most the encoder's
+            ``maximum_tokens``.
         truncate: truncate longer texts instead of raising an error.
 
     Returns:
-        ``input_ids`` and ``attention_mask``, int64 (B, L), the arguments of :class:`BertTextEncoder`.
+        ``input_ids`` and ``attention_mask``, int64 (B, L), the arguments of
+            :class:`BertTextEncoder`.
 
     Raises:
         UserError: if a text is too long.
     """
-    tokens = tokenizer(list(texts), truncation=truncate, max_length=maximum_tokens if truncate else None)
+    tokens = tokenizer(
+        list(texts), truncation=truncate, max_length=maximum_tokens if truncate else None
+    )
     lengths = [len(ids) for ids in tokens["input_ids"]]
     if max(lengths) > maximum_tokens:
         raise UserError(
-            f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens; expected at most {maximum_tokens}. Set "
-            "text_encoder.truncate to true to truncate longer sentences."
+            f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens; expected at most"
+            f" {maximum_tokens}. Set text_encoder.truncate to true to truncate longer sentences."
         )
-    padded = tokenizer.pad(tokens, return_tensors="pt")  # separate call: tokenizers store and save their padding settings
+    # separate call: tokenizers store and save their padding settings
+    padded = tokenizer.pad(tokens, return_tensors="pt")
     return {key: padded[key] for key in ("input_ids", "attention_mask")}

@@ -14,14 +14,18 @@ class TextEmbedder(nn.Module):
     """A text tower with its head.
 
     Args:
-        tower: maps its inputs to :class:`~trueneg.models.towers.tower.Embedded`; its ``dimensions`` is H.
-        head: settings of :func:`~trueneg.models.projection.build_head`; the name ``none`` means no head.
+        tower: maps its inputs to :class:`~trueneg.models.towers.tower.Embedded`; its ``dimensions``
+            is H.
+        head: settings of :func:`~trueneg.models.projection.build_head`; the name ``none`` means no
+            head.
     """
 
     def __init__(self, tower: Any, head: Mapping[str, Any]) -> None:
         super().__init__()
         self.text_encoder = tower
-        self.text_projection = nn.Identity() if head["name"] == "none" else build_head(tower.dimensions, **head)
+        self.text_projection = (
+            nn.Identity() if head["name"] == "none" else build_head(tower.dimensions, **head)
+        )
 
     def forward(self, **inputs: Any) -> Tensor:
         """Return unnormalised embeddings (T, D) of T texts."""
@@ -37,7 +41,9 @@ class TextPairModel(nn.Module):
         logit_scale: module that returns the scale of the similarities.
     """
 
-    def __init__(self, anchors: TextEmbedder, positives: TextEmbedder | None, logit_scale: LogitScale) -> None:
+    def __init__(
+        self, anchors: TextEmbedder, positives: TextEmbedder | None, logit_scale: LogitScale
+    ) -> None:
         super().__init__()
         self.anchors, self.own_positives, self.logit_scale = anchors, positives, logit_scale
         self.region_similarity = RegionSimilarity("global")  # cosine

@@ -1,4 +1,6 @@
-"""Paths and parameters that the rules need from the likelihood studies, looked up by a job's wildcards."""
+"""Paths and parameters that the rules need from the likelihood studies, looked up by a job's
+wildcards.
+"""
 
 from typing import Any
 
@@ -20,7 +22,11 @@ class Corpora:
     """
 
     def __init__(self, configuration: Configuration):
-        self.studies = {name: study for name, study in configuration.studies.items() if isinstance(study, LikelihoodStudy)}
+        self.studies = {
+            name: study
+            for name, study in configuration.studies.items()
+            if isinstance(study, LikelihoodStudy)
+        }
         self.captioned = {name for name, study in self.studies.items() if study.reports.captions}
 
     def of(self, source: str) -> set[str]:
@@ -30,44 +36,65 @@ class Corpora:
     def each_corpus(self, pattern: str) -> list[str]:
         """Fill in the pattern for every corpus of every likelihood study."""
         return [
-            pattern.format(study=name, corpus=corpus) for name, study in self.studies.items() for corpus in runs.corpora(study)
+            pattern.format(study=name, corpus=corpus)
+            for name, study in self.studies.items()
+            for corpus in runs.corpora(study)
         ]
 
     def table(self, dataset: Any, name: str) -> str:
-        """Return the path of a table of the corpus that provides the texts of an image–text data set."""
+        """Return the path of a table of the corpus that provides the texts of an image–text data
+        set.
+        """
         return f"results/{dataset['text']}/text/{self._corpus(dataset)}/{name}.parquet"
 
     def embedding_models(self, dataset: Any) -> str:
-        """Return the manifest of the models that embed an image–text data set's sentences: those whose likelihoods give η."""
-        return self._models(dataset["text"], self._corpus(dataset), self._eta_model(dataset["text"]))
+        """Return the manifest of the models that embed an image–text data set's sentences: those
+        whose likelihoods give η.
+        """
+        return self._models(
+            dataset["text"], self._corpus(dataset), self._eta_model(dataset["text"])
+        )
 
     def initial_models(self, wildcards: Any) -> str | list[str]:
-        """Return the manifest of the models, from another study, that training starts from; an empty list if there are none."""
+        """Return the manifest of the models, from another study, that training starts from; an
+        empty list if there are none.
+        """
         return _started_from(self.studies[wildcards.study].language_models[wildcards.model])
 
     def scoring_models(self, wildcards: Any) -> str:
-        """Return the manifest of the models that score sentences: the study's own, or another study's if nothing is trained."""
+        """Return the manifest of the models that score sentences: the study's own, or another
+        study's if nothing is trained.
+        """
         return self._models(wildcards.study, wildcards.corpus, wildcards.model)
 
     def training_gpus(self, wildcards: Any) -> int:
-        """Return the number of GPUs of a job that trains language models; 0 if the models are used as released."""
+        """Return the number of GPUs of a job that trains language models; 0 if the models are used
+        as released.
+        """
         model = self.studies[wildcards.study].language_models[wildcards.model]
         return gpus(model.device) if model.train else 0
 
     def scoring(self, wildcards: Any) -> dict[str, Any]:
-        """Return the scoring settings of a language model; the job that gathers the shards' scores runs on the CPU."""
+        """Return the scoring settings of a language model; the job that gathers the shards' scores
+        runs on the CPU.
+        """
         study = self.studies[wildcards.study]
         settings = study.scoring.model_dump(mode="json")
         if study.scoring.shards > 1 and "shard" not in dict(wildcards):
             settings["device"] = "cpu"
-        return {**settings, "trust_remote_code": study.language_models[wildcards.model].trust_remote_code}
+        return {
+            **settings,
+            "trust_remote_code": study.language_models[wildcards.model].trust_remote_code,
+        }
 
     def scoring_gpus(self, wildcards: Any) -> int:
         """Return the number of GPUs of a job that scores sentences or gathers their scores."""
         return gpus(self.scoring(wildcards)["device"])
 
     def shards(self, wildcards: Any) -> list[str]:
-        """Return the marker file that each shard writes when it is finished; an empty list if one job scores everything."""
+        """Return the marker file that each shard writes when it is finished; an empty list if one
+        job scores everything.
+        """
         count = self.studies[wildcards.study].scoring.shards
         base = LIKELIHOODS.format(**wildcards).removesuffix(".parquet")
         return [f"{base}-{shard}.done" for shard in range(count)] if count > 1 else []
@@ -82,7 +109,9 @@ class Corpora:
         return LIKELIHOODS.format(**wildcards, model=self._eta_model(wildcards.study))
 
     def folds(self, wildcards: Any) -> int:
-        """Return the simpler baselines' fold count: that of the first trained language model, or 2 if none is trained."""
+        """Return the simpler baselines' fold count: that of the first trained language model, or 2
+        if none is trained.
+        """
         models = self.studies[wildcards.study].language_models.values()
         return next((model.folds for model in models if model.train), 2)
 
@@ -90,16 +119,24 @@ class Corpora:
         return dataset["corpus"] or next(iter(runs.corpora(self.studies[dataset["text"]])))
 
     def _eta_model(self, study: str) -> str:
-        return self.studies[study].eta.language_model or next(iter(self.studies[study].language_models))
+        return self.studies[study].eta.language_model or next(
+            iter(self.studies[study].language_models)
+        )
 
     def _models(self, study: str, corpus: str, model: str) -> str:
         settings = self.studies[study].language_models[model]
         is_used_unchanged = settings.start is not None and not settings.train
-        return _started_from(settings) if is_used_unchanged else MODELS.format(study=study, corpus=corpus, model=model)
+        return (
+            _started_from(settings)
+            if is_used_unchanged
+            else MODELS.format(study=study, corpus=corpus, model=model)
+        )
 
 
 def _started_from(settings: LanguageModelSettings) -> Any:
-    """Return the manifest of the models named by ``start``; an empty list (no input files) if there are none."""
+    """Return the manifest of the models named by ``start``; an empty list (no input files) if there
+    are none.
+    """
     if settings.start is None:
         return []
     study, corpus, model = settings.start.split("/")

@@ -13,21 +13,28 @@ from trueneg.store.data_input import DataInput
 
 
 class DataInputs:
-    """All data that the studies read, keyed by output path in the results folder; most methods take a job's wildcards.
+    """All data that the studies read, keyed by output path in the results folder; most methods take
+    a job's wildcards.
 
     Args:
         training_jobs: the studies that train encoders.
         corpora: the likelihood studies.
-        file_parameter: function that describes the files of an input and detects their changes, given the results folder.
+        file_parameter: function that describes the files of an input and detects their changes,
+            given the results folder.
     """
 
     def __init__(
-        self, training_jobs: TrainingJobs, corpora: Corpora, file_parameter: Callable[[DataInput, Path], dict[str, Any]]
+        self,
+        training_jobs: TrainingJobs,
+        corpora: Corpora,
+        file_parameter: Callable[[DataInput, Path], dict[str, Any]],
     ):
         self._training_jobs, self._corpora = training_jobs, corpora
         self._by_place = {data.place: data for data in self._all()}
         # Cached, because Snakemake evaluates parameters several times, and there may be many files.
-        self._files = functools.cache(lambda place: file_parameter(self._by_place[place], Path("results")))
+        self._files = functools.cache(
+            lambda place: file_parameter(self._by_place[place], Path("results"))
+        )
 
     def _all(self) -> Iterator[DataInput]:
         for name, corpus_study in self._corpora.studies.items():
@@ -40,34 +47,51 @@ class DataInputs:
                     yield data_input.of_benchmark(lists, dataset)
 
     def tables(self) -> list[DataInput]:
-        """Return the inputs that may be a user's own table; some are read late, so that an early check is worth it."""
+        """Return the inputs that may be a user's own table; some are read late, so that an early
+        check is worth it.
+        """
         return [data for data in self._by_place.values() if data.kind in ("pairs", "texts")]
 
     def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:
-        """Return a function that maps wildcards to the settings of a source; `place` is its path in the results folder."""
+        """Return a function that maps wildcards to the settings of a source; `place` is its path in
+        the results folder.
+        """
 
         def of_job(wildcards: Any) -> dict[str, Any]:
             data = self._by_place[place.format(**wildcards)]
-            seed = {"seed": self._corpora.studies[data.settings["text"]].seed} if data.kind == "pairs" else {}
+            seed = (
+                {"seed": self._corpora.studies[data.settings["text"]].seed}
+                if data.kind == "pairs"
+                else {}
+            )
             return {**seed, **data.settings}  # a corpus may have its own seed
 
         return of_job
 
     def parameters(self, place: str) -> dict[str, Callable[[Any], dict[str, Any]]]:
-        """Return the parameters of a job that reads user files: its settings, and the files with a stamp of their content."""
-        return {"settings": self.settings(place), "files": lambda wildcards: self._files(place.format(**wildcards))}
+        """Return the parameters of a job that reads user files: its settings, and the files with a
+        stamp of their content.
+        """
+        return {
+            "settings": self.settings(place),
+            "files": lambda wildcards: self._files(place.format(**wildcards)),
+        }
 
     def pair_source(self, wildcards: Any) -> str:
         """Return the name of an image–text source."""
         return self._by_place[f"pairs/{wildcards.pairs}"].settings["source"]
 
     def pair_texts(self, wildcards: Any) -> dict[str, str]:
-        """Return the paths of the text tables to join with the images, and of the language models that embed the sentences."""
+        """Return the paths of the text tables to join with the images, and of the language models
+        that embed the sentences.
+        """
         settings = self._by_place[f"pairs/{wildcards.pairs}"].settings
         return self._joined(settings, PAIRS[settings["source"]].TEXT_TABLES)
 
     def texts(self, wildcards: Any) -> dict[str, str]:
-        """Return the paths of the class probabilities to join with the texts of a text study, and of their language models."""
+        """Return the paths of the class probabilities to join with the texts of a text study, and
+        of their language models.
+        """
         settings = self._by_place[f"texts/{wildcards.texts}"].settings
         return {} if settings["text"] is None else self._joined(settings, ("sentences", "eta"))
 

@@ -1,4 +1,6 @@
-"""Name the Snakemake process that locked a folder; Snakemake's own message does not tell a running one from a killed one."""
+"""Name the Snakemake process that locked a folder; Snakemake's own message does not tell a running
+one from a killed one.
+"""
 
 import os
 import socket
@@ -8,7 +10,9 @@ import psutil
 
 from trueneg.io.files import write_text
 
-CLOCK = 10  # seconds by which two readings of the start of a process may differ if the clock was adjusted in between
+# seconds by which two readings of the start of a process may differ if the clock was adjusted in
+# between
+CLOCK = 10
 LOCKS, OWNER = Path(".snakemake/locks"), Path(".snakemake/trueneg_owner")
 FORCE = "TRUENEG_FORCE_UNLOCK"  # environment variable: "1" unlocks a folder that is in use
 FORCED = f"{FORCE}=1 snakemake --unlock"
@@ -20,28 +24,46 @@ def record_owner() -> None:
 
 
 def describe_lock() -> str:
-    """Return a line about the process that locked the current folder, and what to do; empty if that process is not known."""
+    """Return a line about the process that locked the current folder, and what to do; empty if that
+    process is not known.
+    """
     match _owner():
         case owner, True:
-            return f"{owner} is using this folder: wait until it ends, or work in another clone. Do not unlock.\n"
+            return (
+                f"{owner} is using this folder: wait until it ends, or work in another clone. Do"
+                " not unlock.\n"
+            )
         case owner, False:
-            return f"{owner} was killed and left a lock in this folder, which `snakemake --unlock` removes.\n"
+            return (
+                f"{owner} was killed and left a lock in this folder, which `snakemake --unlock`"
+                " removes.\n"
+            )
         case owner, None:
-            return f"{owner} locked this folder. `{FORCED}` removes the lock; use it only if that process is no longer running.\n"
+            return (
+                f"{owner} locked this folder. `{FORCED}` removes the lock; use it only if that"
+                " process is no longer running.\n"
+            )
     return ""
 
 
 def reason_not_to_unlock() -> str | None:
-    """Return why `snakemake --unlock` must not remove the lock: its owner runs, or may run on another host; None if it may."""
+    """Return why `snakemake --unlock` must not remove the lock: its owner runs, or may run on
+    another host; None if it may.
+    """
     match None if os.environ.get(FORCE) == "1" else _owner():
         case owner, (True | None as lives):
             state = "is using this folder" if lives else "locked this folder and may still run"
-            return f"{owner} {state}, so the folder stays locked. Wait until that process ends; `{FORCED}` unlocks it anyway."
+            return (
+                f"{owner} {state}, so the folder stays locked. Wait until that process ends;"
+                f" `{FORCED}` unlocks it anyway."
+            )
     return None
 
 
 def _owner() -> tuple[str, bool | None] | None:
-    """Return the process that locked the current folder, and whether it is running; None: on another host, so unknown."""
+    """Return the process that locked the current folder, and whether it is running; None: on
+    another host, so unknown.
+    """
     locks = list(LOCKS.glob("*")) if OWNER.is_file() else []
     # A lock that is newer than the record belongs to a process that has not started its first job.
     if not locks or max(lock.stat().st_mtime_ns for lock in locks) > OWNER.stat().st_mtime_ns:

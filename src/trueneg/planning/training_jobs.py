@@ -1,4 +1,6 @@
-"""Paths and parameters that the rules need from the studies that train encoders, looked up by a job's wildcards."""
+"""Paths and parameters that the rules need from the studies that train encoders, looked up by a
+job's wildcards.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,7 +25,8 @@ MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
 class TrainingJobs:
-    """Data sets, objectives and blocks of seeds of all studies; most methods take a job's wildcards.
+    """Data sets, objectives and blocks of seeds of all studies; most methods take a job's
+    wildcards.
 
     The list of all jobs is built once, because the rules look up every job in it.
 
@@ -32,23 +35,36 @@ class TrainingJobs:
         images: the image studies among them.
         tuned: the tuned studies' tuning settings, by name.
         image_text: the image–text studies among them.
-        datasets: resolved settings of each data set as plain values, by study and label; if each seed has its own corpus,
-            those of the first seed.
+        datasets: resolved settings of each data set as plain values, by study and label; if each
+            seed has its own corpus, those of the first seed.
     """
 
     def __init__(self, configuration: Configuration):
-        self.studies = {name: study for name, study in configuration.studies.items() if isinstance(study, TrainedStudy)}
-        self.image_text = {name: study for name, study in self.studies.items() if isinstance(study, ImageTextStudy)}
-        self.images = [name for name, study in self.studies.items() if isinstance(study, ImageStudy)]
-        self.tuned = {name: study.tuning for name, study in self.studies.items() if study.tuning is not None}
+        self.studies = {
+            name: study
+            for name, study in configuration.studies.items()
+            if isinstance(study, TrainedStudy)
+        }
+        self.image_text = {
+            name: study for name, study in self.studies.items() if isinstance(study, ImageTextStudy)
+        }
+        self.images = [
+            name for name, study in self.studies.items() if isinstance(study, ImageStudy)
+        ]
+        self.tuned = {
+            name: study.tuning for name, study in self.studies.items() if study.tuning is not None
+        }
         jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)
-        self._datasets = {(job.study, job.dataset, job.block): job.runs[0].settings["dataset"] for job in jobs}
+        self._datasets = {
+            (job.study, job.dataset, job.block): job.runs[0].settings["dataset"] for job in jobs
+        }
         self.datasets: dict[str, dict[str, Any]] = {name: {} for name in self.studies}
         for job in (job for job in jobs if not job.is_pilot):
             self.datasets[job.study].setdefault(job.dataset, job.runs[0].settings["dataset"])
-        self._frozen = {  # by name of the vectors: the section of the tower, and the first job whose runs use it
+        # by name of the vectors: the section of the tower, and the first job whose runs use it
+        self._frozen = {
             runs.features_key(made): (section, job, choice.runs[0].settings)
             for job in reversed(jobs)
             for choice in job.choices.values()
@@ -63,25 +79,46 @@ class TrainingJobs:
         return [job for job in self._jobs.values() if wanted.items() <= vars(job).items()]
 
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
-        """Return an input function that fills in the pattern for every training job of a study, except first-stage jobs."""
+        """Return an input function that fills in the pattern for every training job of a study,
+        except first-stage jobs.
+        """
         return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=False)
 
     def pilots(self, pattern: str) -> Callable[[Any], list[str]]:
-        """Return an input function that fills in the pattern for every training job of a tuned study's first stage."""
+        """Return an input function that fills in the pattern for every training job of a tuned
+        study's first stage.
+        """
         return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=True)
 
     def first(self, pattern: str) -> Callable[[Any], str]:
-        """Return an input function that fills in the pattern for the first matching job, preferably one that trains."""
+        """Return an input function that fills in the pattern for the first matching job, preferably
+        one that trains.
+        """
 
         def path(wildcards: Any) -> str:
             matching = self._matching(wildcards)
-            return pattern.format(**vars(min(matching, key=lambda job: job.runs[0].settings["objective"]["name"] in NOT_TRAINED)))
+            return pattern.format(
+                **vars(
+                    min(
+                        matching,
+                        key=lambda job: job.runs[0].settings["objective"]["name"] in NOT_TRAINED,
+                    )
+                )
+            )
 
         return path
 
-    def each_block(self, pattern: str, study: str | None = None, is_pilot: bool | None = None) -> list[str]:
-        """Fill in the pattern for every training job (of one study or stage, if given); duplicate paths are listed once."""
-        jobs = [job for job in self._jobs.values() if study in (None, job.study) and is_pilot in (None, job.is_pilot)]
+    def each_block(
+        self, pattern: str, study: str | None = None, is_pilot: bool | None = None
+    ) -> list[str]:
+        """Fill in the pattern for every training job (of one study or stage, if given); duplicate
+        paths are listed once.
+        """
+        jobs = [
+            job
+            for job in self._jobs.values()
+            if study in (None, job.study) and is_pilot in (None, job.is_pilot)
+        ]
         return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
     def dataset(self, wildcards: Any) -> Mapping[str, Any]:
@@ -93,52 +130,89 @@ class TrainingJobs:
 
     def each_corpus(self, study: str) -> list[Mapping[str, Any]]:
         """Return the settings of a study's data sets, one entry per data set and corpus."""
-        of_study = [(label, dataset) for (name, label, _), dataset in self._datasets.items() if name == study]
-        return list({(label, dataset.get("corpus")): dataset for label, dataset in of_study}.values())
+        of_study = [
+            (label, dataset)
+            for (name, label, _), dataset in self._datasets.items()
+            if name == study
+        ]
+        return list(
+            {(label, dataset.get("corpus")): dataset for label, dataset in of_study}.values()
+        )
 
     def pair_sources(self, wildcards: Any) -> list[str]:
-        """Return the paths of the decoded images of an image–text study, one per data set and corpus."""
-        return [f"results/pairs/{runs.pairs_key(dataset)}.npz" for dataset in self.each_corpus(wildcards.study)]
+        """Return the paths of the decoded images of an image–text study, one per data set and
+        corpus.
+        """
+        return [
+            f"results/pairs/{runs.pairs_key(dataset)}.npz"
+            for dataset in self.each_corpus(wildcards.study)
+        ]
 
     def primary_group(self, wildcards: Any) -> str | None:
         """Return the group of classes in the primary measurement."""
         return self.studies[wildcards.study].primary.group
 
     def source(self, wildcards: Any) -> str:
-        """Return the path of a data set's decoded images, with any sentences beside them, or of its texts."""
-        return f"results/{runs.data_place(self.studies[wildcards.study].kind, self.dataset(wildcards))}.npz"
+        """Return the path of a data set's decoded images, with any sentences beside them, or of its
+        texts.
+        """
+        kind = self.studies[wildcards.study].kind
+        return f"results/{runs.data_place(kind, self.dataset(wildcards))}.npz"
 
     def vectors(self, wildcards: Any) -> list[str]:
-        """Return the paths of the stored vectors of the frozen towers of all matching jobs; an empty list if there are none."""
+        """Return the paths of the stored vectors of the frozen towers of all matching jobs; an
+        empty list if there are none.
+        """
         if not self._frozen:
             return []
-        matching = [self._job(wildcards)] if {*WILDCARDS} <= {*dict(wildcards)} else self._matching(wildcards)
+        matching = (
+            [self._job(wildcards)]
+            if {*WILDCARDS} <= {*dict(wildcards)}
+            else self._matching(wildcards)
+        )
         choices = [choice for job in matching for choice in job.choices.values()]
-        towers = [made for choice in choices for made in runs.frozen_towers(choice.runs[0].settings).values()]
-        return [f"results/features/{name}.npz" for name in dict.fromkeys(map(runs.features_key, towers))]
+        towers = [
+            made
+            for choice in choices
+            for made in runs.frozen_towers(choice.runs[0].settings).values()
+        ]
+        return [
+            f"results/features/{name}.npz" for name in dict.fromkeys(map(runs.features_key, towers))
+        ]
 
     def frozen_source(self, wildcards: Any) -> str:
         """Return the path of the source whose images or texts a frozen tower is computed for."""
         _, job, _ = self._frozen[wildcards.features]
-        return f"results/{runs.data_place(self.studies[job.study].kind, job.runs[0].settings['dataset'])}.npz"
+        kind = self.studies[job.study].kind
+        return f"results/{runs.data_place(kind, job.runs[0].settings['dataset'])}.npz"
 
     def frozen_tower(self, wildcards: Any) -> dict[str, Any]:
-        """Return what the vectors of a frozen tower are made of, and the versions and checksums of what the job reads."""
+        """Return what the vectors of a frozen tower are made of, and the versions and checksums of
+        what the job reads.
+        """
         section, _, settings = self._frozen[wildcards.features]
         made = runs.frozen_towers(settings)[section]
-        files = {name for role, name in named_files(settings).items() if role.startswith(f"{section} ")}
+        files = {
+            name for role, name in named_files(settings).items() if role.startswith(f"{section} ")
+        }
         return {
             "made_of": made,
             "files": {name: checksum_of(name) for name in sorted(files) if Path(name).exists()},
-            **versions.version_parameter(f"{made['section']}/{made['kind']}/{made['tower']['name']}", "features"),
+            **versions.version_parameter(
+                f"{made['section']}/{made['kind']}/{made['tower']['name']}", "features"
+            ),
         }
 
     def frozen_device(self, wildcards: Any) -> Device:
-        """Return the device that a frozen tower is computed on: that of the first job that uses it."""
+        """Return the device that a frozen tower is computed on: that of the first job that uses
+        it.
+        """
         return self._frozen[wildcards.features][2]["training"]["device"]
 
     def frozen_threads(self, wildcards: Any) -> int:
-        """Return the number of threads for computing a frozen tower: those of the first job that uses it."""
+        """Return the number of threads for computing a frozen tower: those of the first job that
+        uses it.
+        """
         return self._frozen[wildcards.features][2]["training"]["threads"]
 
     def frozen_gpus(self, wildcards: Any) -> int:
@@ -146,9 +220,13 @@ class TrainingJobs:
         return gpus(self.frozen_device(wildcards))
 
     def beside_source(self, table: str) -> Callable[[Any], str | list[str]]:
-        """Return an input function for a table beside an image–text source; it returns an empty list for other studies."""
+        """Return an input function for a table beside an image–text source; it returns an empty
+        list for other studies.
+        """
         return lambda wildcards: (
-            self.source(wildcards).replace(".npz", f"-{table}.parquet") if wildcards.study in self.image_text else []
+            self.source(wildcards).replace(".npz", f"-{table}.parquet")
+            if wildcards.study in self.image_text
+            else []
         )
 
     def seeds(self, wildcards: Any) -> list[int]:
@@ -156,30 +234,48 @@ class TrainingJobs:
         return runs.blocks(self.studies[wildcards.study])[wildcards.block]
 
     def runs(self, wildcards: Any) -> Any:
-        """Return the runs of a training job in the format of :meth:`trueneg.config.runs.Job.to_json`."""
+        """Return the runs of a training job in the format of
+        :meth:`trueneg.config.runs.Job.to_json`.
+        """
         return self._job(wildcards).to_json()
 
     def winners(self, wildcards: Any) -> str | list[str]:
-        """Return the path of the winners file that a job or a study's comparison needs; an empty list if none is needed."""
+        """Return the path of the winners file that a job or a study's comparison needs; an empty
+        list if none is needed.
+        """
         tuning = self.tuned.get(wildcards.study)
         if tuning is None or ("block" in dict(wildcards) and self._job(wildcards).family is None):
             return []
         return tuning.winners or f"results/{wildcards.study}/{WINNERS}"
 
     def selecting(self, wildcards: Any) -> dict[str, Any]:
-        """Return everything that determines a tuned study's winners except the rows of its first stage."""
+        """Return everything that determines a tuned study's winners except the rows of its first
+        stage.
+        """
         return selecting(self.studies[wildcards.study])
 
     def files(self, wildcards: Any) -> dict[str, str]:
-        """Return the checksums of a training job's features and weights; for a missing file, the one recorded by its runs."""
+        """Return the checksums of a training job's features and weights; for a missing file, the
+        one recorded by its runs.
+        """
         named = set(named_files(self._job(wildcards).runs[0].settings).values())
         checksums = {name: checksum_of(name) for name in named if Path(name).exists()}
-        # Formatted here, because Snakemake does not rerun a job if a parameter that depends on `output` changes.
+        # Formatted here, because Snakemake does not rerun a job if a parameter that depends on
+        # `output` changes.
         manifest = Path(MANIFESTS.format(**wildcards))
         if checksums.keys() != named and manifest.is_file():
-            store, identifier = RunStore("results/runs"), read_json(manifest, Manifest)["runs"][0]["id"]
-            recorded = store.record(identifier).get("files", {}) if store.state(identifier) in RunStore.TRAINED else {}
-            checksums = {name: checksum for name, checksum in recorded.items() if name in named} | checksums
+            store, identifier = (
+                RunStore("results/runs"),
+                read_json(manifest, Manifest)["runs"][0]["id"],
+            )
+            recorded = (
+                store.record(identifier).get("files", {})
+                if store.state(identifier) in RunStore.TRAINED
+                else {}
+            )
+            checksums = {
+                name: checksum for name, checksum in recorded.items() if name in named
+            } | checksums
         return dict(sorted(checksums.items()))
 
     def row_names(self, wildcards: Any) -> dict[str, str]:
@@ -187,7 +283,9 @@ class TrainingJobs:
         return self._job(wildcards).row_names
 
     def longest_first(self, wildcards: Any) -> float:
-        """Return a training job's priority from 1 to 9; long jobs go first, so that none is left running alone at the end."""
+        """Return a training job's priority from 1 to 9; long jobs go first, so that none is left
+        running alone at the end.
+        """
         return 1 + 8 * _cost(self._job(wildcards)) / self._longest if self._longest else 1
 
     def threads(self, wildcards: Any) -> int:
@@ -200,11 +298,15 @@ class TrainingJobs:
         return gpus(*runs.training_devices(self._job(wildcards).runs[0].settings))
 
     def evaluation_gpus(self, wildcards: Any) -> int:
-        """Return the number of GPUs of an evaluation job, which uses the same type of device as training."""
+        """Return the number of GPUs of an evaluation job, which uses the same type of device as
+        training.
+        """
         return gpus(self.studies[wildcards.study].training.device)
 
     def benchmark(self, wildcards: Any) -> str | list[str]:
-        """Return the path of CheXpert 8×200, resized like the study's images; an empty list if the study does not use it."""
+        """Return the path of CheXpert 8×200, resized like the study's images; an empty list if the
+        study does not use it.
+        """
         lists = getattr(self.studies[wildcards.study].evaluation, "chexpert_8x200", None)
         if lists is None:
             return []
@@ -212,7 +314,11 @@ class TrainingJobs:
 
     def retrieval_examples(self) -> list[str]:
         """Return the paths of the page's retrieval examples."""
-        shown = ((name, place) for name, study in self.image_text.items() for place in runs.shown_examples(study))
+        shown = (
+            (name, place)
+            for name, study in self.image_text.items()
+            for place in runs.shown_examples(study)
+        )
         return [f"results/{name}/artefacts/retrieval/{place}.parquet" for name, place in shown]
 
     def phrases(self, wildcards: Any) -> int:
@@ -221,4 +327,6 @@ class TrainingJobs:
 
 
 def _cost(job: runs.Job) -> float:
-    return max(relative_cost(choice.runs[0].settings) * len(choice.runs) for choice in job.choices.values())
+    return max(
+        relative_cost(choice.runs[0].settings) * len(choice.runs) for choice in job.choices.values()
+    )

@@ -18,10 +18,18 @@ def planned_updates(training: Mapping[str, Any], available: int, seed: int) -> t
         UserError: if there are fewer samples than the batch size, or no updates after the warm-up.
 
     Example:
-        >>> planned_updates({"batch_size": 64, "updates": None, "epochs": 10, "warmup_updates": 20}, 1000, seed=0)
+        >>> planned_updates(
+        ...     {"batch_size": 64, "updates": None, "epochs": 10, "warmup_updates": 20},
+        ...     1000,
+        ...     seed=0,
+        ... )
         (15, 150)
     """
-    size, warmup, unit = training["batch_size"], training.get("warmup_updates", 0), training.get("unit")
+    size, warmup, unit = (
+        training["batch_size"],
+        training.get("warmup_updates", 0),
+        training.get("unit"),
+    )
     per_epoch = available // size
     if per_epoch == 0:
         content = f"an epoch of seed {seed} has {available} pairs (training.unit: {unit})"
@@ -30,5 +38,7 @@ def planned_updates(training: Mapping[str, Any], available: int, seed: int) -> t
         raise UserError(f"training.batch_size is {size}, but {where}; lower it, or use more data.")
     updates = training["updates"] or training["epochs"] * per_epoch
     if warmup >= updates:
-        raise UserError(f"training.warmup_updates is {warmup}, but the run has {updates} updates; lower it.")
+        raise UserError(
+            f"training.warmup_updates is {warmup}, but the run has {updates} updates; lower it."
+        )
     return per_epoch, updates

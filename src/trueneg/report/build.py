@@ -1,4 +1,6 @@
-"""Build each study's figures and tables from its artefacts, and the results page from all studies."""
+"""Build each study's figures and tables from its artefacts, and the results page from all
+studies.
+"""
 
 import json
 import logging
@@ -21,16 +23,24 @@ log = logging.getLogger(__name__)
 
 
 def draw_study(folder: str | Path) -> None:
-    """Draw a study's figures and tables whose inputs or code changed since they were last drawn; copy the others.
+    """Draw a study's figures and tables whose inputs or code changed since they were last drawn;
+    copy the others.
 
     Args:
-        folder: ``results/<study>``, which holds the artefacts; files are written to ``figures``, ``tables`` and ``drawings``.
+        folder: ``results/<study>``, which holds the artefacts; files are written to ``figures``,
+            ``tables`` and ``drawings``.
 
     Raises:
-        UserError: if any figure or table cannot be drawn; raised after all others are drawn. Tracebacks are in the log.
+        UserError: if any figure or table cannot be drawn; raised after all others are drawn.
+            Tracebacks are in the log.
     """
     folder = Path(folder)
-    gathered, checksum, code, failed = Gathered(folder / "artefacts"), cache(file_checksum), registry.report_code(), []
+    gathered, checksum, code, failed = (
+        Gathered(folder / "artefacts"),
+        cache(file_checksum),
+        registry.report_code(),
+        [],
+    )
     drawings = [("figures", figure) for figure in registry.figures_by_name(gathered.study).values()]
     drawings += [("tables", table) for table in registry.tables_by_name(gathered.study).values()]
     for kind, drawing in drawings:
@@ -49,15 +59,23 @@ def draw_study(folder: str | Path) -> None:
                 shutil.copyfile(f"{kept}.{ending}", folder / f"{place}.{ending}")
     if failed:
         raise UserError(
-            f"{folder.name}: {len(failed)} of {len(drawings)} figures and tables could not be drawn: {'; '.join(failed)}. "
-            f"The others are in {folder / registry.KEPT} and will not be drawn again."
+            f"{folder.name}: {len(failed)} of {len(drawings)} figures and tables could not be"
+            f" drawn: {'; '.join(failed)}. The others are in {folder / registry.KEPT} and will not"
+            " be drawn again."
         )
 
 
-def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: Mapping[str, Any]) -> None:
+def _draw(
+    drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: Mapping[str, Any]
+) -> None:
     """Write the files of a figure or table unless they exist and were made from the same inputs."""
-    record, files = path.with_suffix(".json"), [path.with_suffix(f".{ending}") for ending in registry.FILES[kind]]
-    if all(file.is_file() for file in (record, *files)) and record.read_text() == _record(made_of, files):
+    record, files = (
+        path.with_suffix(".json"),
+        [path.with_suffix(f".{ending}") for ending in registry.FILES[kind]],
+    )
+    if all(file.is_file() for file in (record, *files)) and record.read_text() == _record(
+        made_of, files
+    ):
         return
     record.unlink(missing_ok=True)
     made, caption = drawing.made(gathered), drawing.heading(gathered.study.title)
@@ -80,8 +98,9 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
 
     Args:
         path: HTML file to write, in the results folder.
-        required: settings files (``study.yaml``) of the studies that must be on the page. Any other study that cannot be read
-            (written by an earlier version, or incomplete) is listed on the page with the reason.
+        required: settings files (``study.yaml``) of the studies that must be on the page. Any other
+            study that cannot be read (written by an earlier version, or incomplete) is listed on
+            the page with the reason.
 
     Raises:
         UserError: if a required study cannot be read.

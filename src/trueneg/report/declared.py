@@ -1,4 +1,6 @@
-"""Declarations of figures and tables: name, heading, input files, and the function that makes them."""
+"""Declarations of figures and tables: name, heading, input files, and the function that makes
+them.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,15 +27,18 @@ class Drawing:
     """A figure or a table of a study.
 
     Attributes:
-        name: base name of its files: ``results/<study>/figures/<name>.png`` or ``results/<study>/tables/<name>.csv``, and the
-            same in the other formats.
-        make: function that takes the study's :class:`trueneg.report.gathered.Gathered` and the options and returns a matplotlib
-            figure or a :class:`trueneg.report.formats.Table`. matplotlib and seaborn are imported only when it is called.
+        name: base name of its files: ``results/<study>/figures/<name>.png`` or
+            ``results/<study>/tables/<name>.csv``, and the same in the other formats.
+        make: function that takes the study's :class:`trueneg.report.gathered.Gathered` and the
+            options and returns a matplotlib figure or a :class:`trueneg.report.formats.Table`.
+            matplotlib and seaborn are imported only when it is called.
         title: heading.
         caption: sentence that explains what to look for.
-        files: input files relative to ``results/<study>/artefacts``; the figure or table is remade when their content changes.
+        files: input files relative to ``results/<study>/artefacts``; the figure or table is remade
+            when their content changes.
         options: further keyword arguments of `make`.
-        headline: whether the page's overview shows this figure with the study's answer; if none does, it shows the first figure.
+        headline: whether the page's overview shows this figure with the study's answer; if none
+            does, it shows the first figure.
     """
 
     name: str
@@ -55,8 +60,12 @@ class Drawing:
         return " ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in parts)
 
 
-def twins(study: Any, name: str, make: Callable[..., Any], title: str, caption: str, **options: Any) -> list[Drawing]:
-    """Declare a figure of means and one of paired differences; `make` gets ``baseline``, which is None for the means."""
+def twins(
+    study: Any, name: str, make: Callable[..., Any], title: str, caption: str, **options: Any
+) -> list[Drawing]:
+    """Declare a figure of means and one of paired differences; `make` gets ``baseline``, which is
+    None for the means.
+    """
     paired = options | {"baseline": study.primary.baseline}
     return [
         Drawing(name, make, title, caption, options=options | {"baseline": None}),
@@ -74,8 +83,12 @@ def published_name(paper: str, table: str) -> str:
     return re.sub(r"\W+", "_", f"published_{paper}_{table}".lower())
 
 
-def per_objective(study: Study, key: str, make: Callable[..., Any], title: str, caption: str) -> list[Drawing]:
-    """Declare the figure that a study may request as ``figures.<key>``; `make` gets ``files``, one path per objective."""
+def per_objective(
+    study: Study, key: str, make: Callable[..., Any], title: str, caption: str
+) -> list[Drawing]:
+    """Declare the figure that a study may request as ``figures.<key>``; `make` gets ``files``, one
+    path per objective.
+    """
     wanted = getattr(study.figures, key, None) if isinstance(study, TrainedStudy) else None
     if wanted is None:
         return []
@@ -90,7 +103,9 @@ def primary_dataset(study: Any) -> str:
 
 
 class ExperimentDrawings(list[Drawing]):
-    """The figures or tables that a module declares for every theory study, in page order; serves as its ``drawings``."""
+    """The figures or tables that a module declares for every theory study, in page order; serves as
+    its ``drawings``.
+    """
 
     def __call__(self, study: Study) -> list[Drawing]:
         """Return the figures or tables of a study."""
@@ -99,7 +114,9 @@ class ExperimentDrawings(list[Drawing]):
     def add(
         self, title: str, caption: str, experiment: str = "", headline: bool = False
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare what the decorated function draws; `experiment` defaults to the function's name."""
+        """Declare what the decorated function draws; `experiment` defaults to the function's
+        name.
+        """
 
         def declare(make: Callable[..., Any]) -> Callable[..., Any]:
             files = ("study.yaml", f"simulation/{experiment or make.__name__}.parquet")
@@ -111,9 +128,13 @@ class ExperimentDrawings(list[Drawing]):
 
 def full_probe(study: ImageStudy, pool: str) -> Measurement:
     """Return the measurement of the linear probe at the largest label fraction of a pool."""
-    return Measurement("linear probe", "accuracy", pool, max(study.evaluation.linear_probe.label_fractions))
+    return Measurement(
+        "linear probe", "accuracy", pool, max(study.evaluation.linear_probe.label_fractions)
+    )
 
 
 def distinct_pools(study: ImageStudy, pools: Sequence[LabelPool]) -> Sequence[LabelPool]:
-    """Return the label pools that differ: without imbalance, the imbalanced subset has all training images."""
+    """Return the label pools that differ: without imbalance, the imbalanced subset has all training
+    images.
+    """
     return ["all"] if "all" in pools and set(values_of(study.dataset.fraction)) == {1} else pools

@@ -1,4 +1,5 @@
-"""Building blocks of all figures: fonts, colours, one style per objective, panels, legends, footnotes and saving.
+"""Building blocks of all figures: fonts, colours, one style per objective, panels, legends,
+footnotes and saving.
 
 matplotlib is imported only when something is drawn, so listing figures does not import it.
 """
@@ -30,7 +31,8 @@ FONT = "DejaVu Sans"  # as in report.mplstyle
 REPORTED: set[str] = set()  # characters without a font that the log mentions
 STRONGEST = 0.75  # opacity at the maximum of a heatmap
 LONGEST_LINE, MOST_LINES = 200, 40  # maximum characters per line and lines per text that are drawn
-USUAL_LINES, LINE = 3, 0.2  # legend lines that fit in a figure, and the height of each further line in inches
+# legend lines that fit in a figure, and the height of each further line in inches
+USUAL_LINES, LINE = 3, 0.2
 MOST_VALUES = 6  # of a line in the alternative text
 USUAL_NOTE, NOTE_LINE = 5, 0.15  # the same for the footnote
 RIGHT = 0.985  # right end of the footnote as a fraction of the figure's width
@@ -38,11 +40,19 @@ RIGHT = 0.985  # right end of the footnote as a fraction of the figure's width
 # Colour-blind-safe palette (after Okabe and Ito, 2008), dark enough for white paper.
 COLOURS = ("#1a1a1a", "#0072b2", "#d55e00", "#009e73", "#b8578f", "#a67c00", "#3a9bd5")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)))
+DASHES = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1.5, 1.5)),
+    (0, (6, 1.5, 1.5, 1.5)),
+    (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)),
+)
 
 
 class LineStyle(NamedTuple):
-    """Line style of one objective; colour, marker and dashes each help to distinguish it, even in black and white."""
+    """Line style of one objective; colour, marker and dashes each help to distinguish it, even in
+    black and white.
+    """
 
     color: Any
     marker: str
@@ -50,18 +60,23 @@ class LineStyle(NamedTuple):
 
 
 def in_style():
-    """Return a context manager with the report's style on top of matplotlib's defaults, independent of a matplotlibrc file."""
+    """Return a context manager with the report's style on top of matplotlib's defaults, independent
+    of a matplotlibrc file.
+    """
     import matplotlib.style
 
     return matplotlib.style.context(["default", Path(__file__).with_name("report.mplstyle")])
 
 
 def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:
-    """Assign each objective a style by its position among all objectives of the study, so that it looks the same in all figures.
+    """Assign each objective a style by its position among all objectives of the study, so that it
+    looks the same in all figures.
 
     Duplicates are ignored.
     """
-    looks = map(LineStyle, itertools.cycle(COLOURS), itertools.cycle(MARKERS), itertools.cycle(DASHES))
+    looks = map(
+        LineStyle, itertools.cycle(COLOURS), itertools.cycle(MARKERS), itertools.cycle(DASHES)
+    )
     return dict(zip(dict.fromkeys(objectives), looks, strict=False))
 
 
@@ -70,7 +85,13 @@ def unmarked(styles: Mapping[str, LineStyle]) -> dict[str, LineStyle]:
     return {name: style._replace(marker="") for name, style in styles.items()}
 
 
-def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 4.0, share: bool | Literal["col"] = False):
+def panels(
+    rows: int = 1,
+    columns: int = 1,
+    width: float = 6.4,
+    height: float = 4.0,
+    share: bool | Literal["col"] = False,
+):
     """Create a figure, sized in inches, with a (rows, columns) array of axes.
 
     `share` gives all axes, or those of each column, the same limits.
@@ -83,7 +104,8 @@ def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 
 
 
 def add_legend(figure: Figure, entries: Mapping[str, Any]) -> None:
-    """Add a legend above the axes in as many columns as fit; the figure grows if the legend needs many lines.
+    """Add a legend above the axes in as many columns as fit; the figure grows if the legend needs
+    many lines.
 
     Args:
         figure: figure to which the legend is added.
@@ -91,9 +113,14 @@ def add_legend(figure: Figure, entries: Mapping[str, Any]) -> None:
     """
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], **entry._asdict()) if isinstance(entry, LineStyle) else entry for entry in entries.values()]
+    handles = [
+        Line2D([], [], **entry._asdict()) if isinstance(entry, LineStyle) else entry
+        for entry in entries.values()
+    ]
     names, width = list(entries), figure.get_figwidth()
-    columns = next((count for count in range(len(names), 1, -1) if _legend_width(names, count) < width), 1)
+    columns = next(
+        (count for count in range(len(names), 1, -1) if _legend_width(names, count) < width), 1
+    )
     lines = -(-len(names) // columns)
     if lines > USUAL_LINES:  # otherwise the legend would take space from the axes
         figure.set_figheight(figure.get_figheight() + LINE * (lines - USUAL_LINES))
@@ -101,13 +128,19 @@ def add_legend(figure: Figure, entries: Mapping[str, Any]) -> None:
 
 
 def _legend_width(names: Sequence[str], columns: int) -> float:
-    """Estimate the width of a legend in inches; names are split evenly, and the first columns may hold one more."""
-    longest = [max(map(len, column)) for column in np.array_split(np.array(names, dtype=object), columns)]
+    """Estimate the width of a legend in inches; names are split evenly, and the first columns may
+    hold one more.
+    """
+    longest = [
+        max(map(len, column)) for column in np.array_split(np.array(names, dtype=object), columns)
+    ]
     return sum(0.085 * length + 0.62 for length in longest)
 
 
 def finish(figure: Figure, sentences: Sequence[str]) -> Figure:
-    """Add the non-empty sentences as a footnote and a description of what is drawn as alternative text."""
+    """Add the non-empty sentences as a footnote and a description of what is drawn as alternative
+    text.
+    """
     from matplotlib.text import Text
 
     for axes in figure.axes:  # categories get their text only here
@@ -115,7 +148,9 @@ def finish(figure: Figure, sentences: Sequence[str]) -> Figure:
         axes.get_yticklabels()
     text = legible(" ".join(sentence.strip() for sentence in sentences if sentence.strip()))
     # The layout engine reserves space below the axes only for the figure-wide x label.
-    note = figure.supxlabel("", x=0.012, ha="left", fontsize=8, color="0.3", linespacing=1.35, parse_math=False)
+    note = figure.supxlabel(
+        "", x=0.012, ha="left", fontsize=8, color="0.3", linespacing=1.35, parse_math=False
+    )
     families = _font_families(text + "".join(part.get_text() for part in figure.findobj(Text)))
     note.set_fontfamily(families)
     for columns in range(min(int(figure.get_figwidth() * 17.5), LONGEST_LINE), 0, -1):
@@ -126,7 +161,8 @@ def finish(figure: Figure, sentences: Sequence[str]) -> Figure:
     figure.set_figheight(figure.get_figheight() + NOTE_LINE * max(0, lines - USUAL_NOTE))
     figure.set_label(legible(" ".join(map(_described, figure.axes))))
     for part in figure.findobj(Text):
-        # Only tick labels such as powers of ten are formulas; a dollar sign in a note, sentence or name does not start one.
+        # Only tick labels such as powers of ten are formulas; a dollar sign in a note, sentence or
+        # name does not start one.
         if "\\mathdefault" not in part.get_text():
             part.set_text(_fitting(legible(part.get_text())))
             part.set_parse_math("$" not in part.get_text())
@@ -135,19 +171,45 @@ def finish(figure: Figure, sentences: Sequence[str]) -> Figure:
 
 
 def _described(axes: Axes) -> str:
-    """Describe a panel by its texts and by the values and intervals of its labelled lines; only the ends of long lines."""
-    containers: Any = [of for of in axes.containers if getattr(of, "has_xerr", False) != getattr(of, "has_yerr", False)]
+    """Describe a panel by its texts and by the values and intervals of its labelled lines; only the
+    ends of long lines.
+    """
+    containers: Any = [
+        of
+        for of in axes.containers
+        if getattr(of, "has_xerr", False) != getattr(of, "has_yerr", False)
+    ]
     bars = {container.lines[0]: container for container in containers}
-    texts = [axes.get_title(), axes.get_xlabel(), axes.get_ylabel(), *(text.get_text() for text in axes.texts)]
+    texts = [
+        axes.get_title(),
+        axes.get_xlabel(),
+        axes.get_ylabel(),
+        *(text.get_text() for text in axes.texts),
+    ]
     for line in axes.lines:
-        points, places = np.column_stack(line.get_data(orig=False)).astype(float), dict[float, str]()
+        points, places = (
+            np.column_stack(line.get_data(orig=False)).astype(float),
+            dict[float, str](),
+        )
         if is_forest := line in bars and bars[line].has_xerr:
-            places = dict(zip(axes.get_yticks(), (label.get_text() for label in axes.get_yticklabels()), strict=True))
+            places = dict(
+                zip(
+                    axes.get_yticks(),
+                    (label.get_text() for label in axes.get_yticklabels()),
+                    strict=True,
+                )
+            )
             points = points[:, ::-1]
-        ends: Any = bars[line].lines[2][0].get_segments() if line in bars else [()] * len(points)  # empty without an interval
-        intervals = [" [{:.4g}, {:.4g}]".format(*end[:, 1 - is_forest]) if len(end) else "" for end in ends]
+        # empty without an interval
+        ends: Any = bars[line].lines[2][0].get_segments() if line in bars else [()] * len(points)
+        intervals = [
+            " [{:.4g}, {:.4g}]".format(*end[:, 1 - is_forest]) if len(end) else "" for end in ends
+        ]
         named = [places.get(place, f"{place:.4g}") for place in points[:, 0]]
-        shown = [f"{value:.4g}{both} at {place}" for value, both, place in zip(points[:, 1], intervals, named, strict=True)]
+        shown = [
+            f"{value:.4g}{both} at {place}"
+            for value, both, place in zip(points[:, 1], intervals, named, strict=True)
+        ]
         if shown and not str(line.get_label()).startswith("_"):
             kept = shown if is_forest or len(shown) <= MOST_VALUES else [shown[0], shown[-1]]
             texts.append(f"{line.get_label()}: {', '.join(kept)}")
@@ -155,27 +217,48 @@ def _described(axes: Axes) -> str:
 
 
 def _font_families(text: str) -> list[str]:
-    """Return DejaVu Sans and the installed fonts with characters that it lacks; list in the log what none of them has."""
+    """Return DejaVu Sans and the installed fonts with characters that it lacks; list in the log
+    what none of them has.
+    """
     from matplotlib import font_manager
 
-    missing, families = set("".join(legible(text).split())) - _characters(font_manager.findfont(FONT)), [FONT]
-    for file in sorted(font_manager.findSystemFonts(), key=lambda file: ("Sans" not in file, file)) if missing else ():
+    missing, families = (
+        set("".join(legible(text).split())) - _characters(font_manager.findfont(FONT)),
+        [FONT],
+    )
+    for file in (
+        sorted(font_manager.findSystemFonts(), key=lambda file: ("Sans" not in file, file))
+        if missing
+        else ()
+    ):
         if missing & _characters(file):
             font_manager.fontManager.addfont(file)
             families.append(font_manager.get_font(file).family_name)
             missing -= _characters(file)
     if new := sorted(missing - REPORTED):
-        scripts = ", ".join(sorted({unicodedata.name(character, "UNNAMED").split()[0] for character in new}))
-        problem = f"no installed font has the characters {' '.join(new[:20])} ({scripts}), so figures show boxes in their place"
-        log.warning("%s. Install a font that has them, such as Google's Noto fonts, then draw the figures again.", problem)
+        scripts = ", ".join(
+            sorted({unicodedata.name(character, "UNNAMED").split()[0] for character in new})
+        )
+        problem = (
+            f"no installed font has the characters {' '.join(new[:20])} ({scripts}), so figures"
+            " show boxes in their place"
+        )
+        log.warning(
+            "%s. Install a font that has them, such as Google's Noto fonts, then draw the figures"
+            " again.",
+            problem,
+        )
         REPORTED.update(new)
-        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)  # has just been said
+        # has just been said
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
     return families
 
 
 @functools.cache
 def _characters(file: str) -> frozenset[str]:
-    """Return the characters of a font; none if matplotlib cannot read it, such as one with colour images."""
+    """Return the characters of a font; none if matplotlib cannot read it, such as one with colour
+    images.
+    """
     from matplotlib.font_manager import get_font
 
     with contextlib.suppress(OSError, RuntimeError):
@@ -186,7 +269,10 @@ def _characters(file: str) -> frozenset[str]:
 def _fitting(text: str) -> str:
     """Truncate text that is too long for any figure; drawing it would take minutes."""
     lines = text.split("\n")
-    shown = [line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in lines[:MOST_LINES]]
+    shown = [
+        line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
+        for line in lines[:MOST_LINES]
+    ]
     return "\n".join(shown + ["…"] * (len(lines) > MOST_LINES))
 
 
@@ -201,7 +287,9 @@ def alternative_text(figure: Figure) -> str:
 
 
 def heat_colours(heatmap: np.ndarray) -> np.ndarray:
-    """Map a heatmap, rescaled to its own range, to RGBA colours for an image overlay; shape (…, 4), values in [0, 1]."""
+    """Map a heatmap, rescaled to its own range, to RGBA colours for an image overlay; shape (…, 4),
+    values in [0, 1].
+    """
     import matplotlib.colors
 
     height = matplotlib.colors.Normalize()(heatmap)
@@ -213,7 +301,15 @@ def heat_colours(heatmap: np.ndarray) -> np.ndarray:
 def draw_message(axes: Axes, sentence: str) -> None:
     """Show a sentence in place of an empty plot, so that every figure of the study exists."""
     axes.set_axis_off()
-    axes.text(0.5, 0.5, textwrap.fill(sentence, 42), ha="center", va="center", color="0.35", transform=axes.transAxes)
+    axes.text(
+        0.5,
+        0.5,
+        textwrap.fill(sentence, 42),
+        ha="center",
+        va="center",
+        color="0.35",
+        transform=axes.transAxes,
+    )
 
 
 def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
@@ -221,7 +317,8 @@ def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
 
     Args:
         figure: figure to write.
-        path: output path without the suffix (an existing suffix is replaced); missing folders are created.
+        path: output path without the suffix (an existing suffix is replaced); missing folders are
+            created.
         title: title in the files' metadata; :func:`alternative_text` is the description.
 
     Returns:
@@ -229,11 +326,20 @@ def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    title, description = escape_control_characters(title), escape_control_characters(alternative_text(figure))
+    title, description = (
+        escape_control_characters(title),
+        escape_control_characters(alternative_text(figure)),
+    )
     # Leave out dates and library versions, which would make the files differ.
     metadata = {
         ".png": {"Title": title, "Description": description, "Software": None},
-        ".pdf": {"Title": title, "Subject": description, "Creator": None, "Producer": None, "CreationDate": None},
+        ".pdf": {
+            "Title": title,
+            "Subject": description,
+            "Creator": None,
+            "Producer": None,
+            "CreationDate": None,
+        },
         ".svg": {"Title": title, "Description": description, "Creator": None, "Date": None},
     }
     files = [path.with_suffix(ending) for ending in metadata]

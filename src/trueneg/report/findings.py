@@ -1,4 +1,6 @@
-"""The finding of each study as a sentence, for the page and the terminal, and sentences on headroom and comparisons."""
+"""The finding of each study as a sentence, for the page and the terminal, and sentences on headroom
+and comparisons.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +34,9 @@ from trueneg.stats.measurement import Measurement
 LEVEL = "95 %"  # confidence level of every interval
 
 
-def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None, about_chance: str = "") -> str:
+def headroom_sentence(
+    row: Any, metric: str, baseline: str, oracle: str | None, about_chance: str = ""
+) -> str:
     """State the headroom of a data set for corrections of false negatives.
 
     Args:
@@ -46,8 +50,14 @@ def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None, 
     if row["seeds"] < 2:
         share = f"{baseline} has" if oracle is None else f"{baseline} and {oracle} share"
         return f"unknown headroom: {share} {seeds}, but at least 2 are needed"
-    reached = f"{baseline} reaches {with_interval(row['baseline mean'], row['baseline low'], row['baseline high'], metric)}"
-    level = f"{reached}, chance is {amount(row['chance'], metric)}{about_chance} ({LEVEL} intervals, {seeds})"
+    reached = (
+        f"{baseline} reaches"
+        f" {with_interval(row['baseline mean'], row['baseline low'], row['baseline high'], metric)}"
+    )
+    level = (
+        f"{reached}, chance is {amount(row['chance'], metric)}{about_chance} ({LEVEL} intervals,"
+        f" {seeds})"
+    )
     gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
     of_oracle = "no oracle is named" if oracle is None else f"{oracle} − {baseline} is {gain}"
     if row["label"] == NOT_ABOVE_CHANCE:
@@ -56,33 +66,48 @@ def headroom_sentence(row: Any, metric: str, baseline: str, oracle: str | None, 
 
 
 def answer(
-    row: Any, treatment: str, baseline: str, published: float | None = None, selection: Sequence[Mapping[str, Any]] = ()
+    row: Any,
+    treatment: str,
+    baseline: str,
+    published: float | None = None,
+    selection: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """State the answer to a study's question, with the seeds, the measurement, selected values and, if undecided, the power.
+    """State the answer to a study's question, with the seeds, the measurement, selected values and,
+    if undecided, the power.
 
     Args:
         row: row from :func:`trueneg.stats.comparison.primary_contrast`.
         treatment: display name of the objective under test.
         baseline: display name of the objective that it is compared with.
-        published: published difference, in the metric's own unit, to compare with the minimum detectable difference.
+        published: published difference, in the metric's own unit, to compare with the minimum
+            detectable difference.
         selection: result of :func:`selection_of` for the compared objectives.
     """
     metric = row["metric"]
-    measured = f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}."
+    measured = (
+        f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}."
+    )
     sentences = [f"{finding(row, treatment, baseline)}.", *edge_notes(selection), measured]
     if names := [name for entry in selection if (name := chosen_name(entry)) != entry["objective"]]:
         sentences.append(f"Selected on the validation split: {', '.join(names)}.")
     if row["outcome"] == "undecided" and pd.notna(row["p"]):
         detectable = amount(row["minimum detectable"], metric, difference=True)
-        power = f"A difference of {detectable} would have been detected with a power of 80 %, given this standard deviation"
+        power = (
+            f"A difference of {detectable} would have been detected with a power of 80 %, given"
+            " this standard deviation"
+        )
         if published is not None:
-            power += f"; the published difference is {amount(published, metric, signed=True, difference=True)}"
+            power += (
+                "; the published difference is"
+                f" {amount(published, metric, signed=True, difference=True)}"
+            )
         sentences.append(f"{power}.")
     return " ".join(sentences)
 
 
 def against_no_training(study: Any, rows: pd.DataFrame, dataset: str) -> str:
-    """State what training gains over the towers that it starts from, and which objectives were not shown to gain anything.
+    """State what training gains over the towers that it starts from, and which objectives were not
+    shown to gain anything.
 
     Args:
         study: a trained study.
@@ -90,30 +115,42 @@ def against_no_training(study: Any, rows: pd.DataFrame, dataset: str) -> str:
         dataset: label of the primary contrast's data set.
 
     Returns:
-        Sentences, after a space, about the primary measurement; empty if the study has no such baseline.
+        Sentences, after a space, about the primary measurement; empty if the study has no such
+            baseline.
     """
     primary, first = study.primary, study.first_baseline
     if first is None:
         return ""
     measured, upwards = primary.measurement, higher_is_better(primary.metric)
     trained = dict.fromkeys(name for name in (primary.baseline, primary.treatment) if name != first)
-    gains = {name: primary_contrast(rows, name, first, measured, dataset, None, upwards) for name in trained}
+    gains = {
+        name: primary_contrast(rows, name, first, measured, dataset, None, upwards)
+        for name in trained
+    }
     lost = [name for name, row in gains.items() if not row["outcome"].startswith("better")]
     intro = f" Not shown to beat the towers without training: {', '.join(lost)}." if lost else ""
     return intro + "".join(f" {finding(row, name, first)}." for name, row in gains.items())
 
 
-def selection_of(primary: Any, dataset: str, selection: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the entries of a selection on a data set that concern the primary contrast or the headroom."""
+def selection_of(
+    primary: Any, dataset: str, selection: Iterable[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return the entries of a selection on a data set that concern the primary contrast or the
+    headroom.
+    """
     objectives = (primary.treatment, primary.baseline, primary.oracle)
-    return [entry for entry in selection if entry["dataset"] == dataset and entry["objective"] in objectives]
+    return [
+        entry
+        for entry in selection
+        if entry["dataset"] == dataset and entry["objective"] in objectives
+    ]
 
 
 def finding(row: Any, treatment: str, baseline: str) -> str:
     """State in a clause what a comparison found: a gain, a loss, equivalence, or no verdict.
 
-    Gains, losses and their intervals are positive in the direction that the outcome names, even where lower is better. Other
-    differences keep their sign.
+    Gains, losses and their intervals are positive in the direction that the outcome names, even
+    where lower is better. Other differences keep their sign.
 
     Args:
         row, treatment, baseline: as for :func:`answer`.
@@ -123,7 +160,10 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
     cannot_tell = f"We cannot tell whether {treatment} is better or worse than {baseline}"
     if row["seeds"] < 2:
         return f"{cannot_tell}: they share {seeds}, but at least 2 are needed"
-    difference = f"the difference in {name} is {amount(row['difference'], metric, signed=True, difference=True)}"
+    difference = (
+        f"the difference in {name} is"
+        f" {amount(row['difference'], metric, signed=True, difference=True)}"
+    )
     if pd.isna(row["p"]):
         return f"{cannot_tell}: {difference} in each of {seeds}, without variation to judge it by"
     margin = "" if pd.isna(row["margin"]) else margin_text(row["margin"], metric)
@@ -139,7 +179,9 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
             size = amount(abs(row["difference"]), metric, difference=True)
             within = f", less than the margin of {margin}" if row["outcome"] != ranked else ""
             interval = f"{LEVEL} interval {_unsigned_ends(row, metric)}"
-            return f"{treatment} {verb} {size} {preposition} {baseline} in {name}{within} ({interval})"
+            return (
+                f"{treatment} {verb} {size} {preposition} {baseline} in {name}{within} ({interval})"
+            )
 
 
 def knowing_the_labels(row: Any, metric: str) -> str:
@@ -161,22 +203,31 @@ def knowing_the_labels(row: Any, metric: str) -> str:
 
 
 def _unsigned_ends(row: Any, metric: str) -> str:
-    """Format the ends of an interval that excludes 0 without their sign, which the sentence states in words."""
+    """Format the ends of an interval that excludes 0 without their sign, which the sentence states
+    in words.
+    """
     nearer, farther = sorted((abs(row["low"]), abs(row["high"])))
     return ends(nearer, farther, metric, signed=False)
 
 
 def sentence(gathered: Gathered) -> str:
-    """Answer a study's question in a plain sentence, or state what a study without an answer measures."""
+    """Answer a study's question in a plain sentence, or state what a study without an answer
+    measures.
+    """
     if isinstance(gathered.study, TheoryStudy):
         return _of_errors(gathered)
     if not isinstance(gathered.study, LikelihoodStudy):
         return _of_contrast(gathered)
-    return _of_correlations(gathered) if gathered.study.reports.classes_known else _of_likelihoods(gathered.study)
+    return (
+        _of_correlations(gathered)
+        if gathered.study.reports.classes_known
+        else _of_likelihoods(gathered.study)
+    )
 
 
 def report(results: str | Path, studies: Iterable[str]) -> str:
-    """Return, for the terminal, the finding of each study on the page and a link to it; empty before the page is written.
+    """Return, for the terminal, the finding of each study on the page and a link to it; empty
+    before the page is written.
 
     For a study that cannot be read, the reason takes the place of the finding.
     """
@@ -197,7 +248,9 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
 
 
 def _of_contrast(gathered: Gathered) -> str:
-    """State the primary contrast, what knowing the labels gains (or that the baseline is at chance), and values at edges."""
+    """State the primary contrast, what knowing the labels gains (or that the baseline is at
+    chance), and values at edges.
+    """
     primary, contrast = gathered.study.primary, gathered.comparison["primary"]
     clauses = [finding(contrast, primary.treatment, primary.baseline)]
     headroom = gathered.headroom
@@ -217,45 +270,74 @@ def _of_likelihoods(study: LikelihoodStudy) -> str:
     first = eta.language_model or next(iter(study.language_models))
     files = ", ".join(f"text/{corpus}/eta.parquet" for corpus in runs.corpora(study))
     return (
-        f"The study measures the {likelihood} under {models} and estimates its class probability under {first}, "
-        f"η = {eta.a:g}·p^{eta.k:g}, for image–text studies ({files}); the true classes are unknown, so η cannot be checked here."
+        f"The study measures the {likelihood} under {models} and estimates its class probability"
+        f" under {first}, η = {eta.a:g}·p^{eta.k:g}, for image–text studies ({files}); the true"
+        " classes are unknown, so η cannot be checked here."
     )
 
 
 def _of_errors(gathered: Gathered) -> str:
-    """Name the estimators with the smallest and the largest error in a theory study's default setting."""
-    by_anchors = gathered.experiment("errors_by_parameter").query("parameter == 'anchors' and quantity == 'mean squared error'")
+    """Name the estimators with the smallest and the largest error in a theory study's default
+    setting.
+    """
+    by_anchors = gathered.experiment("errors_by_parameter").query(
+        "parameter == 'anchors' and quantity == 'mean squared error'"
+    )
     errors = by_anchors[by_anchors["reference"] == DRAWN]
-    errors = errors[errors["at"] == errors["at"].max()]  # only the number of anchors, which sets the precision, is varied
+    # only the number of anchors, which sets the precision, is varied
+    errors = errors[errors["at"] == errors["at"].max()]
     ranked = errors.sort_values("value", kind="stable").to_dict("records")
     return (
-        f"In the default setting, the smallest mean squared error is that of {ranked[0]['estimator']}, "
-        f"{ranked[0]['value']:.2g}, and the largest that of {ranked[-1]['estimator']}, {ranked[-1]['value']:.2g}. The ranking "
-        "depends on the numbers of positives and negatives and on the assumed α."
+        "In the default setting, the smallest mean squared error is that of"
+        f" {ranked[0]['estimator']}, {ranked[0]['value']:.2g}, and the largest that of"
+        f" {ranked[-1]['estimator']}, {ranked[-1]['value']:.2g}. The ranking depends on the numbers"
+        " of positives and negatives and on the assumed α."
     )
 
 
 def _of_correlations(gathered: Gathered) -> str:
-    """State the rank correlation of the first scorer, a language model, and of the best other, for each corpus.
+    """State the rank correlation of the first scorer, a language model, and of the best other, for
+    each corpus.
 
     The correlations are those of sentences that affirm a finding.
     """
     summary = gathered.read(*summaries_of(gathered.study))
     corpora = summary[summary["sentences"] == "findings only"].groupby("corpus", sort=False)
-    return " ".join(f"{corpus}: {_of_scorers(rows)}" if len(corpora) > 1 else _of_scorers(rows) for corpus, rows in corpora)
+    return " ".join(
+        f"{corpus}: {_of_scorers(rows)}" if len(corpora) > 1 else _of_scorers(rows)
+        for corpus, rows in corpora
+    )
 
 
 def _of_scorers(rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
-    others = rows.iloc[1:].dropna(subset="spearman").sort_values("spearman", ascending=False, kind="stable")
-    relation = "rises with" if first["low"] > 0 else "falls with" if first["high"] < 0 else "has no clear relation to"
-    value, reach = format_metric(first["spearman"], "ρ"), ends(first["low"], first["high"], "ρ", signed=False)
+    others = (
+        rows.iloc[1:]
+        .dropna(subset="spearman")
+        .sort_values("spearman", ascending=False, kind="stable")
+    )
+    relation = (
+        "rises with"
+        if first["low"] > 0
+        else "falls with"
+        if first["high"] < 0
+        else "has no clear relation to"
+    )
+    value, reach = (
+        format_metric(first["spearman"], "ρ"),
+        ends(first["low"], first["high"], "ρ", signed=False),
+    )
     clauses = [
-        f"The likelihood under {first['scorer']} {relation} the class probability of sentences that affirm a finding "
-        f"(rank correlation {value}, {LEVEL} interval {reach})"
+        f"The likelihood under {first['scorer']} {relation} the class probability of sentences that"
+        f" affirm a finding (rank correlation {value}, {LEVEL} interval {reach})"
     ]
     if len(others):
         best = others.iloc[0]
-        value, reach = format_metric(best["spearman"], "ρ"), ends(best["low"], best["high"], "ρ", signed=False)
-        clauses.append(f"the largest other correlation is that of {best['scorer']}, {value} ({reach})")
+        value, reach = (
+            format_metric(best["spearman"], "ρ"),
+            ends(best["low"], best["high"], "ρ", signed=False),
+        )
+        clauses.append(
+            f"the largest other correlation is that of {best['scorer']}, {value} ({reach})"
+        )
     return f"{'; '.join(clauses)}."

@@ -10,7 +10,13 @@ import pandas as pd
 from trueneg.legible import escape_control_characters
 
 # Characters that are special in LaTeX or missing from its fonts.
-LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "\u00a0": "~"}
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "\u00a0": "~",
+}
 LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "−": "$-$", "±": r"$\pm$", "≈": r"$\approx$"}
 LATEX |= {"α": r"$\alpha$", "β": r"$\beta$", "η": r"$\eta$"}
 LATEX |= {character: "\\" + character for character in "&%$#_{}"}
@@ -58,10 +64,15 @@ class Table:
 
     @property
     def spans(self) -> list[tuple[str, int]]:
-        """The upper header row: each spanning title with the number of columns below it; empty if there are no titles."""
+        """The upper header row: each spanning title with the number of columns below it; empty if
+        there are no titles.
+        """
         if not any(top for top, _ in self.columns):
             return []
-        return [(top, len(list(below))) for top, below in itertools.groupby(self.columns, key=lambda pair: pair[0])]
+        return [
+            (top, len(list(below)))
+            for top, below in itertools.groupby(self.columns, key=lambda pair: pair[0])
+        ]
 
 
 def grouped(lines: Iterable[tuple[str, str, Sequence[Cell]]]) -> list[Group]:
@@ -73,14 +84,20 @@ def grouped(lines: Iterable[tuple[str, str, Sequence[Cell]]]) -> list[Group]:
 
 
 def from_frame(frame: pd.DataFrame) -> Table:
-    """Convert a data frame to a table; its first column names the lines, and its index is not shown.
+    """Convert a data frame to a table; its first column names the lines, and its index is not
+    shown.
 
     Example:
-        >>> from_frame(pd.DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[0].lines
+        >>> from_frame(pd.DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[
+        ...     0
+        ... ].lines
         [('CL', [Cell(text='8', runs='', printed=''), Cell(text='0.9184', runs='', printed='')])]
     """
     corner, *names = map(str, frame.columns)
-    lines = (("", name, [Cell(text) for text in texts]) for name, *texts in frame.map(_plain).itertuples(index=False, name=None))
+    lines = (
+        ("", name, [Cell(text) for text in texts])
+        for name, *texts in frame.map(_plain).itertuples(index=False, name=None)
+    )
     return Table(frame, [("", name) for name in names], grouped(lines), corner=corner)
 
 
@@ -89,7 +106,8 @@ def save(table: Table, path: str | Path, caption: str) -> None:
 
     Args:
         table: table to write.
-        path: output path without the suffix (an existing suffix is replaced); missing folders are created.
+        path: output path without the suffix (an existing suffix is replaced); missing folders are
+            created.
         caption: caption of the LaTeX table.
     """
     path = Path(path)
@@ -100,21 +118,32 @@ def save(table: Table, path: str | Path, caption: str) -> None:
 
 def to_latex(table: Table, caption: str = "") -> str:
     r"""Format the table as LaTeX for a paper; it requires ``\usepackage{booktabs}``."""
-    lines = [r"\begin{table}", r"\centering", r"\small", rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\toprule"]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        r"\small",
+        rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
+        r"\toprule",
+    ]
     if table.spans:
         titles = (rf"\multicolumn{{{count}}}{{c}}{{{_latex(top)}}}" for top, count in table.spans)
         lines.append(_latex_line(["", *titles]))
         ends = itertools.accumulate((count for _, count in table.spans), initial=1)
-        lines.append(" ".join(rf"\cmidrule(lr){{{a + 1}-{b}}}" for a, b in itertools.pairwise(ends)))
+        lines.append(
+            " ".join(rf"\cmidrule(lr){{{a + 1}-{b}}}" for a, b in itertools.pairwise(ends))
+        )
     lines.append(_latex_line(map(_latex, (table.corner, *(name for _, name in table.columns)))))
     for group in table.groups:
         lines.append(r"\midrule")
         if group.title:
-            lines.append(rf"\multicolumn{{{len(table.columns) + 1}}}{{l}}{{\emph{{{_latex(group.title)}}}}} \\")
+            title = rf"{{\emph{{{_latex(group.title)}}}}}"
+            lines.append(rf"\multicolumn{{{len(table.columns) + 1}}}{{l}}{title} \\")
         for name, cells in group.lines:
             lines.append(_latex_line(map(_latex, (name, *(cell.text for cell in cells)))))
     legend = " ".join(filter(None, map(_latex, (caption, *table.notes))))
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{legend}}}", r"\end{table}", ""])
+    return "\n".join(
+        [*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{legend}}}", r"\end{table}", ""]
+    )
 
 
 def _plain(value: object) -> str:

@@ -1,4 +1,6 @@
-"""Inputs of a study's figures and tables: its settings, rows, training curves and other artefacts."""
+"""Inputs of a study's figures and tables: its settings, rows, training curves and other
+artefacts.
+"""
 
 import functools
 from collections.abc import Collection, Mapping
@@ -17,17 +19,27 @@ from trueneg.stats.measurement import Measurement
 from trueneg.store import records
 from trueneg.store.rows import IDENTITY, load_rows
 
-MOST_SELECTIONS = 4  # maximum number of selections listed in a figure's footnote; the page lists all
+# maximum number of selections listed in a figure's footnote; the page lists all
+MOST_SELECTIONS = 4
 # Note under every figure and table of an image–text study on synthetic data.
 PHANTOM = (
-    "Phantom: synthetic radiographs and reports with known classes, boxes and class probabilities. "
-    "These numbers do not describe patients and cannot be compared with numbers on the papers' data."
+    "Phantom: synthetic radiographs and reports with known classes, boxes and class probabilities."
+    " These numbers do not describe patients and cannot be compared with numbers on the papers'"
+    " data."
 )
 # Notes on what an interval over seeds covers.
-RESPLIT = "Each seed splits the same data differently, so intervals over seeds cover training and the split, not new data."
-SHARED_TEST = "Pilot seeds split the same data, so some test data of the compared seeds were used for selection."
+RESPLIT = (
+    "Each seed splits the same data differently, so intervals over seeds cover training and the"
+    " split, not new data."
+)
+SHARED_TEST = (
+    "Pilot seeds split the same data, so some test data of the compared seeds were used for"
+    " selection."
+)
 SAME_UNSEEN = "The texts of labels without training are the same for all seeds."
-SAME_TEST = "All seeds share the test data, so intervals over seeds cover training, not new test data."
+SAME_TEST = (
+    "All seeds share the test data, so intervals over seeds cover training, not new test data."
+)
 NEW_DATA = "Each seed has its own corpus, so intervals over seeds also cover the data."
 
 
@@ -48,11 +60,15 @@ class Gathered:
         self.folder = Path(folder)
         path = self.folder / "study.yaml"
         self.settings = records.read_settings(path)
-        self.study = records.require_valid(self.settings, KINDS[self.settings.get("kind", "images")], path)
+        self.study = records.require_valid(
+            self.settings, KINDS[self.settings.get("kind", "images")], path
+        )
 
     def read(self, *files: str) -> pd.DataFrame:
         """Read one or more parquet artefacts and concatenate their rows."""
-        return pd.concat([records.read_rows(self.folder / file) for file in files], ignore_index=True)
+        return pd.concat(
+            [records.read_rows(self.folder / file) for file in files], ignore_index=True
+        )
 
     def experiment(self, name: str) -> pd.DataFrame:
         """Read the data frame of a theory study's experiment."""
@@ -114,16 +130,22 @@ class Gathered:
     @property
     def oracles(self) -> list[str]:
         """Names of the objectives that use the ground truth."""
-        return [name for name, objective in self.study.objectives.items() if objective.name == "oracle"]
+        return [
+            name for name, objective in self.study.objectives.items() if objective.name == "oracle"
+        ]
 
     @property
     def label_free(self) -> list[str]:
-        """Names of the trained objectives that use no labels, follow no other, and are no controls."""
+        """Names of the trained objectives that use no labels, follow no other, and are no
+        controls.
+        """
         follow = self.study.tuning.follow if self.study.tuning is not None else ()
         return [
             name
             for name, objective in self.study.objectives.items()
-            if name not in follow and objective.TRAINED and not (objective.uses_labels or objective.is_control)
+            if name not in follow
+            and objective.TRAINED
+            and not (objective.uses_labels or objective.is_control)
         ]
 
     def chosen(self, objective: str) -> str:
@@ -135,29 +157,47 @@ class Gathered:
     def data_notes(self) -> list[str]:
         """Notes on the study's data, printed under every figure and table."""
         data = getattr(self.study, "dataset", None)  # theory and likelihood studies have none
-        notes = {PHANTOM: getattr(data, "source", None) == "phantom", RESPLIT: getattr(data, "resplit", False)}
+        notes = {
+            PHANTOM: getattr(data, "source", None) == "phantom",
+            RESPLIT: getattr(data, "resplit", False),
+        }
         notes[NEW_DATA] = getattr(data, "corpus_per_seed", False)
         notes[SAME_TEST] = data is not None and not notes[RESPLIT] and not notes[NEW_DATA]
-        notes[SAME_UNSEEN] = notes[RESPLIT] and bool(getattr(getattr(data, "labels", None), "test_unseen", 0))
+        notes[SAME_UNSEEN] = notes[RESPLIT] and bool(
+            getattr(getattr(data, "labels", None), "test_unseen", 0)
+        )
         return [note for note, applies in notes.items() if applies]
 
     @property
     def protocol_notes(self) -> list[str]:
-        """A sentence about the committed file that names the study's comparisons; empty if there is none."""
+        """A sentence about the committed file that names the study's comparisons; empty if there is
+        none.
+        """
         protocol = self.comparison.get("protocol")
         if not protocol:
             return []
         file = f"Protocol: {protocol['file']} (SHA-256 {protocol['checksum'][:12]}"
         rest = "Comparisons that it does not name are exploratory."
         if protocol["date"] is None:
-            return [f"{file}). Its commit is unknown, so it cannot be known whether it precedes these runs. {rest}"]
+            return [
+                f"{file}). Its commit is unknown, so it cannot be known whether it precedes these"
+                f" runs. {rest}"
+            ]
         when = "before" if protocol["beforehand"] else "after"
-        return [f"{file}, committed on {protocol['date'][:10]}), committed {when} the first of these runs finished. {rest}"]
+        return [
+            f"{file}, committed on {protocol['date'][:10]}), committed {when} the first of these"
+            f" runs finished. {rest}"
+        ]
 
     @functools.cached_property
     def names(self) -> Mapping[tuple[str, str], str]:
-        """Names of the objectives in tables, with the values selected for them, by data set and objective."""
-        return {(entry["dataset"], entry["objective"]): chosen_name(entry) for entry in self.comparison["selection"]}
+        """Names of the objectives in tables, with the values selected for them, by data set and
+        objective.
+        """
+        return {
+            (entry["dataset"], entry["objective"]): chosen_name(entry)
+            for entry in self.comparison["selection"]
+        }
 
     @property
     def selected_by(self) -> Measurement:
@@ -166,26 +206,39 @@ class Gathered:
 
     @property
     def selection_notes(self) -> list[str]:
-        """Notes on the values in :attr:`names`: selection rule, the baseline's values, ties, and values at grid edges."""
+        """Notes on the values in :attr:`names`: selection rule, the baseline's values, ties, and
+        values at grid edges.
+        """
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         if not swept:
             return []
         measured, stage = self.selected_by, "pilot " if self.study.tuning is not None else ""
         pairs = [(self.names[entry["dataset"], entry["objective"]], entry) for entry in swept]
         tied = dict.fromkeys(name for name, entry in pairs if entry.get("tied"))
-        baselines = dict.fromkeys(name for name, entry in pairs if entry["objective"] == self.baseline)
+        baselines = dict.fromkeys(
+            name for name, entry in pairs if entry["objective"] == self.baseline
+        )
         sentences = [
-            f"Settings after a name were selected on the validation split by {full_name(measured)}: the largest mean over "
-            f"{stage}seeds ({seed_count(entry['seeds'] for entry in swept)}).",
+            (
+                "Settings after a name were selected on the validation split by"
+                f" {full_name(measured)}: the largest mean over {stage}seeds"
+                f" ({seed_count(entry['seeds'] for entry in swept)})."
+            ),
             f"Baseline: {'; '.join(baselines)}." if baselines else "",
-            f"Tied with another candidate, so the first was taken: {'; '.join(tied)}." if tied else "",
+            (
+                f"Tied with another candidate, so the first was taken: {'; '.join(tied)}."
+                if tied
+                else ""
+            ),
             SHARED_TEST if self.study.tuning is not None and self._resplits_test else "",
         ]
         return [*filter(None, sentences), *edge_notes(swept)]
 
     @property
     def _resplits_test(self) -> bool:
-        """Whether each seed draws its test data; the seeds of a text study may differ in their labels alone."""
+        """Whether each seed draws its test data; the seeds of a text study may differ in their
+        labels alone.
+        """
         return self.study.dataset.resplit and not getattr(self.study.dataset, "tested", False)
 
     @property
@@ -195,15 +248,28 @@ class Gathered:
 
     @property
     def study_note(self) -> str:
-        """The study's note and the notes on its data, for footnotes that do not mention the selection."""
+        """The study's note and the notes on its data, for footnotes that do not mention the
+        selection.
+        """
         return " ".join(filter(None, [self.study.note, *self.data_notes]))
 
     def note_on(self, datasets: Collection[str], objectives: Collection[str]) -> str:
-        """Return the end of a figure's footnote: the selected variants among what it draws, and :attr:`study_note`."""
-        drawn = [entry for entry in self.comparison["selection"] if entry["objective"] in objectives]
-        swept = [entry for entry in drawn if entry["candidates"] > 1 and entry["dataset"] in datasets]
-        names = [f"{variant_name(entry['objective'], entry['variant'])} on {entry['dataset']}" for entry in swept]
+        """Return the end of a figure's footnote: the selected variants among what it draws, and
+        :attr:`study_note`.
+        """
+        drawn = [
+            entry for entry in self.comparison["selection"] if entry["objective"] in objectives
+        ]
+        swept = [
+            entry for entry in drawn if entry["candidates"] > 1 and entry["dataset"] in datasets
+        ]
+        names = [
+            f"{variant_name(entry['objective'], entry['variant'])} on {entry['dataset']}"
+            for entry in swept
+        ]
         if len(swept) > MOST_SELECTIONS:
             names = list(dict.fromkeys(entry["objective"] for entry in swept))
-        selected_variants = f"Selected on the validation split: {'; '.join(names)}." if names else ""
+        selected_variants = (
+            f"Selected on the validation split: {'; '.join(names)}." if names else ""
+        )
         return " ".join(filter(None, [selected_variants, *edge_notes(swept), self.study_note]))

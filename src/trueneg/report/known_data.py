@@ -1,15 +1,21 @@
-"""Sentences on what is known before training: expected false negatives, every η, and objectives that are unlikely to work."""
+"""Sentences on what is known before training: expected false negatives, every η, and objectives
+that are unlikely to work.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# Negatives per anchor: a method that corrects for fewer, at nearly all anchors, is numerically the one that corrects for none.
+# Negatives per anchor: a method that corrects for fewer, at nearly all anchors, is numerically the
+# one that corrects for none.
 NEGLIGIBLE = 0.01
 SHARED = {"classes": "share its class", "texts": "have its text", "matches": "match it (true η)"}
 
 
-def sentences(facts_of: Iterable[tuple[str, str, Mapping[str, Any]]], baseline: str) -> tuple[list[str], list[str]]:
-    """Return what is known about the data and every η, and warnings about objectives that are uncorrected or unlikely to work.
+def sentences(
+    facts_of: Iterable[tuple[str, str, Mapping[str, Any]]], baseline: str
+) -> tuple[list[str], list[str]]:
+    """Return what is known about the data and every η, and warnings about objectives that are
+    uncorrected or unlikely to work.
 
     Args:
         facts_of: data set, objective and facts of runs (:mod:`trueneg.data.false_negatives`).
@@ -18,21 +24,41 @@ def sentences(facts_of: Iterable[tuple[str, str, Mapping[str, Any]]], baseline: 
     lines, warnings = [], []
     for dataset, objective, facts in facts_of:
         count, eta = facts["negatives"], facts.get("eta")
-        shared = [f"{number:.3g} ({100 * number / count:.2g} %) {SHARED[key]}" for key, number in facts["expected"].items()]
+        shared = [
+            f"{number:.3g} ({100 * number / count:.2g} %) {SHARED[key]}"
+            for key, number in facts["expected"].items()
+        ]
         expected = f"of an anchor's {count:,} negatives, about {' and '.join(shared)}"
         lines.append(f"{dataset}: {expected}")
         if texts := facts.get("texts"):
-            lines[-1] += f"; {texts['repeated']:,} of {texts['all']:,} training texts equal another one after normalisation"
+            lines[-1] += (
+                f"; {texts['repeated']:,} of {texts['all']:,} training texts equal another one"
+                " after normalisation"
+            )
         if (draws := facts.get("draws")) and draws["mean"] < draws["least"]:
-            times = f"draws each training sample {draws['mean']:.2g} times, but learns something about each; expected at least"
-            warnings.append(f"{dataset}: {objective} {times} {draws['least']}; train longer, or on fewer samples")
+            times = (
+                f"draws each training sample {draws['mean']:.2g} times, but learns something about"
+                " each; expected at least"
+            )
+            warnings.append(
+                f"{dataset}: {objective} {times} {draws['least']}; train longer, or on fewer"
+                " samples"
+            )
         warnings += [f"{dataset}: {objective} {warning}" for warning in facts.get("warnings", ())]
-        if eta is None or (eta["maximum"] == 0 and not facts["only_eta"]):  # such as hardness weighting alone
+        # such as hardness weighting alone
+        if eta is None or (eta["maximum"] == 0 and not facts["only_eta"]):
             continue
         ends = f"{eta['minimum']:.2g} to {eta['maximum']:.2g}, on average "
         mean = f"{eta['mean']:.2g}, N·η {count * eta['mean']:.2g}"
-        lines.append(f"{dataset}, {objective}: η is {ends if eta['minimum'] < eta['maximum'] else ''}{mean}")
+        lines.append(
+            f"{dataset}, {objective}: η is {ends if eta['minimum'] < eta['maximum'] else ''}{mean}"
+        )
         if facts["only_eta"] and count * eta["most"] < NEGLIGIBLE and objective != baseline:
-            most = f"for 99 % of the anchors, it corrects for at most {count * eta['most']:.2g} negatives"
-            warnings.append(f"{dataset}: {objective} is numerically uncorrected: {most}; {expected}")
+            most = (
+                f"for 99 % of the anchors, it corrects for at most {count * eta['most']:.2g}"
+                " negatives"
+            )
+            warnings.append(
+                f"{dataset}: {objective} is numerically uncorrected: {most}; {expected}"
+            )
     return list(dict.fromkeys(lines)), list(dict.fromkeys(warnings))

@@ -1,4 +1,6 @@
-"""Labels in figures and tables; objectives and data sets keep their names from the configuration."""
+"""Labels in figures and tables; objectives and data sets keep their names from the
+configuration.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,7 +16,9 @@ SYMBOLS = {"temperature": "t", "class_probability": "η", "alpha": "α", "beta":
 
 
 def axis_label(of: Measurement, baseline: str | None = None) -> str:
-    """Return the axis label of a metric, or of its difference from the baseline if one is given, with the unit."""
+    """Return the axis label of a metric, or of its difference from the baseline if one is given,
+    with the unit.
+    """
     name = metric_name(of)
     label = name[:1].upper() + name[1:] + (f"\nminus that of {baseline}" if baseline else "")
     return with_unit(label, unit(of.metric, difference=baseline is not None))
@@ -32,7 +36,9 @@ def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
         >>> measurement_name(Measurement("knn", "accuracy", "all"), "test", "fraction=0.1")
         'Test split: kNN, labels=all; fraction=0.1'
     """
-    return f"{split.capitalize()} split: {evaluation_name(of)}" + (f"; {dataset}" if dataset else "")
+    return f"{split.capitalize()} split: {evaluation_name(of)}" + (
+        f"; {dataset}" if dataset else ""
+    )
 
 
 def variant_name(objective: str, variant: str) -> str:
@@ -42,7 +48,9 @@ def variant_name(objective: str, variant: str) -> str:
         >>> variant_name("DCL", '{"class_probability":0.1}'), variant_name("CL", "{}")
         ('DCL,class_probability=0.1', 'CL')
     """
-    return ",".join([objective, *(f"{key}={format_value(value)}" for key, value in json.loads(variant).items())])
+    return ",".join(
+        [objective, *(f"{key}={format_value(value)}" for key, value in json.loads(variant).items())]
+    )
 
 
 def settings_name(variant: str) -> str:
@@ -52,21 +60,32 @@ def settings_name(variant: str) -> str:
         >>> settings_name('{"beta":1.0,"temperature":0.2}')
         'β = 1, t = 0.2'
     """
-    return ", ".join(f"{SYMBOLS.get(key, key)} = {format_value(value)}" for key, value in json.loads(variant).items())
+    return ", ".join(
+        f"{SYMBOLS.get(key, key)} = {format_value(value)}"
+        for key, value in json.loads(variant).items()
+    )
 
 
 def chosen_name(entry: Mapping[str, Any]) -> str:
-    """Return the name of an objective with its selected values, and the grid or the objective that they come from.
+    """Return the name of an objective with its selected values, and the grid or the objective that
+    they come from.
 
     Args:
-        entry: entry of the selection in ``comparison.json``: ``objective``, ``variant``, all ``variants`` that it was selected
-            from, and the objective that it ``follows``, if its values were taken over from one.
+        entry: entry of the selection in ``comparison.json``: ``objective``, ``variant``, all
+            ``variants`` that it was selected from, and the objective that it ``follows``, if its
+            values were taken over from one.
 
     Example:
         >>> grid = ['{"beta":1,"temperature":0.1}', '{"beta":1,"temperature":0.2}']
         >>> chosen_name({"objective": "HCL", "variant": grid[1], "variants": grid})
         'HCL (β = 1; t = 0.2 of 0.1, 0.2)'
-        >>> chosen_name({"objective": "Oracle-random", "variant": '{"temperature":0.2}', "follows": "Oracle"})
+        >>> chosen_name(
+        ...     {
+        ...         "objective": "Oracle-random",
+        ...         "variant": '{"temperature":0.2}',
+        ...         "follows": "Oracle",
+        ...     }
+        ... )
         'Oracle-random (t = 0.2, as Oracle)'
         >>> chosen_name({"objective": "CL", "variant": "{}"})
         'CL'
@@ -79,7 +98,10 @@ def chosen_name(entry: Mapping[str, Any]) -> str:
     parts = []
     for key, value in json.loads(variant).items():
         grid = dict.fromkeys(format_value(json.loads(other)[key]) for other in variants)
-        parts.append(f"{SYMBOLS.get(key, key)} = {format_value(value)}" + (f" of {', '.join(grid)}" if len(grid) > 1 else ""))
+        parts.append(
+            f"{SYMBOLS.get(key, key)} = {format_value(value)}"
+            + (f" of {', '.join(grid)}" if len(grid) > 1 else "")
+        )
     return f"{objective} ({'; '.join(parts)})"
 
 
@@ -90,7 +112,9 @@ def edge_notes(selection: Iterable[Mapping[str, Any]]) -> list[str]:
         selection: entries of the selection in ``comparison.json``.
 
     Example:
-        >>> edge_notes([{"objective": "CL", "variant": '{"temperature":0.5}', "at edge": "temperature"}])[0].split("; ")[0]
+        >>> edge_notes(
+        ...     [{"objective": "CL", "variant": '{"temperature":0.5}', "at edge": "temperature"}]
+        ... )[0].split("; ")[0]
         'Selected at the edge of its grid: CL (temperature = 0.5)'
     """
     names: dict[str, None] = {}

@@ -6,13 +6,15 @@ from trueneg.specs.tasks import METRICS
 from trueneg.specs.tasks.base import DisplayedMetric
 from trueneg.stats.measurement import Measurement
 
-DISPLAYED = METRICS | {"ρ": DisplayedMetric("rank correlation", decimals=2)}  # rank correlation is not a task metric
+# rank correlation is not a task metric
+DISPLAYED = METRICS | {"ρ": DisplayedMetric("rank correlation", decimals=2)}
 
 
 def format_metric(value: float, metric: str, signed: bool = False) -> str:
     """Format a value without its unit.
 
-    Fractions are multiplied by 100 and have one decimal; AUC, CNR and IoU have three. Values close to zero get one more.
+    Fractions are multiplied by 100 and have one decimal; AUC, CNR and IoU have three. Values close
+    to zero get one more.
 
     Args:
         value: value in the metric's own unit; NaN becomes a dash.
@@ -45,7 +47,11 @@ def in_unit(value: float, metric: str, shown: str, decimals: int) -> str:
         decimals: minimum number of decimals.
 
     Example:
-        >>> in_unit(0.80214, "accuracy", "%", 2), in_unit(0.8617, "AUC", "%", 1), in_unit(0.1043, "R", "", 2)
+        >>> (
+        ...     in_unit(0.80214, "accuracy", "%", 2),
+        ...     in_unit(0.8617, "AUC", "%", 1),
+        ...     in_unit(0.1043, "R", "", 2),
+        ... )
         ('80.21', '86.2', '0.104')
     """
     factor, measure = 100.0 if shown == "%" else 1.0, _measure(metric)
@@ -57,13 +63,20 @@ def with_interval(value: float, low: float, high: float, metric: str, signed: bo
     """Format a value with its unit and interval.
 
     Example:
-        >>> with_interval(0.012, -0.001, 0.025, "accuracy", signed=True), with_interval(float("nan"), 0.0, 0.0, "AUC")
+        >>> (
+        ...     with_interval(0.012, -0.001, 0.025, "accuracy", signed=True),
+        ...     with_interval(float("nan"), 0.0, 0.0, "AUC"),
+        ... )
         ('+1.2 points [−0.1, +2.5]', '–')
         >>> with_interval(0.5, float("nan"), float("nan"), "AUC")
         '0.500'
     """
     text = amount(value, metric, signed, difference=signed)
-    return text if math.isnan(value) or math.isnan(low) else f"{text} {interval(low, high, metric, signed)}"
+    return (
+        text
+        if math.isnan(value) or math.isnan(low)
+        else f"{text} {interval(low, high, metric, signed)}"
+    )
 
 
 def amount(value: float, metric: str, signed: bool = False, difference: bool = False) -> str:
@@ -72,7 +85,8 @@ def amount(value: float, metric: str, signed: bool = False, difference: bool = F
 
 
 def margin_text(value: float, metric: str) -> str:
-    """Format an equivalence margin with its unit and, because it was set and not measured, with all its digits.
+    """Format an equivalence margin with its unit and, because it was set and not measured, with all
+    its digits.
 
     Example:
         >>> margin_text(0.0025, "accuracy"), margin_text(0.01, "accuracy"), margin_text(0.02, "AUC")
@@ -104,12 +118,16 @@ def minus(text: str) -> str:
 
 
 def scale(metric: str) -> float:
-    """Return the display factor of a metric's values; accuracies and recalls are shown in percent."""
+    """Return the display factor of a metric's values; accuracies and recalls are shown in
+    percent.
+    """
     return _measure(metric).scale
 
 
 def unit(metric: str, difference: bool = False) -> str:
-    """Return the unit of displayed values, such as "%", or of their differences, such as "points"; may be empty."""
+    """Return the unit of displayed values, such as "%", or of their differences, such as "points";
+    may be empty.
+    """
     measure = _measure(metric)
     return measure.unit_of_differences if difference else measure.unit
 
@@ -125,15 +143,29 @@ def higher_is_better(metric: str) -> bool:
 
 
 def group_name(of: Measurement) -> str:
-    """Return the display name of a measurement's classes, or its metric if it has no group and is not an accuracy.
+    """Return the display name of a measurement's classes, or its metric if it has no group and is
+    not an accuracy.
 
     Example:
         >>> rare = Measurement("knn", "accuracy", group="rare")
-        >>> group_name(rare), group_name(rare._replace(group=None)), group_name(Measurement("zero-shot", "AUC", group="edema"))
+        >>> (
+        ...     group_name(rare),
+        ...     group_name(rare._replace(group=None)),
+        ...     group_name(Measurement("zero-shot", "AUC", group="edema")),
+        ... )
         ('rare classes', 'all classes', 'edema')
     """
-    of_accuracy = {None: "all classes", "macro": "balanced", "rare": "rare classes", "common": "common classes"}
-    named = of_accuracy if of.metric == "accuracy" else {None: of.metric, "macro": "the mean of findings"}
+    of_accuracy = {
+        None: "all classes",
+        "macro": "balanced",
+        "rare": "rare classes",
+        "common": "common classes",
+    }
+    named = (
+        of_accuracy
+        if of.metric == "accuracy"
+        else {None: of.metric, "macro": "the mean of findings"}
+    )
     return named.get(of.group) or str(of.group)
 
 
@@ -141,11 +173,16 @@ def metric_name(of: Measurement) -> str:
     """Return the display name of a metric, with its classes and direction.
 
     Example:
-        >>> metric_name(Measurement("knn", "accuracy", group="rare")), metric_name(Measurement("zero-shot", "AUC", group="edema"))
+        >>> (
+        ...     metric_name(Measurement("knn", "accuracy", group="rare")),
+        ...     metric_name(Measurement("zero-shot", "AUC", group="edema")),
+        ... )
         ('accuracy on rare classes', 'AUC on edema')
         >>> metric_name(Measurement("knn", "accuracy", group="macro"))
         'balanced accuracy'
-        >>> metric_name(Measurement("retrieval sentence", "R", "report", direction="text to image", k=10))
+        >>> metric_name(
+        ...     Measurement("retrieval sentence", "R", "report", direction="text to image", k=10)
+        ... )
         'R@10 from text to image'
     """
     if (of.metric, of.group) == ("accuracy", "macro"):
@@ -159,12 +196,19 @@ def measured_name(of: Measurement) -> str:
     """Return the display name of a metric, after the evaluation if its name does not tell which.
 
     Example:
-        >>> measured_name(Measurement("knn", "accuracy")), measured_name(Measurement("linear probe", "accuracy", group="rare"))
+        >>> (
+        ...     measured_name(Measurement("knn", "accuracy")),
+        ...     measured_name(Measurement("linear probe", "accuracy", group="rare")),
+        ... )
         ('kNN accuracy', 'linear probe accuracy on rare classes')
         >>> measured_name(Measurement("retrieval", "R", "seen", k=1))
         'R@1'
     """
-    task = f"{evaluation_name(Measurement(of.task, of.metric))} " if of.metric in ("accuracy", "AUC") else ""
+    task = (
+        f"{evaluation_name(Measurement(of.task, of.metric))} "
+        if of.metric in ("accuracy", "AUC")
+        else ""
+    )
     return task + metric_name(of)
 
 
@@ -172,11 +216,17 @@ def evaluation_name(of: Measurement) -> str:
     """Return the name of the evaluation with its settings.
 
     Example:
-        >>> evaluation_name(Measurement("knn", "accuracy", "all")), evaluation_name(Measurement("zero-shot", "AUC"))
+        >>> (
+        ...     evaluation_name(Measurement("knn", "accuracy", "all")),
+        ...     evaluation_name(Measurement("zero-shot", "AUC")),
+        ... )
         ('kNN, labels=all', 'zero-shot')
         >>> evaluation_name(Measurement("linear probe", "accuracy", "all", 0.1, group="rare"))
         'linear probe, labels=all, fraction=0.1'
-        >>> [evaluation_name(Measurement("retrieval", "R", labels)) for labels in ("report", "seen")]
+        >>> [
+        ...     evaluation_name(Measurement("retrieval", "R", labels))
+        ...     for labels in ("report", "seen")
+        ... ]
         ['retrieval, relevant=report', 'retrieval, labels=seen']
     """
     parts = ["kNN" if of.task == "knn" else of.task]

@@ -1,4 +1,6 @@
-"""One figure for several studies: what knowing the false negatives gains, the best label-free method, and a control."""
+"""One figure for several studies: what knowing the false negatives gains, the best label-free
+method, and a control.
+"""
 
 import textwrap
 from collections.abc import Iterable, Mapping
@@ -17,18 +19,22 @@ from trueneg.specs.objectives.base import Objective
 from trueneg.stats.comparison import paired_differences
 
 LINE = 46  # characters of a title's line
-TICKS = (-10, -3, -1, -0.5, 0, 0.5, 1, 3, 10)  # the axis is linear from -1 to 1, and logarithmic beyond
+# the axis is linear from -1 to 1, and logarithmic beyond
+TICKS = (-10, -3, -1, -0.5, 0, 0.5, 1, 3, 10)
 KNOWING, METHOD, CONTROL = "Oracle", "best label-free method", "random removal"
 
 
 def differences(gathered: Gathered) -> list[dict[str, Any]]:
-    """Compare the oracle, the best label-free method and random removal with the baseline of a trained study.
+    """Compare the oracle, the best label-free method and random removal with the baseline of a
+    trained study.
 
-    The best method is that with the largest gain on the test split, so its gain is too large on average, the more so the more
-    methods there are. Objectives with the baseline's loss, at any temperature, do not count.
+    The best method is that with the largest gain on the test split, so its gain is too large on
+    average, the more so the more methods there are. Objectives with the baseline's loss, at any
+    temperature, do not count.
 
     Returns:
-        Rows of :func:`trueneg.stats.comparison.paired_differences` for the primary measurement, with ``kind``, ``study`` (a
+        Rows of :func:`trueneg.stats.comparison.paired_differences` for the primary measurement,
+            with ``kind``, ``study`` (a
         line of text) and ``of`` (the number of methods); gains are positive.
     """
     study, primary = gathered.study, gathered.study.primary
@@ -38,12 +44,27 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     if not higher_is_better(primary.metric):
         gains[["difference", "low", "high"]] = -gains[["difference", "high", "low"]].to_numpy()
     uncorrected = _loss(study.objectives[primary.baseline])
-    methods = [name for name in gathered.label_free if name in gains.index and _loss(study.objectives[name]) != uncorrected]
-    removal = [name for name in gathered.oracles if getattr(study.objectives[name], "shuffled", False)]
-    kinds: dict[str, list[Any]] = {METHOD: [gains.loc[methods, "difference"].idxmax()] if methods else [], CONTROL: removal[:1]}
+    methods = [
+        name
+        for name in gathered.label_free
+        if name in gains.index and _loss(study.objectives[name]) != uncorrected
+    ]
+    removal = [
+        name for name in gathered.oracles if getattr(study.objectives[name], "shuffled", False)
+    ]
+    kinds: dict[str, list[Any]] = {
+        METHOD: [gains.loc[methods, "difference"].idxmax()] if methods else [],
+        CONTROL: removal[:1],
+    }
     kinds[KNOWING] = [primary.oracle] if primary.oracle in gains.index else []
     swept = any(entry["candidates"] > 1 for entry in gathered.comparison["selection"])
-    tuned = "tuned" if study.tuning is not None else "selected on the validation split" if swept else "fixed settings"
+    tuned = (
+        "tuned"
+        if study.tuning is not None
+        else "selected on the validation split"
+        if swept
+        else "fixed settings"
+    )
     measured = full_name(gathered.primary)
     line = f"{textwrap.fill(study.title, LINE)}\n{measured}; {tuned}, "
     found = [(kind, gains.loc[name]) for kind, names in kinds.items() for name in names]
@@ -79,10 +100,13 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, pd.DataFrame]:
     table = pd.DataFrame([row for folder in folders for row in differences(Gathered(folder))])
     if table.empty:
         raise UserError(
-            "The configuration has no trained study with an Oracle or a method; expected at least one for the overview."
+            "The configuration has no trained study with an Oracle or a method; expected at least"
+            " one for the overview."
         )
     known = table[table["kind"] == KNOWING].set_index("id")["difference"]
-    table = table.assign(known=table["id"].map(known)).sort_values("known", ascending=False, kind="stable")
+    table = table.assign(known=table["id"].map(known)).sort_values(
+        "known", ascending=False, kind="stable"
+    )
     alike = table.groupby("study")["id"].transform("nunique") > 1
     table["study"] += (" (" + table["id"] + ")").where(alike, "")
     names, styles = list(dict.fromkeys(table["study"])), line_styles((KNOWING, METHOD, CONTROL))
@@ -95,7 +119,25 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, pd.DataFrame]:
     plot.set_xlabel("Gain over the baseline (points or hundredths)")
     add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
     rows = table.to_dict("records")
-    best = "; ".join(f"{row['title']}: {row['objective']} of {row['of']}" for row in rows if row["kind"] == METHOD)
-    note = "Primary measurement of each study; an AUC in hundredths. Bars: paired 95 % t intervals over seeds, not corrected."
-    columns = ["id", "title", "measured", "kind", "objective", "of", "seeds", "difference", "low", "high"]
+    best = "; ".join(
+        f"{row['title']}: {row['objective']} of {row['of']}"
+        for row in rows
+        if row["kind"] == METHOD
+    )
+    note = (
+        "Primary measurement of each study; an AUC in hundredths. Bars: paired 95 % t intervals"
+        " over seeds, not corrected."
+    )
+    columns = [
+        "id",
+        "title",
+        "measured",
+        "kind",
+        "objective",
+        "of",
+        "seeds",
+        "difference",
+        "low",
+        "high",
+    ]
     return finish(figure, [note, f"Best methods: {best}."]), table[columns]

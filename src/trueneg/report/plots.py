@@ -1,6 +1,8 @@
-"""Panels, lines with intervals and forest plots; the intervals are computed by :mod:`trueneg.stats`.
+"""Panels, lines with intervals and forest plots; the intervals are computed by
+:mod:`trueneg.stats`.
 
-seaborn draws distributions and scatter plots. Its line plots would compute intervals from the rows, without pairing over seeds.
+seaborn draws distributions and scatter plots. Its line plots would compute intervals from the rows,
+without pairing over seeds.
 """
 
 import itertools
@@ -20,7 +22,9 @@ BAND = "Bands: 95\u00a0% Monte-Carlo intervals."
 
 
 class Axis(NamedTuple):
-    """Horizontal axis for a varied parameter: its label, whether it is logarithmic, and whether ticks are in percent."""
+    """Horizontal axis for a varied parameter: its label, whether it is logarithmic, and whether
+    ticks are in percent.
+    """
 
     label: str
     logarithmic: bool = False
@@ -42,27 +46,37 @@ def facets(
 
     Args:
         table: data to draw; panels follow the order in which their values appear in it.
-        by: one or two columns of the table; with two, the first gives the rows of panels and the second the columns.
+        by: one or two columns of the table; with two, the first gives the rows of panels and the
+            second the columns.
         size: width and height of a panel in inches.
-        columns: number of panels per row; None means at most three, or one per value of the second column.
+        columns: number of panels per row; None means at most three, or one per value of the second
+            column.
         title: format string for the title of each panel, filled with its values.
         xlabel: label below the last panel of each column.
         ylabel: label beside the first panel of each row.
-        share: whether all panels have the same limits; with ``"col"``, only the panels of a column do.
+        share: whether all panels have the same limits; with ``"col"``, only the panels of a column
+            do.
         empty: text shown in panels without rows.
 
     Returns:
         The figure, and the axes, values and rows of each panel that has rows.
     """
     values = [list(dict.fromkeys(table[name])) for name in by]
-    places, parts = list(itertools.product(*values)), dict(list(table.groupby(list(by), observed=True)))
+    places, parts = (
+        list(itertools.product(*values)),
+        dict(list(table.groupby(list(by), observed=True))),
+    )
     columns = min(columns or (3 if len(by) == 1 else len(values[1])), len(places)) or 1
     rows = -(-len(places) // columns) or 1
     figure, axes = panels(rows, columns, max(6.4, size[0] * columns), 1.3 + size[1] * rows, share)
     drawn = []
     for number, (plot, place) in enumerate(zip(axes.flat, places, strict=False)):
         last_row = number + columns >= len(places)
-        plot.set(title=title.format(*place), xlabel=xlabel if last_row else "", ylabel="" if number % columns else ylabel)
+        plot.set(
+            title=title.format(*place),
+            xlabel=xlabel if last_row else "",
+            ylabel="" if number % columns else ylabel,
+        )
         if share:
             plot.tick_params(labelbottom=last_row)
         if place in parts:
@@ -93,8 +107,8 @@ def draw_intervals(
 
     Args:
         plot: axes to draw on.
-        table: one row per point, with the columns `by`, `x`, `y`, ``low`` and ``high``; points whose ends are NaN have no
-            interval.
+        table: one row per point, with the columns `by`, `x`, `y`, ``low`` and ``high``; points
+            whose ends are NaN have no interval.
         styles: style of each line, by the value of `by` in its rows.
         by: column that assigns the rows to lines.
         x: column with the positions along the axis.
@@ -102,7 +116,8 @@ def draw_intervals(
         factor: factor by which values and interval ends are multiplied.
         band: whether to draw the interval as a band instead of bars.
         sideways: whether values are drawn along the horizontal axis, as in a forest plot.
-        apart: offset in typographic points between consecutive lines, which separates bars at the same position.
+        apart: offset in typographic points between consecutive lines, which separates bars at the
+            same position.
         look: further properties of the lines and bars.
     """
     from matplotlib.transforms import ScaledTranslation
@@ -123,35 +138,54 @@ def draw_intervals(
             drawn = plot.errorbar(places, values, yerr=reach, elinewidth=1, **look_of_line)
         drawn.lines[0].set_label(name)  # matplotlib labels only the container
         shift = apart / 72 * (number - (len(styles) - 1) / 2)
-        move = ScaledTranslation(0 if sideways else shift, -shift if sideways else 0, plot.figure.dpi_scale_trans)
+        move = ScaledTranslation(
+            0 if sideways else shift, -shift if sideways else 0, plot.figure.dpi_scale_trans
+        )
         for artist in drawn.get_children():
             artist.set_transform(plot.transData + move)
 
 
 def draw_sampled(
-    plot: Axes, table: pd.DataFrame, styles: Mapping[str, LineStyle], by: str, x: str, y: str = "value", **drawn: Any
+    plot: Axes,
+    table: pd.DataFrame,
+    styles: Mapping[str, LineStyle],
+    by: str,
+    x: str,
+    y: str = "value",
+    **drawn: Any,
 ) -> None:
-    """Draw one line per style with Monte-Carlo intervals of ±1.96 standard errors, by default as bands."""
+    """Draw one line per style with Monte-Carlo intervals of ±1.96 standard errors, by default as
+    bands.
+    """
     reach = 1.96 * table["standard error"]
     table = table.assign(low=table[y] - reach, high=table[y] + reach)
     draw_intervals(plot, table, styles, by, x, y, **{"band": True} | drawn)
 
 
 def forest(
-    plot: Axes, table: pd.DataFrame, styles: Mapping[str, LineStyle], by: str, names: Sequence[str], row: str, **drawn: Any
+    plot: Axes,
+    table: pd.DataFrame,
+    styles: Mapping[str, LineStyle],
+    by: str,
+    names: Sequence[str],
+    row: str,
+    **drawn: Any,
 ) -> None:
     """Draw a forest plot: one row per name with one dot and interval per style.
 
     Args:
         plot: axes to draw on.
-        table: one row per dot, with the columns `by`, `row`, ``low`` and ``high``; rows of the plot without a dot stay empty.
+        table: one row per dot, with the columns `by`, `row`, ``low`` and ``high``; rows of the plot
+            without a dot stay empty.
         styles: style of the dots, by the value of `by`.
         by: column that assigns dots to styles.
         names: names of the rows, from top to bottom.
         row: column that assigns dots to rows.
         drawn: further arguments of :func:`draw_intervals`.
     """
-    placed = table.assign(place=table[row].map({name: place for place, name in enumerate(names)})).dropna(subset="place")
+    placed = table.assign(
+        place=table[row].map({name: place for place, name in enumerate(names)})
+    ).dropna(subset="place")
     draw_intervals(plot, placed, styles, by, x="place", sideways=True, linestyle="none", **drawn)
     plot.set_yticks(range(len(names)), names)
     plot.set_ylim(len(names) - 0.5, -0.5)
@@ -163,14 +197,18 @@ def set_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
     """Label an axis, and place the ticks of a logarithmic one only at the measured values."""
     if axis.logarithmic:
         plot.set_xscale("log")
-        plot.set_xticks(values, [f"{100 * value:g} %" if axis.percent else f"{value:g}" for value in values])
+        plot.set_xticks(
+            values, [f"{100 * value:g} %" if axis.percent else f"{value:g}" for value in values]
+        )
         plot.set_xticks([], minor=True)
     plot.set_xlabel(axis.label)
     plot.margins(x=0.06)
 
 
 def shown_values(rows: pd.DataFrame, baseline: str | None, measured: Measurement) -> pd.DataFrame:
-    """Compute the means of a measurement, or its paired differences from the baseline if one is given, as ``shown``."""
+    """Compute the means of a measurement, or its paired differences from the baseline if one is
+    given, as ``shown``.
+    """
     chosen = measured.rows_of(rows)
     if chosen.empty:
         present = "; ".join(map(full_name, measurements(rows))) or "none"
@@ -180,8 +218,12 @@ def shown_values(rows: pd.DataFrame, baseline: str | None, measured: Measurement
     return paired_differences(chosen, baseline).rename(columns={"difference": "shown"})
 
 
-def zero_line(plot: Axes, baseline: str | None, styles: Mapping[str, LineStyle]) -> dict[str, LineStyle]:
-    """Draw the baseline of paired differences as a line at zero, and return its legend entry; none for means."""
+def zero_line(
+    plot: Axes, baseline: str | None, styles: Mapping[str, LineStyle]
+) -> dict[str, LineStyle]:
+    """Draw the baseline of paired differences as a line at zero, and return its legend entry; none
+    for means.
+    """
     if baseline is None:
         return {}
     plot.axhline(0, color=styles[baseline].color, linewidth=1)

@@ -12,9 +12,22 @@ from trueneg.stats.measurement import KEYS
 from trueneg.store.rows import typed
 
 PLACE = ["printed task", "setting", "printed metric"]  # the column of a printed table
-COLUMNS = ["dataset", "objective", "paper", "table", "method", *PLACE, "unit", "printed", "differs", *KEYS, "value"]
+COLUMNS = [
+    "dataset",
+    "objective",
+    "paper",
+    "table",
+    "method",
+    *PLACE,
+    "unit",
+    "printed",
+    "differs",
+    *KEYS,
+    "value",
+]
 COLUMNS += ["standard_error"]
-# Columns of config/published.csv that may be empty: the standard error, and our measurement except its task and metric.
+# Columns of config/published.csv that may be empty: the standard error, and our measurement except
+# its task and metric.
 OPTIONAL = ("standard_error", *KEYS[2:])
 
 
@@ -26,8 +39,10 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
         path: config/published.csv; not read if the study names no table.
 
     Returns:
-        One row per number and objective, with :data:`COLUMNS`, in the order of the file. ``objective`` is an objective or the
-        label of a variant; it is null if the study has no such method or data set. ``printed`` is the number as the paper prints
+        One row per number and objective, with :data:`COLUMNS`, in the order of the file.
+            ``objective`` is an objective or the
+        label of a variant; it is null if the study has no such method or data set. ``printed`` is
+            the number as the paper prints
         it, in its ``unit``; :data:`PLACE` is its column there.
 
     Raises:
@@ -39,7 +54,11 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
         for entry in _entries(paper, path).to_dict("records"):
             divisor = 100 if entry["unit"] == "%" else 1
             dataset = datasets.get(entry["setting"]) if datasets else primary_dataset(study)
-            named = [objective for objective, method in paper.methods.items() if method == entry["method"]]
+            named = [
+                objective
+                for objective, method in paper.methods.items()
+                if method == entry["method"]
+            ]
             same = [entry["method"]] if entry["method"] in study.objectives else []
             row = entry | {
                 "dataset": dataset,
@@ -52,15 +71,23 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
                 "value": float(entry["value"]) / divisor,
                 "standard_error": entry["standard_error"] / divisor,
             }
-            rows += [row | {"objective": objective} for objective in (dataset and (named or same)) or [None]]
+            rows += [
+                row | {"objective": objective}
+                for objective in (dataset and (named or same)) or [None]
+            ]
     return typed(pd.DataFrame(rows, columns=COLUMNS))
 
 
 def _entries(paper: Published, path: str | Path) -> pd.DataFrame:
     """Return the rows of config/published.csv for the tables of one paper."""
     missing: Any = dict.fromkeys(OPTIONAL, "")
-    table = pd.read_csv(path, keep_default_na=False, na_values=missing, dtype={"value": str})  # with all printed digits
-    filters = {"paper": [paper.paper], "table": paper.tables, "task": [paper.task] if paper.task else []}
+    # with all printed digits
+    table = pd.read_csv(path, keep_default_na=False, na_values=missing, dtype={"value": str})
+    filters = {
+        "paper": [paper.paper],
+        "table": paper.tables,
+        "task": [paper.task] if paper.task else [],
+    }
     wanted = filters | {"method": paper.methods.values(), "setting": paper.settings.values()}
     for column, names in wanted.items():
         values = dict.fromkeys(table[column])

@@ -1,4 +1,6 @@
-"""Registry of each study's figures and tables by name. The Snakefile imports it, so no plotting library is imported here."""
+"""Registry of each study's figures and tables by name. The Snakefile imports it, so no plotting
+library is imported here.
+"""
 
 import hashlib
 import importlib
@@ -13,22 +15,34 @@ from trueneg.report import figures, tables
 from trueneg.report.declared import Drawing
 from trueneg.specs.settings import Study
 
-FILES = {"figures": ("png", "pdf", "svg", "txt"), "tables": ("csv", "tex", "txt")}  # endings of the files of a drawing
+# endings of the files of a drawing
+FILES = {"figures": ("png", "pdf", "svg", "txt"), "tables": ("csv", "tex", "txt")}
 KEPT = "drawings"  # subfolder of a study that keeps finished drawings if the job fails
-CODE = (".py", ".csv", ".html", ".css", ".js", ".mplstyle")  # endings of the files that make figures, tables and the page
+# endings of the files that make figures, tables and the page
+CODE = (".py", ".csv", ".html", ".css", ".js", ".mplstyle")
 
 
 def _by_name(package: ModuleType) -> Callable[[Study], dict[str, Drawing]]:
-    """Return a function that lists a study's drawings in page order, from all modules of a package that declare drawings."""
-    modules = [importlib.import_module(f"{package.__name__}.{name}") for _, name, _ in pkgutil.iter_modules(package.__path__)]
-    makers = sorted((module for module in modules if hasattr(module, "drawings")), key=lambda module: module.ORDER)
+    """Return a function that lists a study's drawings in page order, from all modules of a package
+    that declare drawings.
+    """
+    modules = [
+        importlib.import_module(f"{package.__name__}.{name}")
+        for _, name, _ in pkgutil.iter_modules(package.__path__)
+    ]
+    makers = sorted(
+        (module for module in modules if hasattr(module, "drawings")),
+        key=lambda module: module.ORDER,
+    )
 
     def by_name(study: Study) -> dict[str, Drawing]:
         drawings: dict[str, Drawing] = {}
         for drawing in (drawing for module in makers for drawing in module.drawings(study)):
             if (first := drawings.setdefault(drawing.name, drawing)) is not drawing:
                 declared_in = f"{first.make.__module__} and {drawing.make.__module__}"
-                raise ValueError(f"{declared_in} both declare {first.name!r}; rename one of the two.")
+                raise ValueError(
+                    f"{declared_in} both declare {first.name!r}; rename one of the two."
+                )
         return drawings
 
     return by_name
@@ -39,18 +53,26 @@ tables_by_name = _by_name(tables)
 
 
 def files_by_study(studies: Mapping[str, Study]) -> dict[str, list[str]]:
-    """Map each study that has figures or tables to the files they are made from, relative to its artefacts."""
+    """Map each study that has figures or tables to the files they are made from, relative to its
+    artefacts.
+    """
     files = {}
     for name, study in studies.items():
         if drawings := [*figures_by_name(study).values(), *tables_by_name(study).values()]:
-            files[name] = sorted({"study.yaml", *(file for drawing in drawings for file in drawing.files)})
+            files[name] = sorted(
+                {"study.yaml", *(file for drawing in drawings for file in drawing.files)}
+            )
     return files
 
 
 def report_code() -> str:
-    """Return a digest of the files that make figures, tables and the page; if one changes, all of them are made again."""
+    """Return a digest of the files that make figures, tables and the page; if one changes, all of
+    them are made again.
+    """
     packages = (Path(__file__).parents[1] / name for name in ("report", "stats"))
-    files = (path for package in packages for path in sorted(package.rglob("*")) if path.suffix in CODE)
+    files = (
+        path for package in packages for path in sorted(package.rglob("*")) if path.suffix in CODE
+    )
     return hashlib.sha256("".join(map(file_checksum, files)).encode()).hexdigest()[:16]
 
 
@@ -59,5 +81,6 @@ def drawn_by_other_code(path: Path) -> bool:
     record = path.parents[1] / KEPT / path.parent.name / f"{path.stem}.json"
     try:
         return json.loads(record.read_text())["code"] != report_code()
-    except (OSError, ValueError, LookupError, TypeError):  # missing or damaged: it will be drawn again
+    # missing or damaged: it will be drawn again
+    except (OSError, ValueError, LookupError, TypeError):
         return True

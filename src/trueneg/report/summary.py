@@ -1,4 +1,6 @@
-"""Select the winners of a tuned study; gather a study's rows, select variants, check each data set and answer its question."""
+"""Select the winners of a tuned study; gather a study's rows, select variants, check each data set
+and answer its question.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -29,15 +31,21 @@ from trueneg.store.winners import as_text, chosen, read_winners, select_from
 
 
 def select_winners(
-    paths: Iterable[str | Path], settings: Mapping[str, Any], *, winners: str | Path, validation: str | Path
+    paths: Iterable[str | Path],
+    settings: Mapping[str, Any],
+    *,
+    winners: str | Path,
+    validation: str | Path,
 ) -> None:
     """Select one candidate of each tuned objective on each data set, from the pilot seeds' rows.
 
     Args:
         paths: rows of the candidates, one file per block of pilot seeds.
         settings: result of :func:`trueneg.store.winners.selecting`.
-        winners: JSON file to write. The same rows give the same bytes, so rewriting it reruns nothing.
-        validation: parquet file to write with the rows of the validation split; those of the test split are not gathered.
+        winners: JSON file to write. The same rows give the same bytes, so rewriting it reruns
+            nothing.
+        validation: parquet file to write with the rows of the validation split; those of the test
+            split are not gathered.
 
     Raises:
         UserError: if a candidate has no validation rows of the measurement.
@@ -48,47 +56,80 @@ def select_winners(
 
 
 def summarise_study(
-    name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any, protocol: Mapping[str, str | None] | None = None
+    name: str,
+    settings: Mapping[str, Any],
+    inputs: Any,
+    outputs: Any,
+    protocol: Mapping[str, str | None] | None = None,
 ) -> None:
     """Gather the results of a study's blocks of seeds and compare its objectives.
 
     Args:
         name: name of the study.
         settings: resolved settings of the study.
-        inputs: input paths: ``rows``, ``curves`` and ``runs``, with one file per block, and ``published`` (CSV), the published
-            numbers, if the study is compared with any; if the study is tuned, ``winners`` (JSON) and ``pilots``, like ``runs``.
-        outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``candidates``, ``published``
-            (parquet), ``comparison`` (JSON: selection, headroom by data set, primary contrast, protocol), ``study`` (YAML, the
-            settings).
-        protocol: the committed protocol (:func:`trueneg.store.protocol.committed_protocol`); None: the study has none.
+        inputs: input paths: ``rows``, ``curves`` and ``runs``, with one file per block, and
+            ``published`` (CSV), the published numbers, if the study is compared with any; if the
+            study is tuned, ``winners`` (JSON) and ``pilots``, like ``runs``.
+        outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``candidates``,
+            ``published`` (parquet), ``comparison`` (JSON: selection, headroom by data set, primary
+            contrast, protocol), ``study`` (YAML, the settings).
+        protocol: the committed protocol (:func:`trueneg.store.protocol.committed_protocol`); None:
+            the study has none.
 
     Raises:
-        UserError: if the rows lack data that the primary contrast needs, or were made with different settings.
+        UserError: if the rows lack data that the primary contrast needs, or were made with
+            different settings.
     """
     study: Any = KINDS[settings.get("kind", "images")].model_validate(settings)
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
-    records = [record for path in (*inputs.runs, *inputs.pilots) for record in read_json(path, list[RunRecord])]
+    records = [
+        record
+        for path in (*inputs.runs, *inputs.pilots)
+        for record in read_json(path, list[RunRecord])
+    ]
     _require_same_settings(name, study, records, inputs.winners)
     try:
         selection, candidates, measured = _selection(study, rows, inputs.winners)
         selected_by = {"selected by": measured._asdict(), "selection": _records(selection)}
-        comparison = {"name": name, "version": VERSIONS["comparison"], **selected_by, **_comparison(study, rows, selection)}
+        comparison = {
+            "name": name,
+            "version": VERSIONS["comparison"],
+            **selected_by,
+            **_comparison(study, rows, selection),
+        }
     except ValueError as error:
         absent = study.primary.measurement.rows_of(rows).empty
-        remedy = " If they were measured earlier, measure them again: snakemake --forcerun evaluate." if absent else ""
+        remedy = (
+            " If they were measured earlier, measure them again: snakemake --forcerun evaluate."
+            if absent
+            else ""
+        )
         raise UserError(f"primary: {error}{remedy}") from error
     comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
     published = published_numbers(study, inputs.published)
-    write_tables({outputs.rows: rows, outputs.curves: curves, outputs.candidates: candidates, outputs.published: published})
+    write_tables(
+        {
+            outputs.rows: rows,
+            outputs.curves: curves,
+            outputs.candidates: candidates,
+            outputs.published: published,
+        }
+    )
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
         write_text(path, json.dumps(content, indent=1) + "\n")
     write_settings(settings, outputs.study)
 
 
-def _selection(study: Any, rows: pd.DataFrame, winners: str | None) -> tuple[pd.DataFrame, pd.DataFrame, Measurement]:
-    """Return the variant of each objective on each data set, the candidates, and the measurement used for the selection."""
-    variants = {objective: list(grid.values()) for objective, grid in study_runs.candidates(study).items()}
+def _selection(
+    study: Any, rows: pd.DataFrame, winners: str | None
+) -> tuple[pd.DataFrame, pd.DataFrame, Measurement]:
+    """Return the variant of each objective on each data set, the candidates, and the measurement
+    used for the selection.
+    """
+    variants = {
+        objective: list(grid.values()) for objective, grid in study_runs.candidates(study).items()
+    }
     measured = study.selected_by
     if winners:
         measured, candidates, _ = read_winners(winners)
@@ -100,47 +141,97 @@ def _selection(study: Any, rows: pd.DataFrame, winners: str | None) -> tuple[pd.
         candidates = describe_candidates(rows, variants, measured, selection)
     followed = study_runs.followed(study)
     details: list[dict[str, Any]] = []
-    for dataset, objective, variant in selection[["dataset", "objective", "variant"]].itertuples(index=False):
-        grid = candidates[(candidates["dataset"] == dataset) & (candidates["objective"] == objective)]
-        detail = {"at edge": at_edge(variant, grid["variant"]), "tied": list(grid.loc[grid["tied"].astype(bool), "variant"])}
-        details.append(detail | {"variants": list(grid["variant"]), "follows": followed.get(objective)})
-    return pd.concat([selection, pd.DataFrame(details, index=selection.index)], axis="columns"), candidates, measured
+    for dataset, objective, variant in selection[["dataset", "objective", "variant"]].itertuples(
+        index=False
+    ):
+        grid = candidates[
+            (candidates["dataset"] == dataset) & (candidates["objective"] == objective)
+        ]
+        detail = {
+            "at edge": at_edge(variant, grid["variant"]),
+            "tied": list(grid.loc[grid["tied"].astype(bool), "variant"]),
+        }
+        details.append(
+            detail | {"variants": list(grid["variant"]), "follows": followed.get(objective)}
+        )
+    return (
+        pd.concat([selection, pd.DataFrame(details, index=selection.index)], axis="columns"),
+        candidates,
+        measured,
+    )
 
 
 def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
-    """Return the selection made on the pilot seeds, in the format of :func:`trueneg.stats.comparison.select`."""
-    selection = rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"].nunique().reset_index(name="seeds")
+    """Return the selection made on the pilot seeds, in the format of
+    :func:`trueneg.stats.comparison.select`.
+    """
+    selection = (
+        rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"]
+        .nunique()
+        .reset_index(name="seeds")
+    )
     selection = selection.assign(candidates=1, **{"validation mean": np.nan})
     for (dataset, objective), grid in candidates.groupby(["dataset", "objective"]):
         (winner,) = grid[grid["chosen"]].to_dict("records")
         is_tuned = (selection["dataset"] == dataset) & (selection["objective"] == objective)
         if set(selection.loc[is_tuned, "variant"]) - {winner["variant"]}:
-            raise ValueError(f"rows of {objective} on {dataset} are not from its winner, {winner['variant']}; train it again")
-        selection.loc[is_tuned, ["candidates", "seeds", "validation mean"]] = len(grid), winner["seeds"], winner["mean"]
+            raise ValueError(
+                f"rows of {objective} on {dataset} are not from its winner, {winner['variant']};"
+                " train it again"
+            )
+        selection.loc[is_tuned, ["candidates", "seeds", "validation mean"]] = (
+            len(grid),
+            winner["seeds"],
+            winner["mean"],
+        )
     return selection
 
 
-def _require_same_settings(name: str, study: Any, records: Iterable[Mapping[str, Any]], winners: Any) -> None:
-    """Check that runs were trained and evaluated with the study's settings; for imported files, Snakemake cannot do so."""
+def _require_same_settings(
+    name: str, study: Any, records: Iterable[Mapping[str, Any]], winners: Any
+) -> None:
+    """Check that runs were trained and evaluated with the study's settings; for imported files,
+    Snakemake cannot do so.
+    """
     requested: dict[tuple[str, str, int], Any] = {}
     for job in study_runs.jobs(name, study):
-        runs = [run.to_json() for run in job.runs] if job.family is None else chosen(job.to_json(), winners)[1]
-        requested |= {(run["dataset"], run["objective"], run["seed"]): run["settings"] for run in runs}
+        runs = (
+            [run.to_json() for run in job.runs]
+            if job.family is None
+            else chosen(job.to_json(), winners)[1]
+        )
+        requested |= {
+            (run["dataset"], run["objective"], run["seed"]): run["settings"] for run in runs
+        }
     evaluation = study.evaluation.model_dump(mode="json")
     for record in records:
         settings = record["settings"]
-        different = different_settings(settings, requested[record["dataset"], record["objective"], record["seed"]])
+        different = different_settings(
+            settings, requested[record["dataset"], record["objective"], record["seed"]]
+        )
         evaluated = record.get("evaluated", {}).get("settings")  # rows of earlier versions lack it
-        if evaluated is not None and not same_evaluation(study_runs.training_kind(settings), evaluated, evaluation):
+        if evaluated is not None and not same_evaluation(
+            study_runs.training_kind(settings), evaluated, evaluation
+        ):
             different.append("evaluation")
         if different:
-            problem = f"run {record['id']} was made with settings other than the study's ({'; '.join(different)})"
-            remedy = f"Restore the settings, or remove results/{name}/manifests to train with the new ones."
-            raise UserError(f"{record['dataset']}, {record['objective']}, seed {record['seed']}: {problem}. {remedy}")
+            problem = (
+                f"run {record['id']} was made with settings other than the study's"
+                f" ({'; '.join(different)})"
+            )
+            remedy = (
+                f"Restore the settings, or remove results/{name}/manifests to train with the new"
+                " ones."
+            )
+            raise UserError(
+                f"{record['dataset']}, {record['objective']}, seed {record['seed']}: {problem}."
+                f" {remedy}"
+            )
 
 
 def at_edge(variant: str, variants: Iterable[str]) -> str:
-    """Return the names of the settings at the smallest or largest value of their grid, beyond which a better one may lie.
+    """Return the names of the settings at the smallest or largest value of their grid, beyond which
+    a better one may lie.
 
     Args:
         variant: swept values of the selected variant, as canonical JSON.
@@ -169,19 +260,30 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
 
 
 def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
-    """Compute the headroom and the primary contrast on the test split, with the selected variant of each objective."""
+    """Compute the headroom and the primary contrast on the test split, with the selected variant of
+    each objective.
+    """
     primary, measured, parts = study.primary, study.primary.measurement, []
     upwards = higher_is_better(measured.metric)
-    dataset, rows = primary.dataset or next(iter(study_runs.datasets(study))), selected(rows, selection)
+    dataset, rows = (
+        primary.dataset or next(iter(study_runs.datasets(study))),
+        selected(rows, selection),
+    )
     for label in study_runs.datasets(study):
         of_dataset = rows[rows["dataset"] == label]
         chance, about_chance = _chance(study, of_dataset)
         labelled = headroom(of_dataset, primary.baseline, primary.oracle, chance, measured, upwards)
-        sentence = headroom_sentence(labelled.iloc[0], measured.metric, primary.baseline, primary.oracle, about_chance)
+        sentence = headroom_sentence(
+            labelled.iloc[0], measured.metric, primary.baseline, primary.oracle, about_chance
+        )
         parts.append(labelled.assign(sentence=sentence))
-    contrast = primary_contrast(rows, primary.treatment, primary.baseline, measured, dataset, primary.margin, upwards)
+    contrast = primary_contrast(
+        rows, primary.treatment, primary.baseline, measured, dataset, primary.margin, upwards
+    )
     tuned = selection_of(primary, dataset, _records(selection))
-    contrast["answer"] = answer(contrast, primary.treatment, primary.baseline, primary.published, tuned)
+    contrast["answer"] = answer(
+        contrast, primary.treatment, primary.baseline, primary.published, tuned
+    )
     contrast["answer"] += against_no_training(study, rows, dataset)
     return {
         "seeds": len(study.seed_list),
@@ -204,5 +306,8 @@ def _chance(study: Any, rows: pd.DataFrame) -> tuple[float, str]:
         return chance, ""
     # Chance is averaged because the sizes of the splits vary slightly between seeds.
     test = rows[rows["split"] == "test"]
-    levels = [(level.rows_of(test)["value"].mean(), what and f" ({what})") for level, what in chance.items()]
+    levels = [
+        (level.rows_of(test)["value"].mean(), what and f" ({what})")
+        for level, what in chance.items()
+    ]
     return next((level for level in levels if pd.notna(level[0])), levels[-1])

@@ -1,8 +1,8 @@
 """Checkpoints of unfinished runs, from which an interrupted run resumes.
 
-Until a run is finished, its folder contains ``checkpoint.safetensors`` (tensors; everything else as JSON in the metadata) and
-``progress.json`` (the current epoch and the duration of each attempt, for users and the run's record). The previous checkpoint
-is kept too, in case the latest one is damaged.
+Until a run is finished, its folder contains ``checkpoint.safetensors`` (tensors; everything else as
+JSON in the metadata) and ``progress.json`` (the current epoch and the duration of each attempt, for
+users and the run's record). The previous checkpoint is kept too, in case the latest one is damaged.
 """
 
 import contextlib
@@ -26,28 +26,36 @@ from trueneg.store.versions import UNEDITED
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT = 10.0  # seconds between progress updates; the recorded time of a killed attempt can be too short by this much
+# seconds between progress updates; the recorded time of a killed attempt can be too short by this
+# much
+HEARTBEAT = 10.0
 SHARE = 0.01  # maximum fraction of the time that checkpoints after epochs may take
-FIRST_COST = 0.1  # expected seconds for the first checkpoint; with SHARE, runs shorter than 10 s therefore write none
+# expected seconds for the first checkpoint; with SHARE, runs shorter than 10 s therefore write none
+FIRST_COST = 0.1
 
 
 class Checkpoint(contextlib.AbstractContextManager):
-    """Writes the checkpoints of a run at regular intervals, and at the end of an epoch if that is cheap.
+    """Writes the checkpoints of a run at regular intervals, and at the end of an epoch if that is
+    cheap.
 
-    Batch order and augmentations are drawn from generators keyed by seed, purpose and epoch, so no generator state needs to be
-    saved: networks, optimiser, running sums of the monitors and the position are the complete state.
+    Batch order and augmentations are drawn from generators keyed by seed, purpose and epoch, so no
+    generator state needs to be
+    saved: networks, optimiser, running sums of the monitors and the position are the complete
+    state.
 
-    Its methods take a training object with the attributes ``epoch`` (finished epochs), ``epochs`` and ``update`` (updates in the
-    current epoch), and with the methods ``state()``, which returns tensors on the CPU and plain values, and
-    ``load_state(tensors, values)``. Used as a context manager, it also records the time of an attempt that ends with an
-    exception.
+    Its methods take a training object with the attributes ``epoch`` (finished epochs), ``epochs``
+    and ``update`` (updates in the current epoch), and with the methods ``state()``, which returns
+    tensors on the CPU and plain values, and ``load_state(tensors, values)``. Used as a context
+    manager, it also records the time of an attempt that ends with an exception.
 
     Args:
         folder: the run's folder, owned by this process.
-        digest: digest of settings, data, seed and versions of the code; a checkpoint with a different digest is moved aside.
+        digest: digest of settings, data, seed and versions of the code; a checkpoint with a
+            different digest is moved aside.
         minutes: maximum number of minutes between checkpoints.
         about: information about the run to write to ``progress.json`` along with its progress.
-        files: digest of the objective's own files; if it differs from that of an earlier attempt, the log says so.
+        files: digest of the objective's own files; if it differs from that of an earlier attempt,
+            the log says so.
         device: device of the run: ``"cpu"`` or the name of a GPU.
         devices: number of devices.
     """
@@ -69,7 +77,13 @@ class Checkpoint(contextlib.AbstractContextManager):
         self._cost = FIRST_COST
         self._earlier = RunStore(folder.parent).progress(folder.name).get("spent", [])
         began = time.strftime("%Y-%m-%d %H:%M:%S %z")
-        self._attempt = {"began": began, "host": platform.node(), "device": device, "devices": devices, "digest": digest}
+        self._attempt = {
+            "began": began,
+            "host": platform.node(),
+            "device": device,
+            "devices": devices,
+            "digest": digest,
+        }
         self._attempt |= {"files": files} if files else {}
         self._progress = {**about, "epoch": 0, "epochs": 0}
         self._note()
@@ -78,14 +92,23 @@ class Checkpoint(contextlib.AbstractContextManager):
         self._note()
 
     def spent(self) -> dict[str, Any]:
-        """Return the total ``seconds`` and ``gpu_seconds`` (seconds × GPUs) and all ``attempts``, for a run's record.
+        """Return the total ``seconds`` and ``gpu_seconds`` (seconds × GPUs) and all ``attempts``,
+        for a run's record.
 
-        An attempt has a start time, host, device, number of devices and seconds; the current attempt is last. Attempts with
-        other settings, data or code are included because they also used compute time. A killed attempt may have run for up to
-        :data:`HEARTBEAT` seconds longer, or for one update if that takes longer.
+        An attempt has a start time, host, device, number of devices and seconds; the current
+        attempt is last. Attempts with other settings, data or code are included because they also
+        used compute time. A killed attempt may have run for up to :data:`HEARTBEAT` seconds longer,
+        or for one update if that takes longer.
         """
-        attempts = [*self._earlier, {**self._attempt, "seconds": round(time.monotonic() - self._began, 3)}]
-        on_gpu = [attempt["seconds"] * attempt["devices"] for attempt in attempts if attempt["device"] != "cpu"]
+        attempts = [
+            *self._earlier,
+            {**self._attempt, "seconds": round(time.monotonic() - self._began, 3)},
+        ]
+        on_gpu = [
+            attempt["seconds"] * attempt["devices"]
+            for attempt in attempts
+            if attempt["device"] != "cpu"
+        ]
         return {
             "seconds": round(sum(attempt["seconds"] for attempt in attempts), 3),
             "gpu_seconds": round(sum(on_gpu), 3),
@@ -93,18 +116,31 @@ class Checkpoint(contextlib.AbstractContextManager):
         }
 
     def restore(self, training: Any) -> list[dict[str, Any]]:
-        """Load the last usable checkpoint, if there is one, into a new training object; return the rows of finished epochs."""
+        """Load the last usable checkpoint, if there is one, into a new training object; return the
+        rows of finished epochs.
+        """
         existing = [path for path in (self._path, self._previous) if path.exists()]
-        shapes = {name: tensor.shape for name, tensor in training.state()[0].items()} if existing else {}
+        shapes = (
+            {name: tensor.shape for name, tensor in training.state()[0].items()} if existing else {}
+        )
         usable = filter(None, (self._read(path, shapes) for path in existing))
         tensors, values = next(usable, (None, {"rows": []}))
         if tensors is not None:
             training.load_state(tensors, values["position"])
-            log.info("the run resumes in epoch %d after %d updates of that epoch", training.epoch + 1, training.update)
-            if any(attempt.get("files", "") not in ("", self._attempt.get("files")) for attempt in self._earlier):
+            log.info(
+                "the run resumes in epoch %d after %d updates of that epoch",
+                training.epoch + 1,
+                training.update,
+            )
+            if any(
+                attempt.get("files", "") not in ("", self._attempt.get("files"))
+                for attempt in self._earlier
+            ):
                 log.warning("%s since an earlier attempt", UNEDITED)
         elif existing:
-            log.warning("%s has no usable checkpoint; the run starts from the beginning", self._path.parent)
+            log.warning(
+                "%s has no usable checkpoint; the run starts from the beginning", self._path.parent
+            )
         self._note(training)
         return values["rows"]
 
@@ -142,10 +178,14 @@ class Checkpoint(contextlib.AbstractContextManager):
         write_text(self._path.with_name(RunStore.PROGRESS), json.dumps(progress, indent=2) + "\n")
         self._noted = time.monotonic()
 
-    def _read(self, path: Path, shapes: Mapping[str, Size]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Read a checkpoint's tensors and values; move it aside and return None if it is damaged, or not of this run and code.
+    def _read(
+        self, path: Path, shapes: Mapping[str, Size]
+    ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Read a checkpoint's tensors and values; move it aside and return None if it is damaged,
+        or not of this run and code.
 
-        A monitor that was added since has no version, but its tensors are missing; optimizers have none before their first step.
+        A monitor that was added since has no version, but its tensors are missing; optimizers have
+        none before their first step.
         """
         try:
             with safe_open(path, framework="pt") as file:
@@ -154,10 +194,15 @@ class Checkpoint(contextlib.AbstractContextManager):
             values = json.loads(metadata["values"])
             if metadata["checksum"] != _checksum(tensors, metadata["values"]):
                 raise ValueError("its checksum does not match its content")
-            of_this_code = all(name in tensors and tensors[name].shape == shape for name, shape in shapes.items())
+            of_this_code = all(
+                name in tensors and tensors[name].shape == shape for name, shape in shapes.items()
+            )
             if values["digest"] == self._digest and of_this_code:
                 return tensors, values
-            kind, reason = "outdated", "was made with different settings, data or versions of the code"
+            kind, reason = (
+                "outdated",
+                "was made with different settings, data or versions of the code",
+            )
         except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
             kind, reason = "damaged", f"is damaged ({error})"
         aside = path.replace(path.with_name(f"checkpoint.{kind}.safetensors"))

@@ -1,8 +1,9 @@
 """Train with several processes, one device each: split batches and keep the processes synchronised.
 
-Every process draws the whole batch (from identically seeded generators), encodes its part, gathers the embeddings of the others
-with gradients, and computes the loss of the whole batch. All objectives and monitors therefore have the same values as with one
-process, and all processes hold the same weights after each update.
+Every process draws the whole batch (from identically seeded generators), encodes its part, gathers
+the embeddings of the others with gradients, and computes the loss of the whole batch. All
+objectives and monitors therefore have the same values as with one process, and all processes hold
+the same weights after each update.
 """
 
 import datetime
@@ -31,7 +32,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a training job and the rank of this one; by default a single process, for which the methods do nothing.
+    """The processes of a training job and the rank of this one; by default a single process, for
+    which the methods do nothing.
 
     Attributes:
         rank: rank of this process, from 0.
@@ -42,7 +44,8 @@ class Processes:
     count: int = 1
 
     def part(self, batch: Tensor) -> Tensor:
-        """Return this process's equal share of a batch that is the same on all processes; B must be divisible by ``count``.
+        """Return this process's equal share of a batch that is the same on all processes; B must be
+        divisible by ``count``.
 
         Example:
             >>> Processes(1, 2).part(torch.arange(8))
@@ -51,9 +54,11 @@ class Processes:
         return batch.chunk(self.count)[self.rank]
 
     def whole(self, part: Tensor) -> Tensor:
-        """Gather the :meth:`part` of every process into the whole batch, in its original order, with gradients.
+        """Gather the :meth:`part` of every process into the whole batch, in its original order,
+        with gradients.
 
-        If every process computes the loss of the whole batch, :meth:`average_gradients` gives the single-process gradient.
+        If every process computes the loss of the whole batch, :meth:`average_gradients` gives the
+        single-process gradient.
         """
         return part if self.count == 1 else gathered(part)[0].flatten(0, 1)
 
@@ -81,11 +86,15 @@ class Processes:
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         distributed.all_reduce(flat)
         flat /= self.count
-        for gradient, mean in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
+        for gradient, mean in zip(
+            gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True
+        ):
             gradient.copy_(mean.view_as(gradient))
 
     def share_state(self, training: Any) -> None:
-        """Copy the first process's training state (see :class:`~trueneg.runtime.checkpoint.Checkpoint`) to all processes."""
+        """Copy the first process's training state (see
+        :class:`~trueneg.runtime.checkpoint.Checkpoint`) to all processes.
+        """
         if self.count > 1:
             state = self.same(training.state() if self.rank == 0 else None)
             if self.rank > 0:
@@ -97,11 +106,13 @@ Work = Callable[[torch.device, Processes], None]
 
 
 def run_distributed(work: Work, device_type: str, count: int, patience: float = PATIENCE) -> None:
-    """Run `work` in several communicating processes; this process handles their log records, and they exit when it exits.
+    """Run `work` in several communicating processes; this process handles their log records, and
+    they exit when it exits.
 
     Args:
         work: picklable function.
-        device_type: ``"cpu"`` or ``"cuda"``; each process uses the visible device with the index of its rank.
+        device_type: ``"cpu"`` or ``"cuda"``; each process uses the visible device with the index of
+            its rank.
         count: number of processes.
         patience: seconds that a process waits for the others in a collective operation.
 
@@ -111,33 +122,57 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
     """
     context = multiprocessing.get_context("spawn")
     records, user_errors = context.Queue(), context.SimpleQueue()
-    # A logger can stand in for a handler: it handles the records as if they had been logged in this process.
+    # A logger can stand in for a handler: it handles the records as if they had been logged in this
+    # process.
     listener = logging.handlers.QueueListener(records, logging.getLogger("trueneg"))  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory(prefix="trueneg-") as folder:
-        arguments = (count, work, device_type == "cuda", patience, f"file://{folder}/meeting", records, user_errors)
+        arguments = (
+            count,
+            work,
+            device_type == "cuda",
+            patience,
+            f"file://{folder}/meeting",
+            records,
+            user_errors,
+        )
         with without_main_script():
-            workers: Any = multiprocessing.start_processes(_work, arguments, count, join=False, daemon=True)
+            workers: Any = multiprocessing.start_processes(
+                _work, arguments, count, join=False, daemon=True
+            )
         log.info("%d processes share each batch", count)
         listener.start()
         try:
             while not workers.join(grace_period=GRACE):
                 pass
         except (ProcessRaisedException, ProcessExitedException) as error:
-            if not user_errors.empty():  # the other processes' errors may only be consequences of this one
+            # the other processes' errors may only be consequences of this one
+            if not user_errors.empty():
                 raise user_errors.get() from None
             name = f"worker {error.error_index + 1}/{count}"
             if isinstance(error, ProcessRaisedException) or error.signal_name is None:
                 raise RuntimeError(f"{name} failed: {error.msg}") from None
             raise UserError(
-                f"{name} of this training job was killed by {error.signal_name}, and the other workers were stopped. If it "
-                "ran out of memory, raise training.mem_mb. Run the same command again: the job resumes from its checkpoint."
+                f"{name} of this training job was killed by {error.signal_name}, and the other"
+                " workers were stopped. If it ran out of memory, raise training.mem_mb. Run the"
+                " same command again: the job resumes from its checkpoint."
             ) from None
         finally:
             listener.stop()
 
 
-def _work(rank: int, count: int, work: Work, cuda: bool, patience: float, meeting: str, records: Any, user_errors: Any) -> None:
-    """Run one worker process, which sends its log records and user errors to the process that started it."""
+def _work(
+    rank: int,
+    count: int,
+    work: Work,
+    cuda: bool,
+    patience: float,
+    meeting: str,
+    records: Any,
+    user_errors: Any,
+) -> None:
+    """Run one worker process, which sends its log records and user errors to the process that
+    started it.
+    """
     end_with(os.getppid(), "the process that started this worker")
     logger = logging.getLogger("trueneg")
     logger.setLevel(logging.INFO if rank == 0 else logging.WARNING)
@@ -147,7 +182,9 @@ def _work(rank: int, count: int, work: Work, cuda: bool, patience: float, meetin
         device, backend = torch.device("cuda", rank), "nccl"
         torch.cuda.set_device(device)
     timeout = datetime.timedelta(seconds=patience)
-    distributed.init_process_group(backend, init_method=meeting, rank=rank, world_size=count, timeout=timeout)
+    distributed.init_process_group(
+        backend, init_method=meeting, rank=rank, world_size=count, timeout=timeout
+    )
     try:
         work(device, Processes(rank, count))
     except UserError as error:
@@ -157,7 +194,8 @@ def _work(rank: int, count: int, work: Work, cuda: bool, patience: float, meetin
 
 
 def synchronise_norms(network: nn.Module) -> None:
-    """Synchronise the batch normalisation layers of a network across processes, which must have equal numbers of samples.
+    """Synchronise the batch normalisation layers of a network across processes, which must have
+    equal numbers of samples.
 
     torch's SyncBatchNorm works only on GPUs.
     """
@@ -181,7 +219,11 @@ def _synchronised_norm(layer: Any, batch: Tensor) -> Tensor:
         with torch.no_grad():
             layer.num_batches_tracked += 1
             layer.running_mean.lerp_(mean.to(layer.running_mean.dtype), layer.momentum)
-            layer.running_var.lerp_((variance * count / (count - 1)).to(layer.running_var.dtype), layer.momentum)
+            layer.running_var.lerp_(
+                (variance * count / (count - 1)).to(layer.running_var.dtype), layer.momentum
+            )
     shape = (1, -1, *(1 for _ in dimensions[1:]))
     scale = torch.rsqrt(variance + layer.eps) * layer.weight
-    return ((values - mean.view(shape)) * scale.view(shape) + layer.bias.view(shape)).to(batch.dtype)
+    return ((values - mean.view(shape)) * scale.view(shape) + layer.bias.view(shape)).to(
+        batch.dtype
+    )

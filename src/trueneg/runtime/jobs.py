@@ -1,4 +1,6 @@
-"""Common behaviour of all pipeline jobs: write a log, report errors in one sentence, and exit when Snakemake exits."""
+"""Common behaviour of all pipeline jobs: write a log, report errors in one sentence, and exit when
+Snakemake exits.
+"""
 
 import contextlib
 import faulthandler
@@ -15,33 +17,46 @@ from trueneg.legible import LegibleFormatter, print_traceback
 from trueneg.runtime.processes import end_with
 
 OUT_OF_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
-_CRASHED = "A native library crashed; the log contains the stack trace. Run the job again; if it crashes again, report the trace."
+_CRASHED = (
+    "A native library crashed; the log contains the stack trace. Run the job again; if it crashes"
+    " again, report the trace."
+)
 _CAUSES: dict[int, str] = {
-    signal.SIGKILL: "Most likely, the machine or the job ran out of memory: raise mem_mb in this job's section of the "
-    "configuration, or run fewer jobs at once.",
+    signal.SIGKILL: (
+        "Most likely, the machine or the job ran out of memory: raise mem_mb in this job's section"
+        " of the configuration, or run fewer jobs at once."
+    ),
     signal.SIGTERM: "It was cancelled, or it reached its time limit.",
-    **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
+    **dict.fromkeys(
+        (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED
+    ),
 }
 RESULTS = Path("results")  # of the folder in which Snakemake runs
-SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, which sets it when it reads the Snakefile
+# environment variable: id of the Snakemake process, which sets it when it reads the Snakefile
+SNAKEMAKE = "TRUENEG_SNAKEMAKE"
 
 log = logging.getLogger(__name__)
 
 
 def _supervise(log_file: str | Path) -> None:
-    """Fork: the child returns to do the work; the parent waits for it, reports a death by signal and exits with its status."""
+    """Fork: the child returns to do the work; the parent waits for it, reports a death by signal
+    and exits with its status.
+    """
     supervisor, awaited = os.getpid(), {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
     sys.stdout.flush()
     sys.stderr.flush()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # the parent takes them one at a time, so that none is lost
+    # the parent takes them one at a time, so that none is lost
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     child = os.fork()
     if child == 0:
-        os.setpgid(0, 0)  # a terminal's Ctrl-C reaches the child and its own processes once, through the parent
+        # a terminal's Ctrl-C reaches the child and its own processes once, through the parent
+        os.setpgid(0, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         end_with(supervisor, "the supervisor of this job")
         return
 
-    with contextlib.suppress(PermissionError, ProcessLookupError):  # the child has done this already, or has exited
+    # the child has done this already, or has exited
+    with contextlib.suppress(PermissionError, ProcessLookupError):
         os.setpgid(child, child)
     ended = 0
     while not ended:
@@ -61,15 +76,18 @@ def _supervise(log_file: str | Path) -> None:
 
 
 @contextlib.contextmanager
-def job(log_file: str | Path, inputs: Iterable[str | Path] = (), outputs: Iterable[str | Path] = ()) -> Iterator[None]:
-    """Run the block in a child process with a log file; this process waits for it and exits with its status.
+def job(
+    log_file: str | Path, inputs: Iterable[str | Path] = (), outputs: Iterable[str | Path] = ()
+) -> Iterator[None]:
+    """Run the block in a child process with a log file; this process waits for it and exits with
+    its status.
 
-    The block starts only if the inputs match the checksums that were recorded when they were written, and those of the outputs
-    are recorded when it has succeeded (:mod:`trueneg.io.seals`).
+    The block starts only if the inputs match the checksums that were recorded when they were
+    written, and those of the outputs are recorded when it has succeeded (:mod:`trueneg.io.seals`).
 
-    A :class:`UserError` or out-of-memory error is reported in one sentence, and the job exits with status 1. If a signal kills
-    the child, this is reported in the log and on stderr, and the exit status is 128 plus the signal's number. The child exits
-    when this process or Snakemake does.
+    A :class:`UserError` or out-of-memory error is reported in one sentence, and the job exits with
+    status 1. If a signal kills the child, this is reported in the log and on stderr, and the exit
+    status is 128 plus the signal's number. The child exits when this process or Snakemake does.
     """
     Path(log_file).parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log_file, mode="w", encoding="utf-8")
@@ -92,7 +110,10 @@ def job(log_file: str | Path, inputs: Iterable[str | Path] = (), outputs: Iterab
             raise
         message = error if isinstance(error, UserError) else OUT_OF_MEMORY
         logger.error("Error: %s", message, exc_info=message is OUT_OF_MEMORY)
-        print(f"\n{message}{f' Log: {log_file}' if message is OUT_OF_MEMORY else ''}\n", file=sys.stderr)
+        print(
+            f"\n{message}{f' Log: {log_file}' if message is OUT_OF_MEMORY else ''}\n",
+            file=sys.stderr,
+        )
         sys.exit(1)
     finally:
         faulthandler.disable()

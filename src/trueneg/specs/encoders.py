@@ -1,4 +1,6 @@
-"""Settings of image and text encoders: networks trained from scratch, released ones, and towers of other libraries."""
+"""Settings of image and text encoders: networks trained from scratch, released ones, and towers of
+other libraries.
+"""
 
 import itertools
 from collections.abc import Mapping
@@ -41,10 +43,15 @@ def is_frozen(encoder: Mapping[str, Any]) -> bool:
 
 
 def one_network(first: Any, second: Any) -> bool:
-    """Return whether two towers, as written in the settings, are one network with pretrained weights."""
+    """Return whether two towers, as written in the settings, are one network with pretrained
+    weights.
+    """
     if not (isinstance(first, Mapping) and isinstance(second, Mapping)):
         return False
-    same = all(first.get(key) == second.get(key) for key in ("name", "model", "weights", "revision", "path", "column"))
+    same = all(
+        first.get(key) == second.get(key)
+        for key in ("name", "model", "weights", "revision", "path", "column")
+    )
     return same and "none" not in values_of(first.get("weights"))
 
 
@@ -57,45 +64,70 @@ class TowerSettings(Settings):
 
     IMPLEMENTATION: ClassVar[str]
 
-    train: Trained = Field("all", description="all, none (the tower is computed once), or {last: n}: the last n blocks")
+    train: Trained = Field(
+        "all", description="all, none (the tower is computed once), or {last: n}: the last n blocks"
+    )
 
 
 class ImageTowerSettings(TowerSettings):
     """Settings shared by image towers."""
 
-    resolution: Sweepable[Count] | None = Field(None, description="side of the network's input; none: its library's default")
+    resolution: Sweepable[Count] | None = Field(
+        None, description="side of the network's input; none: its library's default"
+    )
     views: AtLeastTwo | None = Field(
-        None, description="number of augmented versions of each image for a tower with train: none; none: only the image itself"
+        None,
+        description=(
+            "number of augmented versions of each image for a tower with train: none; none: only"
+            " the image itself"
+        ),
     )
 
     @model_validator(mode="after")
     def _only_frozen_has_views(self):
         if self.views is not None and self.train != FROZEN:
-            raise ValueError(f".views is {self.views}, but train is {self.train}; expected train: none, or no views")
+            raise ValueError(
+                f".views is {self.views}, but train is {self.train}; expected train: none, or no"
+                " views"
+            )
         return self
 
 
 class TimmSettings(ImageTowerSettings):
-    """Any image network of timm, with its own pooling; regions are the cells of its last feature map, or its patch tokens."""
+    """Any image network of timm, with its own pooling; regions are the cells of its last feature
+    map, or its patch tokens.
+    """
 
     IMPLEMENTATION = "trueneg.models.towers.timm_tower:TimmTower"
 
     name: Literal["timm"]
-    model: Sweepable[str] = Field(description="timm's name, such as vit_small_patch16_224 or tf_efficientnet_lite0")
+    model: Sweepable[str] = Field(
+        description="timm's name, such as vit_small_patch16_224 or tf_efficientnet_lite0"
+    )
     weights: Sweepable[PathText] = Field(
-        "pretrained", description="pretrained: from an installed package or timm's hub; none: random; or a file of weights"
+        "pretrained",
+        description=(
+            "pretrained: from an installed package or timm's hub; none: random; or a file of"
+            " weights"
+        ),
     )
 
 
 class OpenClipSettings(Settings):
     """Settings of both towers of an open_clip model."""
 
-    model: Sweepable[PathText] = Field(description="open_clip's name, such as ViT-B-32, or a JSON configuration file")
-    weights: Sweepable[PathText] = Field(description="open_clip's tag, such as openai, or a file of weights; none: random")
+    model: Sweepable[PathText] = Field(
+        description="open_clip's name, such as ViT-B-32, or a JSON configuration file"
+    )
+    weights: Sweepable[PathText] = Field(
+        description="open_clip's tag, such as openai, or a file of weights; none: random"
+    )
 
 
 class OpenClipImageSettings(OpenClipSettings, ImageTowerSettings):
-    """The image tower of any open_clip model, with its projection into the space that it shares with texts."""
+    """The image tower of any open_clip model, with its projection into the space that it shares
+    with texts.
+    """
 
     IMPLEMENTATION = "trueneg.models.towers.open_clip_towers:OpenClipImages"
 
@@ -107,35 +139,52 @@ class VectorSettings(TowerSettings):
 
     name: Literal["vectors"]
     path: PathText = technical(..., "a .npy, .safetensors or .parquet file")
-    column: str | None = technical(None, "column of a parquet file, or tensor of a .safetensors file; none: the only one")
+    column: str | None = technical(
+        None, "column of a parquet file, or tensor of a .safetensors file; none: the only one"
+    )
     train: Literal["none"] = Field("none", description="none: vectors are not trained")
 
 
 class CifarResNetSettings(Settings):
-    """The CIFAR variant of ResNet, with a 3×3 stem and no max-pooling; ResNet-50 uses bottleneck blocks."""
+    """The CIFAR variant of ResNet, with a 3×3 stem and no max-pooling; ResNet-50 uses bottleneck
+    blocks.
+    """
 
     name: Literal["resnet18", "resnet50"]
 
 
 class SmallResNetSettings(Settings):
-    """A ResNet with three stages of one basic block each, for digits and for CIFAR on small machines."""
+    """A ResNet with three stages of one basic block each, for digits and for CIFAR on small
+    machines.
+    """
 
     name: Literal["small_resnet"]
-    width: Sweepable[Count] = Field(16, description="channels of the first stage; the next stages have 2 and 4 times as many")
+    width: Sweepable[Count] = Field(
+        16, description="channels of the first stage; the next stages have 2 and 4 times as many"
+    )
 
 
 ImageEncoder = Annotated[
-    CifarResNetSettings | SmallResNetSettings | TimmSettings | OpenClipImageSettings | VectorSettings, BY_NAME
+    CifarResNetSettings
+    | SmallResNetSettings
+    | TimmSettings
+    | OpenClipImageSettings
+    | VectorSettings,
+    BY_NAME,
 ]
 
 
 class SmallEncoderSettings(Settings):
-    """A ResNet with a stem of stride 2 and three basic blocks, for small greyscale images on a CPU."""
+    """A ResNet with a stem of stride 2 and three basic blocks, for small greyscale images on a
+    CPU.
+    """
 
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:NewImages"
 
     name: Literal["small"]
-    width: Sweepable[Count] = Field(16, description="channels of the first block; the next blocks have 2 and 4 times as many")
+    width: Sweepable[Count] = Field(
+        16, description="channels of the first block; the next blocks have 2 and 4 times as many"
+    )
 
 
 class ResNetSettings(Settings):
@@ -144,20 +193,32 @@ class ResNetSettings(Settings):
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:NewImages"
 
     name: Literal["resnet18", "resnet50"]
-    weights: str | None = Field(None, description="name of torchvision weights, or a file; none: random initialisation")
+    weights: str | None = Field(
+        None, description="name of torchvision weights, or a file; none: random initialisation"
+    )
 
 
 class BiovilEncoderSettings(Settings):
-    """BioViL's ResNet from a file in the layout of hi-ml-multimodal, with its projection; pixel values are not normalised."""
+    """BioViL's ResNet from a file in the layout of hi-ml-multimodal, with its projection; pixel
+    values are not normalised.
+    """
 
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:BiovilImages"
 
     name: Literal["biovil"]
-    weights: PathText = Field(description="the released image model, converted as in docs/encoders.md")
+    weights: PathText = Field(
+        description="the released image model, converted as in docs/encoders.md"
+    )
 
 
 SpatialEncoder = Annotated[
-    SmallEncoderSettings | ResNetSettings | BiovilEncoderSettings | TimmSettings | OpenClipImageSettings | VectorSettings, BY_NAME
+    SmallEncoderSettings
+    | ResNetSettings
+    | BiovilEncoderSettings
+    | TimmSettings
+    | OpenClipImageSettings
+    | VectorSettings,
+    BY_NAME,
 ]
 
 
@@ -167,7 +228,10 @@ class TextEncoderSettings(Settings):
     pooling: Sweepable[Literal["cls", "mean", "max"]] = Field(
         "cls", description="cls: first token; mean, max: all tokens (ConVIRT: max)"
     )
-    truncate: Boolean = Field(False, description="truncate sentences longer than maximum_tokens, which are otherwise an error")
+    truncate: Boolean = Field(
+        False,
+        description="truncate sentences longer than maximum_tokens, which are otherwise an error",
+    )
 
 
 class SmallTextEncoderSettings(TextEncoderSettings):
@@ -178,9 +242,15 @@ class SmallTextEncoderSettings(TextEncoderSettings):
     name: Literal["small"]
     hidden: Sweepable[Count] = Field(128, description="size of the hidden states")
     layers: Sweepable[Count] = Field(2, description="number of transformer layers")
-    heads: Sweepable[Count] = Field(4, description="number of attention heads; must divide `hidden`")
-    dropout: Sweepable[Share] = Field(0.1, description="dropout probability of hidden states and attention")
-    vocabulary: Sweepable[Count] = Field(2000, description="maximum number of tokens in the vocabulary")
+    heads: Sweepable[Count] = Field(
+        4, description="number of attention heads; must divide `hidden`"
+    )
+    dropout: Sweepable[Share] = Field(
+        0.1, description="dropout probability of hidden states and attention"
+    )
+    vocabulary: Sweepable[Count] = Field(
+        2000, description="maximum number of tokens in the vocabulary"
+    )
     maximum_tokens: Count = Field(128, description="maximum length of a sentence, in tokens")
 
     @model_validator(mode="after")
@@ -192,30 +262,50 @@ class SmallTextEncoderSettings(TextEncoderSettings):
 
 
 class PretrainedTextEncoderSettings(TextEncoderSettings):
-    """A pretrained BERT, from a folder written by ``save_pretrained`` or from the Hugging Face Hub."""
+    """A pretrained BERT, from a folder written by ``save_pretrained`` or from the Hugging Face
+    Hub.
+    """
 
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:PretrainedTexts"
 
     name: Literal["pretrained"]
-    model: PathText = Field(description="folder, or model name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
-    revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study reproducible")
+    model: PathText = Field(
+        description="folder, or model name on the hub, such as emilyalsentzer/Bio_ClinicalBERT"
+    )
+    revision: str | None = Field(
+        None, description="branch, tag or commit on the hub; a commit makes a study reproducible"
+    )
     offline: Boolean = technical(False, "use only the local cache, never the network")
-    frozen_layers: Sweepable[CountFromZero] | None = Field(None, description="freeze embeddings and the first n layers (ReCo: 6)")
-    maximum_tokens: Count | None = Field(None, description="maximum length of a sentence, in tokens; none: the model's limit")
+    frozen_layers: Sweepable[CountFromZero] | None = Field(
+        None, description="freeze embeddings and the first n layers (ReCo: 6)"
+    )
+    maximum_tokens: Count | None = Field(
+        None, description="maximum length of a sentence, in tokens; none: the model's limit"
+    )
     projection: PathText | None = Field(
-        None, description="CXR-BERT's projection head, converted by trueneg convert; required for released projections"
+        None,
+        description=(
+            "CXR-BERT's projection head, converted by trueneg convert; required for released"
+            " projections"
+        ),
     )
 
 
 class TextTowerSettings(TowerSettings):
     """Settings shared by text towers."""
 
-    truncate: Boolean = Field(False, description="truncate texts longer than maximum_tokens, which are otherwise an error")
-    maximum_tokens: Count | None = Field(None, description="maximum length of a text, in tokens; none: the model's limit")
+    truncate: Boolean = Field(
+        False, description="truncate texts longer than maximum_tokens, which are otherwise an error"
+    )
+    maximum_tokens: Count | None = Field(
+        None, description="maximum length of a text, in tokens; none: the model's limit"
+    )
 
 
 class OpenClipTextSettings(OpenClipSettings, TextTowerSettings):
-    """The text tower of any open_clip model, with its own tokenizer and its projection into the space shared with images."""
+    """The text tower of any open_clip model, with its own tokenizer and its projection into the
+    space shared with images.
+    """
 
     IMPLEMENTATION = "trueneg.models.towers.open_clip_towers:OpenClipTexts"
 
@@ -223,15 +313,23 @@ class OpenClipTextSettings(OpenClipSettings, TextTowerSettings):
 
 
 class SentenceTransformerSettings(TextTowerSettings):
-    """Any text encoder that sentence-transformers loads without running a model's code, such as MiniLM, MPNet or ModernBERT."""
+    """Any text encoder that sentence-transformers loads without running a model's code, such as
+    MiniLM, MPNet or ModernBERT.
+    """
 
     IMPLEMENTATION = "trueneg.models.towers.sentence_transformers_tower:SentenceTransformerTower"
 
     name: Literal["sentence_transformers"]
-    model: Sweepable[PathText] = Field(description="folder, or name on the hub, such as all-MiniLM-L6-v2 (extra: pretrained)")
-    revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study reproducible")
+    model: Sweepable[PathText] = Field(
+        description="folder, or name on the hub, such as all-MiniLM-L6-v2 (extra: pretrained)"
+    )
+    revision: str | None = Field(
+        None, description="branch, tag or commit on the hub; a commit makes a study reproducible"
+    )
     offline: Boolean = technical(False, "use only the local cache, never the network")
 
 
 TextTower = OpenClipTextSettings | SentenceTransformerSettings | VectorSettings
-AnyTextEncoder = Annotated[SmallTextEncoderSettings | PretrainedTextEncoderSettings | TextTower, BY_NAME]
+AnyTextEncoder = Annotated[
+    SmallTextEncoderSettings | PretrainedTextEncoderSettings | TextTower, BY_NAME
+]

@@ -1,7 +1,17 @@
 """Names of the experiments on the stochastic process and of the estimators that they compare."""
 
-DENSITIES = ("class_conditional_densities", "observation_densities", "density_ratio", "normalisation")
-SWEEPS = ("errors_by_parameter", "errors_in_simulation_code", "errors_by_negatives", "errors_by_positives")
+DENSITIES = (
+    "class_conditional_densities",
+    "observation_densities",
+    "density_ratio",
+    "normalisation",
+)
+SWEEPS = (
+    "errors_by_parameter",
+    "errors_in_simulation_code",
+    "errors_by_negatives",
+    "errors_by_positives",
+)
 ERRORS = (*SWEEPS, "errors_by_assumed_alpha")
 BOUNDS = ("approximation_errors", "supervised_bound", "generalisation_terms")
 # Maps each experiment function to its module; all functions take a Setting and SweepSettings.
@@ -15,4 +25,5 @@ EXPERIMENTS = {
 BIASED, DCL, TRUE = "CL (biased)", "DCL", "true negatives"
 FORM_NAMES = {"paper": "BCL, paper", "released": "BCL, released", "consistent": "BCL, consistent"}
 ESTIMATORS = (BIASED, DCL, *FORM_NAMES.values())
-DRAWN, EXACT = REFERENCES = ("drawn true negatives", "exact mean")  # reference values for the estimates
+# reference values for the estimates
+DRAWN, EXACT = REFERENCES = ("drawn true negatives", "exact mean")

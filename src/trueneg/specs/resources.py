@@ -1,4 +1,6 @@
-"""Default memory, time and threads of jobs: settings for a study's own jobs, and requests for the other rules."""
+"""Default memory, time and threads of jobs: settings for a study's own jobs, and requests for the
+other rules.
+"""
 
 from typing import Literal
 
@@ -10,7 +12,9 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 def gpus(device: Device, count: int = 1) -> int:
-    """Return the Snakemake resource `gpu` of a job on `count` devices; 0 if the device is the CPU."""
+    """Return the Snakemake resource `gpu` of a job on `count` devices; 0 if the device is the
+    CPU.
+    """
     return 0 if device == "cpu" else count
 
 
@@ -31,12 +35,18 @@ class EvaluationResources(JobResources):
 class ResumableResources(Settings):
     """Device and checkpoint interval for training."""
 
-    device: Device = technical("auto", "auto: a GPU if available, otherwise the CPU; cpu: requests no `gpu` from Snakemake")
-    checkpoint_minutes: Positive = technical(5.0, "minutes between checkpoints: the most work that an interruption can lose")
+    device: Device = technical(
+        "auto", "auto: a GPU if available, otherwise the CPU; cpu: requests no `gpu` from Snakemake"
+    )
+    checkpoint_minutes: Positive = technical(
+        5.0, "minutes between checkpoints: the most work that an interruption can lose"
+    )
 
 
 class Resources(Settings):
-    """Resources requested for the first attempt of a rule's job; memory and time increase with each further attempt."""
+    """Resources requested for the first attempt of a rule's job; memory and time increase with each
+    further attempt.
+    """
 
     mem_mb: Count = Field(2000, description="memory in MB")
     runtime: Count = Field(10, description="time limit in minutes")
@@ -57,5 +67,7 @@ RESOURCES = {
     "rating_summary": Resources(runtime=20),
     "eta_errors": Resources(mem_mb=4000, runtime=30),
     "draw": Resources(runtime=30),
-    **dict.fromkeys(("open_i_classes", "eta", "select", "compare", "study_settings", "page"), Resources()),
+    **dict.fromkeys(
+        ("open_i_classes", "eta", "select", "compare", "study_settings", "page"), Resources()
+    ),
 }

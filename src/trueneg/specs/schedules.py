@@ -8,7 +8,9 @@ from trueneg.specs.settings import Fraction, NonNegative, OpenFraction, Settings
 
 
 class WarmStart(Settings):
-    """One value at first, then another for the rest of the run: in BCL's warm-start, 0.5, then 0.7 for the last quarter."""
+    """One value at first, then another for the rest of the run: in BCL's warm-start, 0.5, then 0.7
+    for the last quarter.
+    """
 
     schedule: Literal["warm-start"]
     before: NonNegative = Field(0.5, description="initial value")
@@ -17,7 +19,9 @@ class WarmStart(Settings):
 
 
 class Linear(Settings):
-    """A change from one value to another in equal steps: BCL's β goes from 2 to 0 over 400 epochs, one step every 20 epochs."""
+    """A change from one value to another in equal steps: BCL's β goes from 2 to 0 over 400 epochs,
+    one step every 20 epochs.
+    """
 
     schedule: Literal["linear"]
     start: NonNegative = Field(description="value at the start")
@@ -26,20 +30,28 @@ class Linear(Settings):
 
 
 class Adjusted(Settings):
-    """A value measured on validation images: BCL's timely-adjust sets α to the macro-AUC (Eq. 15) every 20 epochs (of 400)."""
+    """A value measured on validation images: BCL's timely-adjust sets α to the macro-AUC (Eq. 15)
+    every 20 epochs (of 400).
+    """
 
     NEEDS: ClassVar[str] = "labels"
 
     schedule: Literal["adjusted"]
-    every: Fraction = Field(0.05, description="interval between two measurements, as a fraction of the run")
+    every: Fraction = Field(
+        0.05, description="interval between two measurements, as a fraction of the run"
+    )
 
 
 Number = TypeVar("Number")
 Schedules = TypeVar("Schedules")
-# A sweepable number, or a mapping: one of the schedules. The discriminator limits error messages to the intended branch.
+# A sweepable number, or a mapping: one of the schedules. The discriminator limits error messages to
+# the intended branch.
 Scheduled = Sweepable[
     Annotated[
-        Annotated[Number, Tag("number")] | Annotated[Schedules, Discriminator("schedule"), Tag("scheduled")],
-        Discriminator(lambda value: "scheduled" if isinstance(value, (dict, Settings)) else "number"),
+        Annotated[Number, Tag("number")]
+        | Annotated[Schedules, Discriminator("schedule"), Tag("scheduled")],
+        Discriminator(
+            lambda value: "scheduled" if isinstance(value, (dict, Settings)) else "number"
+        ),
     ]
 ]

@@ -1,17 +1,29 @@
-"""Building blocks of configuration sections: strict models, number types that accept text, and sweeps."""
+"""Building blocks of configuration sections: strict models, number types that accept text, and
+sweeps.
+"""
 
 import os
 import re
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 Value = TypeVar("Value")
 
 
 def format_value(value: Any) -> str:
-    """Format a sweep value for labels, with numbers in their shortest form; a mapping like the settings that it came from.
+    """Format a sweep value for labels, with numbers in their shortest form; a mapping like the
+    settings that it came from.
 
     Example:
         >>> format_value(0.50), format_value({"true_share": 0.5})
@@ -30,7 +42,8 @@ def _each_once(values: list[Value]) -> list[Value]:
 
 EachOnce = AfterValidator(_each_once)
 NonEmpty = Annotated[list[Value], Field(min_length=1)]
-# A value, or a list of values to sweep over. The discriminator limits error messages to the intended branch.
+# A value, or a list of values to sweep over. The discriminator limits error messages to the
+# intended branch.
 Sweepable = Annotated[
     Annotated[Value, Tag("value")] | Annotated[NonEmpty[Value], EachOnce, Tag("sweep")],
     Discriminator(lambda setting: "sweep" if isinstance(setting, list) else "value"),
@@ -38,7 +51,9 @@ Sweepable = Annotated[
 
 
 def _from_text(value: Any) -> Any:
-    """Parse numbers and booleans given as text: ``--config`` passes all values as text, and YAML 1.1 reads 1e-3 as text."""
+    """Parse numbers and booleans given as text: ``--config`` passes all values as text, and YAML
+    1.1 reads 1e-3 as text.
+    """
     if not isinstance(value, str):
         return value
     if len(value) < 100 and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", value):
@@ -61,7 +76,9 @@ AtLeastTwo = Annotated[Integer, Field(ge=2, le=10**9)]
 Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
 # Whether, how many or which share of unusable rows and images may be left out.
 SkipIncomplete = Annotated[
-    Annotated[bool, Tag("bool")] | Annotated[Count, Tag("int")] | Annotated[OpenFraction, Tag("float")],
+    Annotated[bool, Tag("bool")]
+    | Annotated[Count, Tag("int")]
+    | Annotated[OpenFraction, Tag("float")],
     Discriminator(lambda setting: type(setting).__name__),
     BeforeValidator(_from_text),
 ]
@@ -70,8 +87,14 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60
 
 
 def _valid_path(path: str) -> str:
-    """Reject paths that no file system supports; otherwise, each file operation would fail with a different error."""
-    if any(len(os.fsencode(part)) > 255 for part in path.split("/")) or len(os.fsencode(path)) > 4000 or "\0" in path:
+    """Reject paths that no file system supports; otherwise, each file operation would fail with a
+    different error.
+    """
+    if (
+        any(len(os.fsencode(part)) > 255 for part in path.split("/"))
+        or len(os.fsencode(path)) > 4000
+        or "\0" in path
+    ):
         raise ValueError(" is not a valid path: it is too long or contains a null character")
     return path
 
@@ -80,20 +103,25 @@ PathText = Annotated[str, AfterValidator(_valid_path)]
 
 
 def technical(default: Any, description: str) -> Any:
-    """Declare a setting that affects only where or how fast a study runs, not the identity of runs; `...` makes it required."""
+    """Declare a setting that affects only where or how fast a study runs, not the identity of runs;
+    `...` makes it required.
+    """
     return Field(default, description=description, json_schema_extra={"technical": True})
 
 
 def is_technical(field: FieldInfo) -> bool:
     """Return whether a field was created by :func:`technical`."""
-    return isinstance(field.json_schema_extra, dict) and bool(field.json_schema_extra.get("technical"))
+    return isinstance(field.json_schema_extra, dict) and bool(
+        field.json_schema_extra.get("technical")
+    )
 
 
 class Settings(BaseModel):
     """Base class of all sections: rejects unknown keys and does not coerce types.
 
     Attributes:
-        VERSION: raise it when a change to the code behind this section changes results: earlier results are then marked stale.
+        VERSION: raise it when a change to the code behind this section changes results: earlier
+            results are then marked stale.
     """
 
     VERSION: ClassVar[int] = 1
@@ -104,18 +132,25 @@ class Settings(BaseModel):
     @classmethod
     def _null_from_text(cls, keys: Any) -> Any:
         """Convert the text ``null`` to None, because ``--config`` passes values as text."""
-        return {key: None if value == "null" else value for key, value in keys.items()} if isinstance(keys, dict) else keys
+        return (
+            {key: None if value == "null" else value for key, value in keys.items()}
+            if isinstance(keys, dict)
+            else keys
+        )
 
 
 def at_defaults(section: Settings, *kept: str) -> Settings:
-    """Reset a section to its defaults, except for required settings, technical settings and those in `kept`.
+    """Reset a section to its defaults, except for required settings, technical settings and those
+    in `kept`.
 
     Args:
         section: any section.
         kept: names of the settings to keep.
     """
     fields = type(section).model_fields.items()
-    stated = [name for name, field in fields if name in kept or is_technical(field) or field.is_required()]
+    stated = [
+        name for name, field in fields if name in kept or is_technical(field) or field.is_required()
+    ]
     return type(section).model_construct(**{name: getattr(section, name) for name in stated})
 
 
@@ -141,7 +176,9 @@ def models_within(annotation: Any) -> list[type[Settings]]:
 
 
 def tag_of(model: type[Settings]) -> tuple[str, tuple[str, ...]]:
-    """Return the key that selects a model in a union and the key's allowed values; both are empty if there is no such key."""
+    """Return the key that selects a model in a union and the key's allowed values; both are empty
+    if there is no such key.
+    """
     for key in ("name", "source", "schedule", "kind"):
         values = get_args(model.model_fields[key].annotation) if key in model.model_fields else ()
         if values and all(isinstance(value, str) for value in values):

@@ -1,15 +1,22 @@
-"""Names of the image sources: the modules of :mod:`trueneg.data.images.sources`, listed without importing them."""
+"""Names of the image sources: the modules of :mod:`trueneg.data.images.sources`, listed without
+importing them.
+"""
 
 import pkgutil
 import re
 from pathlib import Path
 
 UNLABELLED = {"stl10": 100_000}  # number of unlabelled images; other sources have none
-WITHOUT_TEST_IMAGES = ("digits",)  # sources without official test images; users' own images may have some
-OWN = ("image_folder", "parquet")  # the user's own images: without test images, their studies must state the share to hold out
+# sources without official test images; users' own images may have some
+WITHOUT_TEST_IMAGES = ("digits",)
+# the user's own images: without test images, their studies must state the share to hold out
+OWN = ("image_folder", "parquet")
 # What sentences call a user's table, whose label is the source.
 DESCRIBED = {"image_table": "the table's images and texts", "text_table": "the table's texts"}
-IMAGE_SOURCES = tuple(name for _, name, _ in pkgutil.iter_modules([str(Path(__file__).parents[1] / "data/images/sources")]))
+IMAGE_SOURCES = tuple(
+    name
+    for _, name, _ in pkgutil.iter_modules([str(Path(__file__).parents[1] / "data/images/sources")])
+)
 
 
 def described(dataset: str) -> str:

@@ -1,4 +1,6 @@
-"""Versions of the steps that have no settings of their own; raise one when a change to the step's code changes results."""
+"""Versions of the steps that have no settings of their own; raise one when a change to the step's
+code changes results.
+"""
 
 from trueneg.specs.sources import IMAGE_SOURCES
 

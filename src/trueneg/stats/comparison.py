@@ -1,8 +1,10 @@
-"""Paired differences over seeds, their outcomes, selection on the validation split, and the headroom of a study.
+"""Paired differences over seeds, their outcomes, selection on the validation split, and the
+headroom of a study.
 
-All objectives with the same seed share the subset, split, initial weights, batch order and augmentation draws, so they are
-compared by their differences within each seed. All functions take tidy rows with the columns :data:`COLUMNS`, one measured value
-per row; intervals are over seeds, not over test images.
+All objectives with the same seed share the subset, split, initial weights, batch order and
+augmentation draws, so they are compared by their differences within each seed. All functions take
+tidy rows with the columns :data:`COLUMNS`, one measured value per row; intervals are over seeds,
+not over test images.
 """
 
 import bisect
@@ -33,7 +35,8 @@ NOT_ABOVE_CHANCE = "not clearly above chance"
 CONFIDENCE = 0.95  # level of all intervals
 SIGNIFICANT = 0.05  # level of all tests
 POWER = 0.8  # of the minimum detectable difference
-# A standard deviation below this share of the largest value is rounding error: metrics are computed in single precision.
+# A standard deviation below this share of the largest value is rounding error: metrics are computed
+# in single precision.
 ROUNDING = 1e-6
 
 
@@ -44,9 +47,12 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
         rows: tidy rows, one variant per objective.
 
     Returns:
-        One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (number of seeds), ``mean``, ``standard
-        deviation``, ``runs`` (run ids, separated by spaces), ``low`` and ``high``. The interval is NaN with one seed (as is
-        the standard deviation), or if the values of all seeds are equal up to rounding (the standard deviation is then 0).
+        One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (number of
+            seeds), ``mean``, ``standard
+        deviation``, ``runs`` (run ids, separated by spaces), ``low`` and ``high``. The interval is
+            NaN with one seed (as is
+        the standard deviation), or if the values of all seeds are equal up to rounding (the
+            standard deviation is then 0).
 
     Raises:
         ValueError: if a value is not finite, or a measurement appears twice.
@@ -54,48 +60,67 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
     rows = _checked(rows)
     table = _over_seeds(
         rows.assign(size=rows["value"].abs()),
-        {"seeds": ("value", "count"), "mean": ("value", "mean"), "standard deviation": ("value", "std"), "runs": ("run", _ids)},
+        {
+            "seeds": ("value", "count"),
+            "mean": ("value", "mean"),
+            "standard deviation": ("value", "std"),
+            "runs": ("run", _ids),
+        },
         ["standard deviation"],
     )
     return _with_interval(table, "mean")
 
 
 def paired_differences(
-    rows: pd.DataFrame, baseline: str, objectives: Sequence[str] | None = None, margins: Mapping[Measurement, float] | None = None
+    rows: pd.DataFrame,
+    baseline: str,
+    objectives: Sequence[str] | None = None,
+    margins: Mapping[Measurement, float] | None = None,
 ) -> pd.DataFrame:
-    r"""Compare objectives with the baseline within each seed: mean difference, paired 95 % t interval and tests.
+    r"""Compare objectives with the baseline within each seed: mean difference, paired 95 % t
+    interval and tests.
 
     .. math::
         \bar d \pm t_{n-1} \frac{s_d}{\sqrt n}, \qquad
         p = 2\,P\Bigl(T_{n-1} > \frac{|\bar d|\sqrt n}{s_d}\Bigr), \qquad
         p_\text{equivalence} = P\Bigl(T_{n-1} > \frac{(m - |\bar d|)\sqrt n}{s_d}\Bigr)
 
-    The equivalence test consists of two one-sided tests against the margins −m and m (Schuirmann, 1987); its p value is the
-    larger of theirs.
+    The equivalence test consists of two one-sided tests against the margins −m and m (Schuirmann,
+    1987); its p value is the larger of theirs.
 
     Args:
         rows: tidy rows, one variant per objective.
         baseline: the objective to subtract.
         objectives: objectives to compare; default: all except the baseline, in order of appearance.
-        margins: equivalence margin m by measurement, in the metric's own unit; others are not tested for equivalence.
+        margins: equivalence margin m by measurement, in the metric's own unit; others are not
+            tested for equivalence.
 
     Returns:
-        One row per :data:`KEYS` and objective with ``seeds`` (number of seeds that both have; others are ignored), ``mean``,
-        ``baseline mean``, ``difference``, ``standard deviation`` (of the differences), ``p signed-rank`` (exact), ``runs`` and
-        ``baseline runs`` (ids, separated by spaces), ``low``, ``high``, ``baseline``, ``correlation`` (Pearson's, of the two
-        objectives' values over seeds), ``minimum detectable`` (see :func:`detectable_multiplier`), ``p`` (two-sided paired t
+        One row per :data:`KEYS` and objective with ``seeds`` (number of seeds that both have;
+            others are ignored), ``mean``,
+        ``baseline mean``, ``difference``, ``standard deviation`` (of the differences), ``p
+            signed-rank`` (exact), ``runs`` and
+        ``baseline runs`` (ids, separated by spaces), ``low``, ``high``, ``baseline``,
+            ``correlation`` (Pearson's, of the two
+        objectives' values over seeds), ``minimum detectable`` (see :func:`detectable_multiplier`),
+            ``p`` (two-sided paired t
         test), ``margin`` and ``p equivalence``.
 
-        With fewer than two seeds, the standard deviation is NaN. If the differences of all seeds are equal up to rounding, it is
-        0. In both cases, the interval, all p values and the minimum detectable difference are NaN. The correlation is NaN with
+        With fewer than two seeds, the standard deviation is NaN. If the differences of all seeds
+            are equal up to rounding, it is
+        0. In both cases, the interval, all p values and the minimum detectable difference are NaN.
+            The correlation is NaN with
         fewer than three seeds, or if either objective has the same value in all seeds.
 
     Raises:
-        ValueError: if an objective has no rows, a value is not finite, or a measurement appears twice.
+        ValueError: if an objective has no rows, a value is not finite, or a measurement appears
+            twice.
     """
     rows = _checked(rows)
     available = list(dict.fromkeys(rows["objective"]))
-    compared = [name for name in available if name != baseline] if objectives is None else list(objectives)
+    compared = (
+        [name for name in available if name != baseline] if objectives is None else list(objectives)
+    )
     _require(available, [baseline, *compared], "objective")
     pairs = pd.concat([rows.iloc[:0], *(rows[rows["objective"] == name] for name in compared)])
     of_baseline = rows.loc[rows["objective"] == baseline, [*KEYS, "seed", "run", "value"]]
@@ -120,12 +145,18 @@ def paired_differences(
         ["standard deviation", "own deviation", "baseline deviation"],
     )
     table = _with_interval(table, "difference")
-    distance, deviation, seeds = table["difference"].abs(), table["standard deviation"], table["seeds"]
+    distance, deviation, seeds = (
+        table["difference"].abs(),
+        table["standard deviation"],
+        table["seeds"],
+    )
     error, degrees = deviation.where(deviation > 0) / np.sqrt(seeds), np.maximum(seeds - 1, 1)
     first, second = table.pop("own deviation"), table.pop("baseline deviation")
     covariance = (first**2 + second**2 - deviation**2) / 2
     table["baseline"] = baseline
-    table["correlation"] = (covariance / (first * second).where((first * second > 0) & (seeds > 2))).clip(-1, 1)
+    table["correlation"] = (
+        covariance / (first * second).where((first * second > 0) & (seeds > 2))
+    ).clip(-1, 1)
     table["minimum detectable"] = seeds.map(detectable_multiplier) * error
     table["p"] = 2 * scipy.stats.t.sf(distance / error, degrees)
     table["p signed-rank"] = table["p signed-rank"].where(deviation > 0)
@@ -137,7 +168,8 @@ def paired_differences(
 
 
 def subtracted(rows: pd.DataFrame, objective: str, other: str) -> pd.DataFrame:
-    """Return the tidy rows of an objective minus those of another within each seed, for a difference of differences.
+    """Return the tidy rows of an objective minus those of another within each seed, for a
+    difference of differences.
 
     Args:
         rows: tidy rows, one variant per objective; seeds that only one of the two has are left out.
@@ -145,17 +177,25 @@ def subtracted(rows: pd.DataFrame, objective: str, other: str) -> pd.DataFrame:
         other: the objective to subtract.
     """
     minuend, subtrahend = (rows[rows["objective"] == name] for name in (objective, other))
-    both = minuend.merge(subtrahend[[*KEYS, "seed", "run", "value"]], on=[*KEYS, "seed"], suffixes=("", " of other"))
+    both = minuend.merge(
+        subtrahend[[*KEYS, "seed", "run", "value"]], on=[*KEYS, "seed"], suffixes=("", " of other")
+    )
     runs = both["run"] + " " + both["run of other"]
     return both.assign(value=both["value"] - both["value of other"], run=runs)[COLUMNS]
 
 
-def _over_seeds(rows: pd.DataFrame, columns: Mapping[str, Any], deviations: Sequence[str]) -> pd.DataFrame:
-    """Aggregate over seeds; standard deviations that are only rounding errors, relative to the column ``size``, become 0."""
+def _over_seeds(
+    rows: pd.DataFrame, columns: Mapping[str, Any], deviations: Sequence[str]
+) -> pd.DataFrame:
+    """Aggregate over seeds; standard deviations that are only rounding errors, relative to the
+    column ``size``, become 0.
+    """
     by_objective = rows.groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False)
     table = by_objective.agg(**columns, largest=("size", "max")).reset_index()
     rounding = ROUNDING * table.pop("largest")
-    return table.assign(**{name: table[name].mask(table[name] <= rounding, 0.0) for name in deviations})
+    return table.assign(
+        **{name: table[name].mask(table[name] <= rounding, 0.0) for name in deviations}
+    )
 
 
 def _ids(runs: pd.Series) -> str:
@@ -168,7 +208,8 @@ def _with_interval(table: pd.DataFrame, center: str) -> pd.DataFrame:
 
 
 def half_interval(deviation: pd.Series, seeds: pd.Series) -> pd.Series:
-    """Return half the width of the 95 % t interval of a mean, t · s / √n; NaN with fewer than two seeds or if s is 0.
+    """Return half the width of the 95 % t interval of a mean, t · s / √n; NaN with fewer than two
+    seeds or if s is 0.
 
     Args:
         deviation: standard deviation over seeds, with n − 1 in the denominator.
@@ -182,8 +223,9 @@ def half_interval(deviation: pd.Series, seeds: pd.Series) -> pd.Series:
 def detectable_multiplier(seeds: int) -> float:
     r"""Return the minimum detectable difference in units of :math:`s_d / \sqrt n`.
 
-    At this true difference :math:`\delta`, the two-sided paired t test at 5 % rejects with a power of 80 %: the test statistic
-    follows the noncentral t distribution with n − 1 degrees of freedom and noncentrality :math:`\delta \sqrt n / \sigma`.
+    At this true difference :math:`\delta`, the two-sided paired t test at 5 % rejects with a power
+    of 80 %: the test statistic follows the noncentral t distribution with n − 1 degrees of freedom
+    and noncentrality :math:`\delta \sqrt n / \sigma`.
 
     Args:
         seeds: n, the number of pairs; below two, the result is NaN.
@@ -198,14 +240,19 @@ def detectable_multiplier(seeds: int) -> float:
     critical = scipy.stats.t.isf(SIGNIFICANT / 2, degrees)
 
     def excess_power(noncentrality: float) -> float:
-        # The lower tail is the mirrored upper one: nct.cdf gives NaN for some lower tails near 0, nct.sf does not.
-        return float(np.sum(scipy.stats.nct.sf(critical, degrees, [noncentrality, -noncentrality]))) - POWER
+        # The lower tail is the mirrored upper one: nct.cdf gives NaN for some lower tails near 0,
+        # nct.sf does not.
+        return (
+            float(np.sum(scipy.stats.nct.sf(critical, degrees, [noncentrality, -noncentrality])))
+            - POWER
+        )
 
     return float(scipy.optimize.brentq(excess_power, 0, 2 * critical))
 
 
 def seeds_to_detect(difference: float, deviation: float, most: int = 1000) -> int | None:
-    """Return the number of seeds with which a paired t test at 5 % detects a difference with a power of 80 %.
+    """Return the number of seeds with which a paired t test at 5 % detects a difference with a
+    power of 80 %.
 
     Args:
         difference: true difference, other than 0.
@@ -218,13 +265,16 @@ def seeds_to_detect(difference: float, deviation: float, most: int = 1000) -> in
     """
     counts = range(2, most + 1)
     place = bisect.bisect_left(
-        counts, -abs(difference), key=lambda seeds: -detectable_multiplier(seeds) * deviation / math.sqrt(seeds)
+        counts,
+        -abs(difference),
+        key=lambda seeds: -detectable_multiplier(seeds) * deviation / math.sqrt(seeds),
     )
     return counts[place] if place < len(counts) else None
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-    """Compute the exact two-sided p value of Wilcoxon's signed-rank test by counting all sign patterns.
+    """Compute the exact two-sided p value of Wilcoxon's signed-rank test by counting all sign
+    patterns.
 
     Accuracies on a small test set often tie, so the test uses mid-ranks and drops zero differences.
 
@@ -245,7 +295,8 @@ def signed_rank_p(differences: Sequence[float]) -> float:
     # Equal differences of fractions may differ in their last bits; rounding restores the ties.
     values = np.round(values, 12)
     values = values[values != 0]
-    ranks = np.rint(2 * scipy.stats.rankdata(np.abs(values))).astype(int)  # doubled, so that mid-ranks are integers
+    # doubled, so that mid-ranks are integers
+    ranks = np.rint(2 * scipy.stats.rankdata(np.abs(values))).astype(int)
     patterns = np.zeros(ranks.sum() + 1)
     patterns[0] = 1.0
     for rank in ranks:
@@ -262,7 +313,8 @@ def holm(p: Sequence[float]) -> np.ndarray:
         p: p values of the family; NaN stays NaN and does not count.
 
     Returns:
-        The adjusted p values in the given order; an effect is significant at level α if its adjusted p is below α.
+        The adjusted p values in the given order; an effect is significant at level α if its
+            adjusted p is below α.
 
     Example:
         >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
@@ -276,22 +328,30 @@ def holm(p: Sequence[float]) -> np.ndarray:
     return adjusted
 
 
-def outcome(difference: float, p: float, p_equivalence: float = float("nan"), higher_is_better: bool = True) -> str:
+def outcome(
+    difference: float, p: float, p_equivalence: float = float("nan"), higher_is_better: bool = True
+) -> str:
     """Name the outcome of a comparison at the 5 % level.
 
-    * ``"better"`` or ``"worse"``: the two-sided test rejects a difference of zero. ``" by less than the margin"`` follows if the
-      equivalence test rejects as well.
+    * ``"better"`` or ``"worse"``: the two-sided test rejects a difference of zero. ``" by less than
+      the margin"`` follows if the equivalence test rejects as well.
     * ``"equivalent"``: only the equivalence test rejects, that is, both of its one-sided tests.
-    * ``"undecided"``: neither rejects, or there is no test, as with one seed or equal differences in all seeds.
+    * ``"undecided"``: neither rejects, or there is no test, as with one seed or equal differences
+      in all seeds.
 
     Args:
         difference: objective − baseline; only its sign is read.
-        p: p value of the two-sided test, adjusted by :func:`holm` if the comparison is one of several.
+        p: p value of the two-sided test, adjusted by :func:`holm` if the comparison is one of
+            several.
         p_equivalence: p value of the equivalence test; NaN without a margin.
         higher_is_better: whether larger values of the metric are better.
 
     Example:
-        >>> outcome(0.02, 0.001), outcome(0.001, 0.4, 0.01), outcome(-4.0, 0.03, 0.01, higher_is_better=False)
+        >>> (
+        ...     outcome(0.02, 0.001),
+        ...     outcome(0.001, 0.4, 0.01),
+        ...     outcome(-4.0, 0.03, 0.01, higher_is_better=False),
+        ... )
         ('better', 'equivalent', 'better by less than the margin')
     """
     is_within = p_equivalence < SIGNIFICANT
@@ -302,44 +362,82 @@ def outcome(difference: float, p: float, p_equivalence: float = float("nan"), hi
 
 
 def select(
-    rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement, higher_is_better: bool = True
+    rows: pd.DataFrame,
+    candidates: Mapping[str, Sequence[str]],
+    measured: Measurement,
+    higher_is_better: bool = True,
 ) -> pd.DataFrame:
-    """Choose the best variant of each objective by its mean on the validation split; for a single variant, no value is read.
+    """Choose the best variant of each objective by its mean on the validation split; for a single
+    variant, no value is read.
 
     Args:
-        rows: tidy rows; for objectives with several variants, only the values whose split is ``"validation"`` are read.
+        rows: tidy rows; for objectives with several variants, only the values whose split is
+            ``"validation"`` are read.
         candidates: variants to choose from, by objective; ties go to the first.
         measured: measurement to select by; the variant with the best mean wins.
         higher_is_better: whether larger values of the metric are better.
 
     Returns:
-        One row per (study, dataset, objective) with ``variant`` (the selected variant), ``candidates`` (number of variants
-        tried), ``seeds`` (number of seeds that all variants share; means are over these) and ``validation mean`` (of the
+        One row per (study, dataset, objective) with ``variant`` (the selected variant),
+            ``candidates`` (number of variants
+        tried), ``seeds`` (number of seeds that all variants share; means are over these) and
+            ``validation mean`` (of the
         selected variant; NaN for a single variant).
 
     Raises:
-        ValueError: if a variant has no rows; or if an objective has several variants that share no seed or have no validation
-            rows of that measurement.
+        ValueError: if a variant has no rows; or if an objective has several variants that share no
+            seed or have no validation rows of that measurement.
     """
     choices: list[tuple[Any, ...]] = []
     for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
         for objective, variants in candidates.items():
             tried, place = group[group["objective"] == objective], (study, dataset, objective)
             if len(variants) == 1:
-                _require(tried["variant"].unique(), variants, f"variant of {objective}", f" of {dataset}")
-                choices.append((*place, *variants, 1, tried.loc[tried["variant"] == variants[0], "seed"].nunique(), np.nan))
+                _require(
+                    tried["variant"].unique(), variants, f"variant of {objective}", f" of {dataset}"
+                )
+                choices.append(
+                    (
+                        *place,
+                        *variants,
+                        1,
+                        tried.loc[tried["variant"] == variants[0], "seed"].nunique(),
+                        np.nan,
+                    )
+                )
                 continue
-            measurable = _checked(_chosen(tried, measured, split="validation"), names=("objective", "variant"))
+            measurable = _checked(
+                _chosen(tried, measured, split="validation"), names=("objective", "variant")
+            )
             table = measurable.pivot(index="seed", columns="variant", values="value")
-            _require(table.columns, variants, f"variant of {objective}", f" of {dataset} on the validation split")
+            _require(
+                table.columns,
+                variants,
+                f"variant of {objective}",
+                f" of {dataset} on the validation split",
+            )
             complete = table[list(variants)].dropna()
             if complete.empty:
-                lacking = f"the variants of {objective} ({', '.join(variants)}) have no seed in common; expected at least one"
+                lacking = (
+                    f"the variants of {objective} ({', '.join(variants)}) have no seed in common;"
+                    " expected at least one"
+                )
                 raise ValueError(f"{dataset}: {lacking}. Finish their runs.")
             ranked = complete.mean().round(12)  # equal means may differ in their last bits
             best = ranked.idxmax() if higher_is_better else ranked.idxmin()  # ties go to the first
             choices.append((*place, best, len(variants), len(complete), complete[best].mean()))
-    return pd.DataFrame(choices, columns=["study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"])
+    return pd.DataFrame(
+        choices,
+        columns=[
+            "study",
+            "dataset",
+            "objective",
+            "variant",
+            "candidates",
+            "seeds",
+            "validation mean",
+        ],
+    )
 
 
 def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
@@ -349,15 +447,24 @@ def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
         table: table with the columns ``dataset``, ``objective`` and ``variant``.
         selection: result of :func:`select`.
     """
-    return table.merge(selection[["dataset", "objective", "variant"]], on=["dataset", "objective", "variant"])
+    return table.merge(
+        selection[["dataset", "objective", "variant"]], on=["dataset", "objective", "variant"]
+    )
 
 
 def headroom(
-    rows: pd.DataFrame, baseline: str, oracle: str | None, chance: float, measured: Measurement, higher_is_better: bool = True
+    rows: pd.DataFrame,
+    baseline: str,
+    oracle: str | None,
+    chance: float,
+    measured: Measurement,
+    higher_is_better: bool = True,
 ) -> pd.DataFrame:
-    """Measure what knowing the false negatives gains on the test split: the paired difference oracle − baseline.
+    """Measure what knowing the false negatives gains on the test split: the paired difference
+    oracle − baseline.
 
-    The headroom concerns only corrections of false negatives. It is not an upper bound: other methods may gain without it.
+    The headroom concerns only corrections of false negatives. It is not an upper bound: other
+    methods may gain without it.
 
     Args:
         rows: tidy rows, one variant per objective.
@@ -368,27 +475,41 @@ def headroom(
         higher_is_better: whether larger values of the metric are better.
 
     Returns:
-        One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``, ``chance``,
-        ``difference`` (oracle − baseline), ``low``, ``high`` (NaN without an oracle), ``above chance`` (whether the baseline's
-        interval lies on the better side of chance) and ``label``: :data:`NOT_ABOVE_CHANCE`, :data:`CLEAR` (the interval of the
-        difference lies on the better side of zero), :data:`UNCLEAR` or :data:`UNKNOWN` (no oracle, or no interval).
+        One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline
+            high``, ``chance``,
+        ``difference`` (oracle − baseline), ``low``, ``high`` (NaN without an oracle), ``above
+            chance`` (whether the baseline's
+        interval lies on the better side of chance) and ``label``: :data:`NOT_ABOVE_CHANCE`,
+            :data:`CLEAR` (the interval of the
+        difference lies on the better side of zero), :data:`UNCLEAR` or :data:`UNKNOWN` (no oracle,
+            or no interval).
 
     Raises:
         ValueError: if a data set has no rows of the baseline or the oracle for that measurement.
     """
     rows = _chosen(rows, measured, split="test")
     for dataset, group in rows.groupby("dataset", sort=False, observed=True):
-        _require(group["objective"].unique(), [baseline] if oracle is None else [baseline, oracle], "objective", f" of {dataset}")
+        _require(
+            group["objective"].unique(),
+            [baseline] if oracle is None else [baseline, oracle],
+            "objective",
+            f" of {dataset}",
+        )
     table = means(rows[rows["objective"] == baseline])
-    table = table.rename(columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"})
+    table = table.rename(
+        columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"}
+    )
     if oracle is None:
         table = table.assign(difference=np.nan, low=np.nan, high=np.nan)
     else:
         gain = paired_differences(rows, baseline, [oracle]).drop(columns="baseline mean")
-        table = table[["study", "dataset", "baseline mean", "baseline low", "baseline high"]].merge(gain, on=["study", "dataset"])
+        table = table[["study", "dataset", "baseline mean", "baseline low", "baseline high"]].merge(
+            gain, on=["study", "dataset"]
+        )
     table["chance"] = chance
     edge = table["baseline low" if higher_is_better else "baseline high"]
-    edge = edge.where(edge.notna() | (table["seeds"] < 2), table["baseline mean"])  # if values are equal, the edge is the mean
+    # if values are equal, the edge is the mean
+    edge = edge.where(edge.notna() | (table["seeds"] < 2), table["baseline mean"])
     table["above chance"] = edge > chance if higher_is_better else edge < chance
     gains = table["low"] > 0 if higher_is_better else table["high"] < 0
     cases = [edge.isna(), ~table["above chance"], table["low"].isna(), gains]
@@ -405,7 +526,8 @@ def primary_contrast(
     margin: float | None = None,
     higher_is_better: bool = True,
 ) -> pd.Series:
-    """Evaluate the primary contrast of a study on the test split; as the only one in its family, it needs no adjustment.
+    """Evaluate the primary contrast of a study on the test split; as the only one in its family, it
+    needs no adjustment.
 
     Args:
         rows: tidy rows of one study, one variant per objective.
@@ -430,7 +552,9 @@ def primary_contrast(
 
 
 def _checked(rows: pd.DataFrame, names: Sequence[str] = ("objective",)) -> pd.DataFrame:
-    """Return the columns used in comparisons; every value must be finite and every measurement unique."""
+    """Return the columns used in comparisons; every value must be finite and every measurement
+    unique.
+    """
     rows = rows[COLUMNS].reset_index(drop=True)
     identity = [*KEYS, *names, "seed"]
     for broken, what in (
@@ -439,13 +563,19 @@ def _checked(rows: pd.DataFrame, names: Sequence[str] = ("objective",)) -> pd.Da
     ):
         if broken.any():
             first = ", ".join(str(value) for value in rows.loc[broken.argmax(), identity].dropna())
-            raise ValueError(f"rows contain {what} ({broken.sum()} in total, first for {first}); expected one finite value each.")
+            raise ValueError(
+                f"rows contain {what} ({broken.sum()} in total, first for {first}); expected one"
+                " finite value each."
+            )
     return rows
 
 
 def _require(available: Iterable[str], names: Sequence[str], what: str, where: str = "") -> None:
     if absent := set(names).difference(available):
-        raise ValueError(f"rows{where} contain no {what} {', '.join(sorted(absent))}; found {', '.join(available) or 'none'}.")
+        raise ValueError(
+            f"rows{where} contain no {what} {', '.join(sorted(absent))}; found"
+            f" {', '.join(available) or 'none'}."
+        )
 
 
 def _chosen(rows: pd.DataFrame, measured: Measurement, **wanted: str) -> pd.DataFrame:

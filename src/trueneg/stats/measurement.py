@@ -56,4 +56,7 @@ def measurements(table: pd.DataFrame) -> list[Measurement]:
 def by_measurement(table: pd.DataFrame) -> dict[tuple[str, Measurement], pd.DataFrame]:
     """Group rows by data set and measurement, in order of appearance."""
     groups: Any = table.groupby(["dataset", *KEYS], sort=False, dropna=False)
-    return {(dataset, Measurement.of(dict(zip(KEYS, keys, strict=True)))): group for (dataset, *keys), group in groups}
+    return {
+        (dataset, Measurement.of(dict(zip(KEYS, keys, strict=True)))): group
+        for (dataset, *keys), group in groups
+    }

@@ -6,17 +6,26 @@ from typing import Any
 
 from trueneg.config.runs import Job, jobs
 
-BLOCK = ("manifests/{}.json", "rows/{}.parquet", "artefacts/curves/{}.parquet", "artefacts/runs/{}.json")
+BLOCK = (
+    "manifests/{}.json",
+    "rows/{}.parquet",
+    "artefacts/curves/{}.parquet",
+    "artefacts/runs/{}.json",
+)
 SHOWN = 3  # largest number of blocks to name
 
 
 def planned_blocks(name: str, study: Any) -> dict[str, Job]:
-    """Return the job of each block that a study plans, by ``dataset/objective/block``, which completes the names in BLOCK."""
+    """Return the job of each block that a study plans, by ``dataset/objective/block``, which
+    completes the names in BLOCK.
+    """
     return {f"{job.dataset}/{job.objective}/{job.block}": job for job in jobs(name, study)}
 
 
 def absent(folder: Path, place: str) -> str:
-    """Return why files of a block are missing in the folder of a study; empty if all of them exist."""
+    """Return why files of a block are missing in the folder of a study; empty if all of them
+    exist.
+    """
     manifest, *others = (folder / pattern.format(place) for pattern in BLOCK)
     if not manifest.is_file():
         return "not trained"
@@ -24,8 +33,14 @@ def absent(folder: Path, place: str) -> str:
 
 
 def without_rows(name: str, study: Any, results: Path) -> list[str]:
-    """List the blocks that were trained but not evaluated, for example because their last evaluation failed."""
-    return [place for place in planned_blocks(name, study) if absent(results / name, place) == "not evaluated"]
+    """List the blocks that were trained but not evaluated, for example because their last
+    evaluation failed.
+    """
+    return [
+        place
+        for place in planned_blocks(name, study)
+        if absent(results / name, place) == "not evaluated"
+    ]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -35,4 +50,6 @@ def listed(names: Sequence[str]) -> str:
         >>> listed(["a", "b", "c", "d"])
         'a, b, c and 1 more'
     """
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return ", ".join(names[:SHOWN]) + (
+        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    )

@@ -1,4 +1,5 @@
-"""The inputs of the first jobs: which of the user's data a job reads, with which settings. No file is opened here.
+"""The inputs of the first jobs: which of the user's data a job reads, with which settings. No file
+is opened here.
 
 :mod:`trueneg.data.user_files` lists the files of an input and records them.
 """
@@ -12,9 +13,18 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import SPLITTING, benchmark_key, corpora, pairs_key, removed_keys, source_key, texts_key
+from trueneg.config.runs import (
+    SPLITTING,
+    benchmark_key,
+    corpora,
+    pairs_key,
+    removed_keys,
+    source_key,
+    texts_key,
+)
 
-DEFAULTS = {"seed": None, "skip_incomplete": False, "language": "en"}  # omitted, so that a new setting reruns no job
+# omitted, so that a new setting reruns no job
+DEFAULTS = {"seed": None, "skip_incomplete": False, "language": "en"}
 
 
 class DataInput(NamedTuple):
@@ -38,7 +48,8 @@ class DataInput(NamedTuple):
 def of_images(dataset: Mapping[str, Any]) -> DataInput:
     """Return the images of a data set, given its settings."""
     settings = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
-    settings |= {key: dataset[key] for key in ("unlabelled", "skip_incomplete") if dataset.get(key)}  # so that no job is rerun
+    # so that no job is rerun
+    settings |= {key: dataset[key] for key in ("unlabelled", "skip_incomplete") if dataset.get(key)}
     return DataInput(f"sources/{source_key(dataset)}", "images", settings)
 
 
@@ -63,8 +74,14 @@ def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) ->
 def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInput:
     """Return the images of an image–text data set and the table or archive that lists them."""
     reports = of_joined_reports(dataset, studies).settings
-    joining = removed_keys(dataset) | {key: value for key, value in dataset.items() if key not in ("validation", "test")}
-    return DataInput(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
+    joining = removed_keys(dataset) | {
+        key: value for key, value in dataset.items() if key not in ("validation", "test")
+    }
+    return DataInput(
+        f"pairs/{pairs_key(dataset)}",
+        "pairs",
+        {**reports, **joining, "archive": reports.get("path")},
+    )
 
 
 def of_texts(dataset: Mapping[str, Any]) -> DataInput:
@@ -83,8 +100,13 @@ def of_dataset(kind: str, dataset: Mapping[str, Any], studies: Mapping[str, Any]
 def of_benchmark(lists: BaseModel, dataset: Mapping[str, Any]) -> DataInput:
     """Return CheXpert 8×200, whose images are made square like those of a data set."""
     settings = lists.model_dump() | {"resolution": dataset["resolution"]}
-    settings |= {"fit": "stretch"} if dataset.get("fit") == "stretch" else {}  # omit the default from names and records
-    return DataInput(f"benchmarks/{benchmark_key(settings)}", "benchmark", {"source": "chexpert_8x200", **settings})
+    # omit the default from names and records
+    settings |= {"fit": "stretch"} if dataset.get("fit") == "stretch" else {}
+    return DataInput(
+        f"benchmarks/{benchmark_key(settings)}",
+        "benchmark",
+        {"source": "chexpert_8x200", **settings},
+    )
 
 
 def digest(value: Any) -> str:

@@ -1,17 +1,21 @@
-"""Evidence of a study: everything that cannot be remade without its data or weights, in few compressed files.
+"""Evidence of a study: everything that cannot be remade without its data or weights, in few
+compressed files.
 
 The folder ``evidence/<study>`` contains
 
-- ``study.json``: ``format`` (2), ``study``, ``protocol`` (file, checksum, commit and date; or null), ``missing`` (blocks of seeds
-  that are not in the evidence, with the reason), ``epochs`` (the largest number of epochs in a training curve), ``tuning`` (rule,
-  measurement, candidates, pilot seeds and winners; or null), ``user_files`` (records of the data that were read) and ``files``
-  (SHA-256 of each other file).
-- ``runs.parquet``: one row per run of each block, with the model's checksum, the variant if a winner decided it, and the record
-  of the run (compact JSON).
-- ``rows.parquet``, ``curves.parquet`` and ``subsets.parquet``. The column ``file`` is the path below ``results/<study>`` of the
-  file that a row belongs to; the key ``schemas`` of the parquet metadata lists the Arrow schemas of these files. A training curve
-  with more than :data:`EPOCHS` epochs is thinned: its first and last epoch and evenly spaced ones between them are kept.
-- ``artefacts.parquet``: the other files that cannot be remade without data or weights, one per row, as they are.
+- ``study.json``: ``format`` (2), ``study``, ``protocol`` (file, checksum, commit and date; or
+  null), ``missing`` (blocks of seeds that are not in the evidence, with the reason), ``epochs``
+  (the largest number of epochs in a training curve), ``tuning`` (rule, measurement, candidates,
+  pilot seeds and winners; or null), ``user_files`` (records of the data that were read) and
+  ``files`` (SHA-256 of each other file).
+- ``runs.parquet``: one row per run of each block, with the model's checksum, the variant if a
+  winner decided it, and the record of the run (compact JSON).
+- ``rows.parquet``, ``curves.parquet`` and ``subsets.parquet``. The column ``file`` is the path
+  below ``results/<study>`` of the file that a row belongs to; the key ``schemas`` of the parquet
+  metadata lists the Arrow schemas of these files. A training curve with more than :data:`EPOCHS`
+  epochs is thinned: its first and last epoch and evenly spaced ones between them are kept.
+- ``artefacts.parquet``: the other files that cannot be remade without data or weights, one per row,
+  as they are.
 """
 
 import base64
@@ -50,13 +54,15 @@ EXPORT = "part of an exported study"
 
 NAME, SEEDS = r"(?!\.\.?/)[^/\0]+", r"seed[0-9+-]*[0-9]"
 PLACE = f"{NAME}/{NAME}/{SEEDS}"
-# Files below results/<study> that each table gathers. Snakemake makes all other artefacts from them.
+# Files below results/<study> that each table gathers. Snakemake makes all other artefacts from
+# them.
 ARTEFACTS = (
     rf"artefacts/(embedding|retrieval|similarities|overlays)/{NAME}/{NAME}\.parquet",
     rf"artefacts/human_ratings/{PLACE}(-bins)?\.parquet",
     rf"artefacts/rating_references/{NAME}/{SEEDS}(-eta|-correlations)?\.parquet",
     rf"artefacts/assumption/{NAME}/(points|summary|calibration)\.parquet",
-    r"artefacts/(class_probabilities|eta_errors)\.parquet",  # the first in exports of earlier versions
+    # the first in exports of earlier versions
+    r"artefacts/(class_probabilities|eta_errors)\.parquet",
     rf"text/{NAME}/eta\.parquet",
 )
 TABLES = {
@@ -66,9 +72,11 @@ TABLES = {
     "artefacts": "|".join(ARTEFACTS),
 }
 EXPORTED = ("runs.parquet", *(f"{name}.parquet" for name in TABLES))
-OPTIONS: dict[str, Any] = {"subsets": {"compression": "zstd", "write_page_checksum": True}}  # as trueneg.data.splits writes them
+# as trueneg.data.splits writes them
+OPTIONS: dict[str, Any] = {"subsets": {"compression": "zstd", "write_page_checksum": True}}
 GATHERED = ("rows", "curves", "subsets")  # tables whose files are tables themselves
-INPUTS = rf"(?:(?:sources|pairs|texts)/{NAME}|{NAME}/text/{NAME}/reports)"  # places of the records of the data
+# places of the records of the data
+INPUTS = rf"(?:(?:sources|pairs|texts)/{NAME}|{NAME}/text/{NAME}/reports)"
 KEY = ["dataset", "objective", "block"]
 
 
@@ -125,7 +133,8 @@ class Evidence:
     """The evidence of a study in memory.
 
     Attributes:
-        description: the content of ``study.json``, without checksums of files that are not written yet.
+        description: the content of ``study.json``, without checksums of files that are not written
+            yet.
         manifests: manifests, by the block's place.
         records: records of the runs, by the block's place.
         tables: rows, curves and subsets, by path below ``results/<study>``.
@@ -139,9 +148,15 @@ class Evidence:
     artefacts: dict[str, bytes]
 
     def blocks(self, folder: Path, remedy: str = AGAIN) -> list[EvidenceBlock]:
-        """Return the blocks after checking that their files agree with each other; `folder` is named in messages."""
+        """Return the blocks after checking that their files agree with each other; `folder` is
+        named in messages.
+        """
         listed = {pattern.format(place) for place in self.manifests for pattern in BLOCK}
-        if unlisted := sorted(file for file in self.tables if table_of(file) in ("rows", "curves") and file not in listed):
+        if unlisted := sorted(
+            file
+            for file in self.tables
+            if table_of(file) in ("rows", "curves") and file not in listed
+        ):
             raise UserError(f"{folder}: {unlisted[0]} has no manifest and record. {remedy}")
         return [self._block(place, folder, remedy) for place in self.manifests]
 
@@ -152,7 +167,9 @@ class Evidence:
             if file not in self.tables:
                 raise UserError(f"{folder}: {file} is missing. {remedy}")
             if absent := set(columns).difference(self.tables[file].column_names):
-                raise UserError(f"{folder}: {file} has no columns {', '.join(sorted(absent))}. {remedy}")
+                raise UserError(
+                    f"{folder}: {file} has no columns {', '.join(sorted(absent))}. {remedy}"
+                )
             frames.append(self.tables[file].to_pandas())
         checksums = {run["id"]: run["checksum"] for run in self.manifests[place]["runs"]}
         block = EvidenceBlock(place, checksums, self.records[place], typed(frames[0]), frames[1])
@@ -163,22 +180,38 @@ class Evidence:
         ):
             if {*identifiers} != checksums.keys():
                 raise UserError(f"{folder}: {file} and {manifest} name different runs. {remedy}")
-        if not np.isfinite(block.rows["value"]).all() or block.rows.duplicated(["run", "split", *KEYS]).any():
-            raise UserError(f"{folder}: {rows}: expected finite values, and each measurement once per run and split. {remedy}")
+        if (
+            not np.isfinite(block.rows["value"]).all()
+            or block.rows.duplicated(["run", "split", *KEYS]).any()
+        ):
+            raise UserError(
+                f"{folder}: {rows}: expected finite values, and each measurement once per run and"
+                f" split. {remedy}"
+            )
         return block
 
     def files(self) -> dict[str, bytes]:
-        """Return the content of the files below ``results/<study>``, except what is computed from them."""
-        files = {file: parquet(table, **OPTIONS.get(str(table_of(file)), {})) for file, table in self.tables.items()}
+        """Return the content of the files below ``results/<study>``, except what is computed from
+        them.
+        """
+        files = {
+            file: parquet(table, **OPTIONS.get(str(table_of(file)), {}))
+            for file, table in self.tables.items()
+        }
         files |= self.artefacts
         for place in self.manifests:
-            for pattern, content in ((BLOCK[0], self.manifests[place]), (BLOCK[-1], self.records[place])):
+            for pattern, content in (
+                (BLOCK[0], self.manifests[place]),
+                (BLOCK[-1], self.records[place]),
+            ):
                 files[pattern.format(place)] = (json.dumps(content, indent=2) + "\n").encode()
         return files
 
 
 def table_of(file: str) -> str | None:
-    """Return the table that gathers a file below ``results/<study>``; None if Snakemake makes the file from others."""
+    """Return the table that gathers a file below ``results/<study>``; None if Snakemake makes the
+    file from others.
+    """
     return next((name for name, pattern in TABLES.items() if re.fullmatch(pattern, file)), None)
 
 
@@ -198,14 +231,20 @@ def read_results(study: str, folder: Path, places: Iterable[str], files: Iterabl
         manifests[place] = read_json(folder / BLOCK[0].format(place), Manifest)
         records[place] = read_json(folder / BLOCK[-1].format(place), list[EvaluatedRun])
     tables = {file: _read_table(folder / file, RECREATE) for file in files}
-    artefacts = {file: (folder / file).read_bytes() for file in tables if table_of(file) == "artefacts"}
+    artefacts = {
+        file: (folder / file).read_bytes() for file in tables if table_of(file) == "artefacts"
+    }
     tables = {file: table for file, table in tables.items() if file not in artefacts}
-    description = Description(study=study, protocol=None, missing={}, tuning=None, user_files={}, files={})
+    description = Description(
+        study=study, protocol=None, missing={}, tuning=None, user_files={}, files={}
+    )
     return Evidence(description, manifests, records, tables, artefacts)
 
 
 def write_evidence(evidence: Evidence, target: Path) -> None:
-    """Write evidence to a new folder, then replace `target` with it; the same evidence gives the same bytes."""
+    """Write evidence to a new folder, then replace `target` with it; the same evidence gives the
+    same bytes.
+    """
     target = target.resolve()
     made = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -219,7 +258,9 @@ def write_evidence(evidence: Evidence, target: Path) -> None:
             if evidence.manifests:
                 tables["runs"] = _runs(evidence)
             if evidence.artefacts:
-                tables["artefacts"] = pa.table({"file": [*evidence.artefacts], "content": [*evidence.artefacts.values()]})
+                tables["artefacts"] = pa.table(
+                    {"file": [*evidence.artefacts], "content": [*evidence.artefacts.values()]}
+                )
             for name, table in tables.items():
                 (made / f"{name}.parquet").write_bytes(_compressed(table))
             checksums = {path.name: file_checksum(path) for path in sorted(made.iterdir())}
@@ -250,22 +291,36 @@ def read_evidence(folder: Path) -> Evidence:
         require_valid(record, UserFilesRecord, path, AGAIN)
     paths = {path.stem: path for path in folder.glob("*.parquet")}
     manifests, records = _blocks_of(described.study, paths["runs"]) if "runs" in paths else ({}, {})
-    tables = {file: table for name in GATHERED if name in paths for file, table in _separated(paths[name]).items()}
+    tables = {
+        file: table
+        for name in GATHERED
+        if name in paths
+        for file, table in _separated(paths[name]).items()
+    }
     artefacts = _artefacts_of(paths["artefacts"]) if "artefacts" in paths else {}
     return Evidence(described, manifests, records, tables, artefacts)
 
 
 def _refuse_changes(folder: Path, sums: Mapping[str, str]) -> None:
-    """Compare the files of an exported study with their checksums; refuse files that are not part of an export."""
+    """Compare the files of an exported study with their checksums; refuse files that are not part
+    of an export.
+    """
     for file, checksum in sums.items():
         path = folder / file
         if file not in EXPORTED or path.is_symlink():
-            raise UserError(f"{folder / STUDY} lists {file!r}, which is not part of an exported study. {AGAIN}")
+            raise UserError(
+                f"{folder / STUDY} lists {file!r}, which is not part of an exported study. {AGAIN}"
+            )
         if not path.is_file() or file_checksum(path) != checksum:
             raise UserError(f"{path} is missing or does not match its checksum in {STUDY}. {AGAIN}")
-    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    present = {
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()
+    }
     if unlisted := sorted(present.difference(sums, [STUDY])):
-        raise UserError(f"{folder / unlisted[0]} is not listed in {STUDY}. Remove it, or copy the exported folder again.")
+        raise UserError(
+            f"{folder / unlisted[0]} is not listed in {STUDY}. Remove it, or copy the exported"
+            " folder again."
+        )
 
 
 def _runs(evidence: Evidence) -> pa.Table:
@@ -275,13 +330,22 @@ def _runs(evidence: Evidence) -> pa.Table:
         for run in manifest["runs"]:
             text = json.dumps(records[run["id"]], separators=(",", ":"))
             names = dict(zip(KEY, place.split("/"), strict=True))
-            described = {"seed": run["seed"], "run": run["id"], "checksum": run["checksum"], "variant": manifest.get("variant")}
+            described = {
+                "seed": run["seed"],
+                "run": run["id"],
+                "checksum": run["checksum"],
+                "variant": manifest.get("variant"),
+            }
             rows.append({**names, **described, "record": text})
-    types = dict.fromkeys([*KEY, "seed", "run", "checksum", "variant", "record"], pa.string()) | {"seed": pa.int64()}
+    types = dict.fromkeys([*KEY, "seed", "run", "checksum", "variant", "record"], pa.string()) | {
+        "seed": pa.int64()
+    }
     return pa.Table.from_pylist(rows, schema=pa.schema(types))
 
 
-def _blocks_of(study: str, path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+def _blocks_of(
+    study: str, path: Path
+) -> tuple[dict[str, dict[str, Any]], dict[str, list[dict[str, Any]]]]:
     """Return the manifests and records in ``runs.parquet``, by the block's place."""
     manifests: dict[str, dict[str, Any]] = {}
     records: dict[str, list[dict[str, Any]]] = {}
@@ -293,7 +357,9 @@ def _blocks_of(study: str, path: Path) -> tuple[dict[str, dict[str, Any]], dict[
             names = {"study": study, "dataset": row["dataset"], "objective": row["objective"]}
             decided = {} if row["variant"] is None else {"variant": row["variant"]}
             manifest = manifests.setdefault(place, {**names, **decided, "runs": []})
-            manifest["runs"].append({"seed": row["seed"], "id": row["run"], "checksum": row["checksum"]})
+            manifest["runs"].append(
+                {"seed": row["seed"], "id": row["run"], "checksum": row["checksum"]}
+            )
             records.setdefault(place, []).append(json.loads(row["record"]))
     for place, manifest in manifests.items():
         require_valid(manifest, Manifest, path, AGAIN)
@@ -316,7 +382,10 @@ def _gathered(tables: Mapping[str, pa.Table]) -> pa.Table:
     schemas: dict[str, list[str]] = {}
     for file, table in tables.items():
         schemas.setdefault(base64.b64encode(table.schema.serialize()).decode(), []).append(file)
-    parts = [table.replace_schema_metadata().add_column(0, "file", pa.repeat(file, len(table))) for file, table in tables.items()]
+    parts = [
+        table.replace_schema_metadata().add_column(0, "file", pa.repeat(file, len(table)))
+        for file, table in tables.items()
+    ]
     gathered = pa.concat_tables(parts, promote_options="permissive")
     return gathered.replace_schema_metadata({"schemas": json.dumps(list(schemas.items()))})
 
@@ -328,19 +397,33 @@ def _separated(path: Path) -> dict[str, pa.Table]:
         for schema, files in json.loads(gathered.schema.metadata[b"schemas"]):
             wanted = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
             for file in files:
-                tables[file] = gathered.filter(pc.equal(gathered["file"], file)).select(wanted.names).cast(wanted)
-        foreign = [file for file in {*tables, *gathered["file"].to_pylist()} if file not in tables or table_of(file) != path.stem]
+                tables[file] = (
+                    gathered.filter(pc.equal(gathered["file"], file))
+                    .select(wanted.names)
+                    .cast(wanted)
+                )
+        foreign = [
+            file
+            for file in {*tables, *gathered["file"].to_pylist()}
+            if file not in tables or table_of(file) != path.stem
+        ]
     if foreign:
-        raise UserError(f"{path} has rows of {foreign[0]!r}, which is not one of its files. {AGAIN}")
+        raise UserError(
+            f"{path} has rows of {foreign[0]!r}, which is not one of its files. {AGAIN}"
+        )
     return tables
 
 
 def _artefacts_of(path: Path) -> dict[str, bytes]:
     with reading(path, EXPORT, AGAIN):
-        artefacts = {row["file"]: bytes(row["content"]) for row in _read_table(path, AGAIN).to_pylist()}
+        artefacts = {
+            row["file"]: bytes(row["content"]) for row in _read_table(path, AGAIN).to_pylist()
+        }
         foreign = [file for file in artefacts if table_of(file) != path.stem]
     if foreign:
-        raise UserError(f"{path} contains {foreign[0]!r}, which is not a file of an exported study. {AGAIN}")
+        raise UserError(
+            f"{path} contains {foreign[0]!r}, which is not a file of an exported study. {AGAIN}"
+        )
     return artefacts
 
 
@@ -357,6 +440,10 @@ def parquet(table: pa.Table, **options: Any) -> bytes:
 
 
 def _compressed(table: pa.Table) -> bytes:
-    integers = {field.name: "DELTA_BINARY_PACKED" for field in table.schema if pa.types.is_integer(field.type)}
+    integers = {
+        field.name: "DELTA_BINARY_PACKED"
+        for field in table.schema
+        if pa.types.is_integer(field.type)
+    }
     others = [name for name in table.column_names if name not in integers]
     return parquet(table, compression="zstd", use_dictionary=others, column_encoding=integers)

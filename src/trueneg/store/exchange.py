@@ -1,7 +1,10 @@
-"""Export the finished, evaluated runs of a study, and import them on machines without its data or weights.
+"""Export the finished, evaluated runs of a study, and import them on machines without its data or
+weights.
 
-:mod:`trueneg.store.evidence` describes and reads the exported folder. Only what cannot be remade without data or weights is
-exchanged: an import recomputes the winners of a tuned study, and leaves all other summaries to Snakemake.
+:mod:`trueneg.store.evidence` describes and reads the exported folder. Only what cannot be remade
+without data or weights is
+exchanged: an import recomputes the winners of a tuned study, and leaves all other summaries to
+Snakemake.
 """
 
 import hashlib
@@ -50,8 +53,11 @@ from trueneg.store.run_store import RunStore
 from trueneg.store.winners import VALIDATION, WINNERS, Decision, as_text, select_from, selecting
 
 
-def export_study(name: str, studies: Mapping[str, Study], results: Path, folder: Path) -> str | None:
-    """Write the finished, evaluated runs of a study to a subfolder, which replaces an earlier export.
+def export_study(
+    name: str, studies: Mapping[str, Study], results: Path, folder: Path
+) -> str | None:
+    """Write the finished, evaluated runs of a study to a subfolder, which replaces an earlier
+    export.
 
     The same results give the same bytes.
 
@@ -62,14 +68,19 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
         folder: folder of the exports, one subfolder per study.
 
     Returns:
-        A sentence that says what was exported and what is missing; None if there is nothing to export.
+        A sentence that says what was exported and what is missing; None if there is nothing to
+            export.
 
     Raises:
-        UserError: if the study's data are restricted, a file is damaged, or the subfolder is not an export.
+        UserError: if the study's data are restricted, a file is damaged, or the subfolder is not an
+            export.
     """
     source, target = results / name, folder / name
     if _is_restricted(name, studies):
-        raise UserError(f"{name} uses restricted data, so its results are not exported. Name the other studies with --study.")
+        raise UserError(
+            f"{name} uses restricted data, so its results are not exported. Name the other studies"
+            " with --study."
+        )
     if target.exists() and not (target / STUDY).is_file():
         raise UserError(f"{target} exists and is not an exported study; choose another folder.")
     study: Any = studies[name]
@@ -83,11 +94,20 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     if not evidence.tables and not evidence.artefacts:
         return None
     require_intact(results, [source / file for file in (*evidence.tables, *evidence.artefacts)])
-    require_intact(results, [source / file for place in places for file in (BLOCK[0].format(place), BLOCK[-1].format(place))])
+    require_intact(
+        results,
+        [
+            source / file
+            for place in places
+            for file in (BLOCK[0].format(place), BLOCK[-1].format(place))
+        ],
+    )
     blocks = evidence.blocks(source, RECREATE)
     description = evidence.description
     description.missing = {place: reason for place, reason in missing.items() if reason}
-    for place, path in {data.place: data.record(results) for data in _inputs(name, studies)}.items():
+    for place, path in {
+        data.place: data.record(results) for data in _inputs(name, studies)
+    }.items():
         if path.is_file():
             description.user_files[place] = read_json(path, UserFilesRecord)
     pilots = [place for place, job in planned.items() if job.is_pilot]
@@ -99,9 +119,16 @@ def export_study(name: str, studies: Mapping[str, Study], results: Path, folder:
     write_evidence(evidence, target)
     files = [path.stat().st_size for path in target.iterdir()]
     runs = {identifier for block in blocks for identifier in block.checksums}
-    said = f"{name}: exported {counted(len(runs), 'run')} in {len(files)} files to {target} ({sum(files) / 1e6:.1f} MB)"
+    said = (
+        f"{name}: exported {counted(len(runs), 'run')} in {len(files)} files to {target}"
+        f" ({sum(files) / 1e6:.1f} MB)"
+    )
     thinned = [block.place for block in blocks if block.curves.groupby("run").size().max() > EPOCHS]
-    note = f"; training curves of {counted(len(thinned), 'block')} thinned to {EPOCHS} epochs" if thinned else ""
+    note = (
+        f"; training curves of {counted(len(thinned), 'block')} thinned to {EPOCHS} epochs"
+        if thinned
+        else ""
+    )
     return f"{said}{note}{_missing(evidence.description.missing)}."
 
 
@@ -110,22 +137,38 @@ def _outdated(job: Job, block: EvidenceBlock, store: RunStore) -> str:
     recorded = {record["seed"]: record["settings"] for record in block.records}
     requested = [{run.seed: run.settings for run in choice.runs} for choice in job.choices.values()]
     requested = [settings for settings in requested if settings.keys() == recorded.keys()]
-    if not any(all(not different_settings(recorded[seed], settings[seed]) for seed in recorded) for settings in requested):
+    if not any(
+        all(not different_settings(recorded[seed], settings[seed]) for seed in recorded)
+        for settings in requested
+    ):
         return "trained with other settings"
     trained = [record for record in block.records if store.state(record["id"]) in RunStore.TRAINED]
     for record in trained:
-        store.checksum(record["id"])  # raises an error if the model is damaged: its rows may be wrong, too
-    retrained = any(store.record(record["id"])["finished"] != record["finished"] for record in trained)
+        # raises an error if the model is damaged: its rows may be wrong, too
+        store.checksum(record["id"])
+    retrained = any(
+        store.record(record["id"])["finished"] != record["finished"] for record in trained
+    )
     return "trained again since its evaluation" if retrained else ""
 
 
 def _files_of(places: Iterable[str]) -> list[str]:
-    return [pattern.format(place) for place in places for pattern in BLOCK if pattern.endswith(".parquet")]
+    return [
+        pattern.format(place)
+        for place in places
+        for pattern in BLOCK
+        if pattern.endswith(".parquet")
+    ]
 
 
 def _further(folder: Path, places: Iterable[str]) -> list[str]:
-    """List the files of a study, other than those of blocks, that cannot be remade without data or weights."""
-    subsets = {f"subsets/{dataset}/{seeds}.parquet" for dataset, _, seeds in (place.split("/") for place in places)}
+    """List the files of a study, other than those of blocks, that cannot be remade without data or
+    weights.
+    """
+    subsets = {
+        f"subsets/{dataset}/{seeds}.parquet"
+        for dataset, _, seeds in (place.split("/") for place in places)
+    }
     files = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.parquet"))]
     return [file for file in files if file in subsets or table_of(file) == "artefacts"]
 
@@ -143,37 +186,48 @@ def _missing(reasons: Mapping[str, str]) -> str:
 def import_study(folder: Path, results: Path, stamp: int | None = None) -> str:
     """Add an exported study to the results; nothing is written unless all of its files are intact.
 
-    Runs that are already in the store are kept, and so are the files of their blocks. All files get the same modification time,
-    because Snakemake makes a file again if an input is newer.
+    Runs that are already in the store are kept, and so are the files of their blocks. All files get
+    the same modification time, because Snakemake makes a file again if an input is newer.
 
     Args:
         folder: the study's subfolder of the exports.
         results: the results folder.
-        stamp: modification time of all files, in nanoseconds; None: now. Studies that use each other's files need the same one.
+        stamp: modification time of all files, in nanoseconds; None: now. Studies that use each
+            other's files need the same one.
 
     Returns:
         A sentence that says what was imported.
 
     Raises:
-        UserError: if a file is missing, damaged or foreign, a run's id does not follow from its settings and data, or the winners
-            do not follow from the pilot seeds' rows.
+        UserError: if a file is missing, damaged or foreign, a run's id does not follow from its
+            settings and data, or the winners do not follow from the pilot seeds' rows.
     """
     name, stamp = folder.name, stamp or time.time_ns()
     evidence, store = read_evidence(folder), RunStore(results / "runs")
     description = evidence.description
     if name in RESERVED_NAMES or description.study != name:
         problem = f"{folder} contains the study {description.study}"
-        raise UserError(f"{problem}; expected a folder named after its study, whose name is none of {', '.join(RESERVED_NAMES)}.")
+        raise UserError(
+            f"{problem}; expected a folder named after its study, whose name is none of"
+            f" {', '.join(RESERVED_NAMES)}."
+        )
     blocks = evidence.blocks(folder)
     for block in blocks:
         _refuse_foreign(block, evidence, folder)
     content = evidence.files() | _decided(evidence, blocks, folder)
     if description.protocol is not None:
-        content[PROTOCOL] = (json.dumps(description.protocol.model_dump(), indent=1) + "\n").encode()
+        content[PROTOCOL] = (
+            json.dumps(description.protocol.model_dump(), indent=1) + "\n"
+        ).encode()
     files = {results / name / file: data for file, data in content.items()}
-    added = {record["id"]: _import_run(record, block, store) for block in blocks for record in block.records}
+    added = {
+        record["id"]: _import_run(record, block, store)
+        for block in blocks
+        for record in block.records
+    }
     of_blocks = {block.place: [results / name / file for file in block.files] for block in blocks}
-    # If nothing was trained here, all files are replaced together, so that none is older than its inputs.
+    # If nothing was trained here, all files are replaced together, so that none is older than its
+    # inputs.
     new = [of_blocks[block.place] for block in blocks if all(added[run] for run in block.checksums)]
     for paths in [[*files]] if all(added.values()) else new:
         if not all(path.is_file() and path.read_bytes() == files[path] for path in paths):
@@ -181,14 +235,27 @@ def import_study(folder: Path, results: Path, stamp: int | None = None) -> str:
     block_files = {path for paths in of_blocks.values() for path in paths}
     for place, record in description.user_files.items():
         files[results / f"{place}.files.json"] = (json.dumps(record, indent=1) + "\n").encode()
-    _write({path: data for path, data in files.items() if path not in block_files and not path.exists()}, stamp, results)
+    _write(
+        {
+            path: data
+            for path, data in files.items()
+            if path not in block_files and not path.exists()
+        },
+        stamp,
+        results,
+    )
     kept = len(added) - sum(added.values())
     note = f"; kept {counted(kept, 'run')} already in {store.path}" if kept else ""
-    return f"{name}: imported {counted(sum(added.values()), 'run')}{note}{_missing(evidence.description.missing)}."
+    return (
+        f"{name}: imported"
+        f" {counted(sum(added.values()), 'run')}{note}{_missing(evidence.description.missing)}."
+    )
 
 
 def _decided(evidence: Evidence, blocks: Iterable[EvidenceBlock], folder: Path) -> dict[str, bytes]:
-    """Return the files of a tuned study's winners, computed from the pilot seeds' rows; refuse another decision."""
+    """Return the files of a tuned study's winners, computed from the pilot seeds' rows; refuse
+    another decision.
+    """
     if (decision := evidence.description.tuning) is None:
         return {}
     pilots = [block.place for block in blocks if block.rows["seed"].isin(decision.seeds).all()]
@@ -196,25 +263,45 @@ def _decided(evidence: Evidence, blocks: Iterable[EvidenceBlock], folder: Path) 
         rows = _rows(blocks, pilots)
         content, validation = select_from(rows, decision.model_dump())
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{folder}: the rows do not contain the candidates and pilot seeds of the tuning. {AGAIN}") from error
-    variants = {objective: {*of_objective["variant"]} for objective, of_objective in rows.groupby("objective")}
-    if Decision.of(content) != decision or variants != {name: {*choices} for name, choices in decision.candidates.items()}:
-        differing = sorted({*decision.lines()} ^ {*Decision.of(content).lines()}) or ["other candidates or pilot seeds"]
-        raise UserError(f"{folder}: the winners do not follow from the pilot seeds' rows ({'; '.join(differing[:2])}). {AGAIN}")
-    return {WINNERS: as_text(content).encode(), VALIDATION: parquet(pa.Table.from_pandas(validation, preserve_index=False))}
+        raise UserError(
+            f"{folder}: the rows do not contain the candidates and pilot seeds of the tuning."
+            f" {AGAIN}"
+        ) from error
+    variants = {
+        objective: {*of_objective["variant"]}
+        for objective, of_objective in rows.groupby("objective")
+    }
+    if Decision.of(content) != decision or variants != {
+        name: {*choices} for name, choices in decision.candidates.items()
+    }:
+        differing = sorted({*decision.lines()} ^ {*Decision.of(content).lines()}) or [
+            "other candidates or pilot seeds"
+        ]
+        raise UserError(
+            f"{folder}: the winners do not follow from the pilot seeds' rows"
+            f" ({'; '.join(differing[:2])}). {AGAIN}"
+        )
+    return {
+        WINNERS: as_text(content).encode(),
+        VALIDATION: parquet(pa.Table.from_pandas(validation, preserve_index=False)),
+    }
 
 
 def _write(files: Mapping[Path, bytes], modified: int, results: Path) -> None:
-    """Write files in the results folder, all with the same modification time, and record their checksums."""
+    """Write files in the results folder, all with the same modification time, and record their
+    checksums.
+    """
     for path, content in files.items():
         with atomic_write(path) as temporary:
             temporary.write_bytes(content)
         os.utime(path, ns=(modified, modified))
-    seal(results, [path for path in files if not path.name.endswith(".files.json")])  # jobs that read the data rewrite these
+    # jobs that read the data rewrite these
+    seal(results, [path for path in files if not path.name.endswith(".files.json")])
 
 
 def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``rows`` of an imported run that were measured with the given settings, and how they were ``evaluated``.
+    """Return the ``rows`` of an imported run that were measured with the given settings, and how
+    they were ``evaluated``.
 
     Raises:
         UserError: if no such rows were imported, or a file of the run is damaged.
@@ -223,10 +310,22 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
     store.checksum(identifier)  # raises an error if one of its files is damaged
     for path in sorted(folder.glob(RunStore.EVALUATED)):
         evaluation = read_json(path)
-        if same_evaluation(training_kind(record["settings"]), evaluation["evaluated"]["settings"], settings):
-            return evaluation | {"rows": [{"seed": record["seed"], "run": identifier, **row} for row in evaluation["rows"]]}
-    problem = "this run was imported without weights, and its rows were measured with other evaluation settings"
-    raise UserError(f"{folder}: {problem}. Restore them, or remove this folder and the manifests that list it to train it again.")
+        if same_evaluation(
+            training_kind(record["settings"]), evaluation["evaluated"]["settings"], settings
+        ):
+            return evaluation | {
+                "rows": [
+                    {"seed": record["seed"], "run": identifier, **row} for row in evaluation["rows"]
+                ]
+            }
+    problem = (
+        "this run was imported without weights, and its rows were measured with other evaluation"
+        " settings"
+    )
+    raise UserError(
+        f"{folder}: {problem}. Restore them, or remove this folder and the manifests that list it"
+        " to train it again."
+    )
 
 
 def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
@@ -242,7 +341,8 @@ def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
 def _inputs(name: str, studies: Mapping[str, Any]) -> Iterator[DataInput]:
     """Yield the inputs of a study that trains."""
     study = studies[name]
-    for run in all_runs(name, study) if isinstance(study, TrainedStudy) else []:  # each seed may have its own corpus
+    # each seed may have its own corpus
+    for run in all_runs(name, study) if isinstance(study, TrainedStudy) else []:
         dataset = run.settings["dataset"]
         yield of_dataset(study.kind, dataset, studies)
         if dataset.get("text") is not None:
@@ -250,25 +350,47 @@ def _inputs(name: str, studies: Mapping[str, Any]) -> Iterator[DataInput]:
 
 
 def _refuse_foreign(block: EvidenceBlock, evidence: Evidence, folder: Path) -> None:
-    """Check that a block belongs to the study, and that its runs' ids follow from their settings and data."""
+    """Check that a block belongs to the study, and that its runs' ids follow from their settings
+    and data.
+    """
     manifest, study = evidence.manifests[block.place], evidence.description.study
-    names, (dataset, objective, _) = {*block.rows["study"], manifest["study"]}, block.place.split("/")
+    names, (dataset, objective, _) = (
+        {*block.rows["study"], manifest["study"]},
+        block.place.split("/"),
+    )
     if names != {study} or (manifest["dataset"], manifest["objective"]) != (dataset, objective):
         problem = f"{folder} contains rows of {', '.join(sorted(names - {study})) or block.place}"
-        raise UserError(f"{problem}; expected a folder named after the study whose rows it contains.")
+        raise UserError(
+            f"{problem}; expected a folder named after the study whose rows it contains."
+        )
     for record in block.records:
         run = Run(*(record[key] for key in ("study", "dataset", "objective", "seed", "settings")))
-        if (expected := run_id(run, record.get("data", record["source"]["checksum"]))) != record["id"]:
-            problem = f"{folder}: {block.files[-1]}: run {record['id']} has settings and data of run {expected}"
-            raise UserError(f"{problem}; they were changed, or another version of TrueNeg exported them. {AGAIN}")
+        if (expected := run_id(run, record.get("data", record["source"]["checksum"]))) != record[
+            "id"
+        ]:
+            problem = (
+                f"{folder}: {block.files[-1]}: run {record['id']} has settings and data of run"
+                f" {expected}"
+            )
+            raise UserError(
+                f"{problem}; they were changed, or another version of TrueNeg exported them."
+                f" {AGAIN}"
+            )
 
 
 def _import_run(record: Mapping[str, Any], block: EvidenceBlock, store: RunStore) -> bool:
-    """Write an exported run to the store, and return True; return False if another training of it is kept instead."""
+    """Write an exported run to the store, and return True; return False if another training of it
+    is kept instead.
+    """
     identifier, checksum = record["id"], block.checksums[record["id"]]
-    training = {key: value for key, value in record.items() if key != "evaluated"} | {"checksum": checksum}
+    training = {key: value for key, value in record.items() if key != "evaluated"} | {
+        "checksum": checksum
+    }
     rows = block.rows.loc[block.rows["run"] == identifier, ["split", *KEYS, "value"]].astype(object)
-    evaluation = {"evaluated": record["evaluated"], "rows": rows.where(rows.notna(), None).to_dict("records")}
+    evaluation = {
+        "evaluated": record["evaluated"],
+        "rows": rows.where(rows.notna(), None).to_dict("records"),
+    }
     settings = json.dumps(record["evaluated"]["settings"], sort_keys=True)
     name = RunStore.EVALUATED.replace("*", hashlib.sha256(settings.encode()).hexdigest()[:8])
     with store.owned(identifier) as folder:

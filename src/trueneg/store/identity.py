@@ -19,42 +19,62 @@ from trueneg.errors import UserError
 from trueneg.specs.settings import is_technical, models_within
 
 # Keyed by the kind of training in a run's settings.
-STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy, "text": TextStudy}
+STUDIES: dict[str, type[TrainedStudy]] = {
+    "images": ImageStudy,
+    "image-text": ImageTextStudy,
+    "text": TextStudy,
+}
 MISSING = object()  # unequal to every setting
 RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
-# Nested settings that do not affect training: where files are, whose checksums are part of the data's, and the use of hubs.
-PLACES = {("features", "path"), ("vectors", "path"), ("vectors", "column"), ("sentence_transformers", "offline")}
+# Nested settings that do not affect training: where files are, whose checksums are part of the
+# data's, and the use of hubs.
+PLACES = {
+    ("features", "path"),
+    ("vectors", "path"),
+    ("vectors", "column"),
+    ("sentence_transformers", "offline"),
+}
 
 
 def run_id(run: Run, source_checksum: str) -> str:
-    """Return the first 12 hexadecimal digits of a SHA-256 of settings, data and seed, independent of the requesting study.
+    """Return the first 12 hexadecimal digits of a SHA-256 of settings, data and seed, independent
+    of the requesting study.
 
     Args:
         run: run with all settings resolved.
         source_checksum: checksum of the training data.
     """
     made_of = {"settings": identity(run.settings), "data": source_checksum, "seed": run.seed}
-    return hashlib.sha256(json.dumps(made_of, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:12]
+    return hashlib.sha256(
+        json.dumps(made_of, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()[:12]
 
 
 def with_weights(checksum: str, weights: Mapping[str, str]) -> str:
-    """Return the checksum of a run's data together with those of the weights of its frozen towers, by section."""
+    """Return the checksum of a run's data together with those of the weights of its frozen towers,
+    by section.
+    """
     parts = [checksum, *(f"{section} weights {of_tower}" for section, of_tower in weights.items())]
     return checksum if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
-    """Return the settings that determine a run's id, by section: those that affect training and differ from their frozen value.
+    """Return the settings that determine a run's id, by section: those that affect training and
+    differ from their frozen value.
 
-    Keys that the typed models no longer contain are included as recorded. Those that were in every id before they were removed
-    are added with the only value in use.
+    Keys that the typed models no longer contain are included as recorded. Those that were in every
+    id before they were removed are added with the only value in use.
 
     Args:
         settings: resolved settings of a requested or recorded run.
     """
     removed = frozen()["removed"].get(training_kind(settings), {})
-    sections = {section: removed.get(f"{section} {_tag(values)}", {}) | dict(values) for section, values in settings.items()}
-    # The temperature is a single setting that can be specified in either the objective or the training.
+    sections = {
+        section: removed.get(f"{section} {_tag(values)}", {}) | dict(values)
+        for section, values in settings.items()
+    }
+    # The temperature is a single setting that can be specified in either the objective or the
+    # training.
     temperature = sections["objective"].pop("temperature", None)
     if temperature is not None:
         sections["training"]["temperature"] = temperature
@@ -70,13 +90,19 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
 
 
 def _nested(value: Any, removed: Mapping[str, Any]) -> Any:
-    """Return a setting's value; in nested settings, leave out frozen values and file paths, and add removed keys."""
+    """Return a setting's value; in nested settings, leave out frozen values and file paths, and add
+    removed keys.
+    """
     if not isinstance(value, Mapping):
         return value
     name = str(value.get("schedule", _tag(value)))
     values = frozen()["nested"].get(name, {})
     value = {**removed.get(name, {}), **value}
-    kept = {key: inner for key, inner in value.items() if inner != values.get(key, MISSING) and (name, key) not in PLACES}
+    kept = {
+        key: inner
+        for key, inner in value.items()
+        if inner != values.get(key, MISSING) and (name, key) not in PLACES
+    }
     return {key: _nested(inner, {}) for key, inner in kept.items()}
 
 
@@ -97,12 +123,19 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
 
 
 def different_settings(recorded: RunSettings, requested: RunSettings) -> list[str]:
-    """Describe each setting that affects training and differs between a recorded and a requested run."""
+    """Describe each setting that affects training and differs between a recorded and a requested
+    run.
+    """
     sides = identity(recorded), identity(requested)
-    keys = dict.fromkeys((section, key) for side in sides for section, values in side.items() for key in values)
+    keys = dict.fromkeys(
+        (section, key) for side in sides for section, values in side.items() for key in values
+    )
     different = []
     for section, key in keys:
-        values = [side.get(section, {}).get(key, frozen_values(recorded, section).get(key, MISSING)) for side in sides]
+        values = [
+            side.get(section, {}).get(key, frozen_values(recorded, section).get(key, MISSING))
+            for side in sides
+        ]
         if values[0] != values[1]:
             shown = ["nothing" if value is MISSING else json.dumps(value) for value in values]
             different.append(f"{section}.{key}: recorded {shown[0]}, requested {shown[1]}")
@@ -114,25 +147,38 @@ def same_evaluation(kind: str, recorded: Mapping[str, Any], requested: Mapping[s
 
     Args:
         kind: kind of training (:func:`trueneg.config.runs.training_kind`).
-        recorded: settings of an earlier evaluation; missing keys take their defaults; keys that no longer exist are ignored.
+        recorded: settings of an earlier evaluation; missing keys take their defaults; keys that no
+            longer exist are ignored.
         requested: resolved settings.
     """
     (model,) = models_within(STUDIES[kind].model_fields["evaluation"].annotation)
     try:
-        earlier = model.model_validate({key: value for key, value in recorded.items() if key in model.model_fields})
+        earlier = model.model_validate(
+            {key: value for key, value in recorded.items() if key in model.model_fields}
+        )
     except ValidationError:  # a value that is no longer allowed
         return False
     technical = {key for key, field in model.model_fields.items() if is_technical(field)}
-    return earlier.model_dump(exclude=technical) == model.model_validate(dict(requested)).model_dump(exclude=technical)
+    return earlier.model_dump(exclude=technical) == model.model_validate(
+        dict(requested)
+    ).model_dump(exclude=technical)
 
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
     """Return the typed model of a section of a run's settings; None if it no longer exists."""
     study = STUDIES.get(training_kind(settings))
     # The objective's section is one of the study's objectives.
-    field = study.model_fields.get("objectives" if section == "objective" else section) if study is not None else None
+    field = (
+        study.model_fields.get("objectives" if section == "objective" else section)
+        if study is not None
+        else None
+    )
     models = models_within(field.annotation) if field else []
-    return models[0] if len(models) == 1 else next((model for model in models if _describes(model, settings[section])), None)
+    return (
+        models[0]
+        if len(models) == 1
+        else next((model for model in models if _describes(model, settings[section])), None)
+    )
 
 
 def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:
@@ -145,7 +191,9 @@ def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:
 
 @functools.cache
 def frozen() -> dict[str, dict[str, dict[str, Any]]]:
-    """Read all frozen identity values: by kind of study, section, name (if the section has several models) and key."""
+    """Read all frozen identity values: by kind of study, section, name (if the section has several
+    models) and key.
+    """
     return yaml.safe_load(Path(__file__).with_name("frozen.yaml").read_text(encoding="utf-8"))
 
 

@@ -19,7 +19,9 @@ PROTOCOL = "protocol.json"  # below results/<study>; an import writes it
 
 
 class Protocol(BaseModel):
-    """A protocol: ``file``, ``checksum`` (SHA-256), and the last ``commit`` that changed the file with its ``date``, if known."""
+    """A protocol: ``file``, ``checksum`` (SHA-256), and the last ``commit`` that changed the file
+    with its ``date``, if known.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -34,17 +36,19 @@ def committed_protocol(
 ) -> dict[str, str | None] | None:
     """Return the study's :class:`Protocol` as plain values.
 
-    The commit and the date are those stored with imported results or in the evidence, else those of git. Without git, as in an
-    unpacked archive of the source, they are None.
+    The commit and the date are those stored with imported results or in the evidence, else those of
+    git. Without git, as in an unpacked archive of the source, they are None.
 
     Args:
         study: name of the study.
-        path: the study's setting ``protocol``, in the working directory or else in the checkout; None: no protocol.
+        path: the study's setting ``protocol``, in the working directory or else in the checkout;
+            None: no protocol.
         results: the results folder.
         checkout: the folder of the Snakefile, with the exported studies in ``evidence``.
 
     Raises:
-        UserError: if the file is missing, is not committed, or differs from the committed or the stored version.
+        UserError: if the file is missing, is not committed, or differs from the committed or the
+            stored version.
     """
     if path is None:
         return None
@@ -60,34 +64,52 @@ def committed_protocol(
     if stored:
         place, protocol = stored
         if protocol.checksum != checksum:
-            frozen = f"{key}, which is frozen because there are runs: its SHA-256 is {checksum[:12]}…"
+            frozen = (
+                f"{key}, which is frozen because there are runs: its SHA-256 is {checksum[:12]}…"
+            )
             expected = f"expected {protocol.checksum[:12]}… as in {place}"
-            raise UserError(f"{frozen}, {expected}. Restore the file, or give the new protocol and the study another name.")
+            raise UserError(
+                f"{frozen}, {expected}. Restore the file, or give the new protocol and the study"
+                " another name."
+            )
         return {**protocol.model_dump(), "file": path}
     try:
         if not any((folder / ".git").exists() for folder in file.parents):
             return {"file": path, "checksum": checksum, "commit": None, "date": None}
-        changes, last = _git(file, "status", "--porcelain"), _git(file, "log", "-1", "--format=%H %cI")
+        changes, last = (
+            _git(file, "status", "--porcelain"),
+            _git(file, "log", "-1", "--format=%H %cI"),
+        )
     except FileNotFoundError:  # there is no git program
         return {"file": path, "checksum": checksum, "commit": None, "date": None}
     except (OSError, subprocess.SubprocessError) as error:
         reason = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[0]
         raise UserError(
-            f"{key}, which git cannot read ({reason}); {EXPECTED}. Remove the key if there is no protocol."
+            f"{key}, which git cannot read ({reason}); {EXPECTED}. Remove the key if there is no"
+            " protocol."
         ) from error
     if not last:
-        raise UserError(f"{key}, which is not committed; {EXPECTED}. Commit it before the first run.")
+        raise UserError(
+            f"{key}, which is not committed; {EXPECTED}. Commit it before the first run."
+        )
     if changes:
-        raise UserError(f"{key}, which differs from the committed version; {EXPECTED}. Commit or undo the changes.")
+        raise UserError(
+            f"{key}, which differs from the committed version; {EXPECTED}. Commit or undo the"
+            " changes."
+        )
     commit, date = last.split()
     return {"file": path, "checksum": checksum, "commit": commit, "date": date}
 
 
 def _stored(path: Path, key: str | None = None) -> tuple[Path, Protocol] | None:
-    """Return the protocol in a JSON file, or under one of its keys, and the file; None if there is none."""
+    """Return the protocol in a JSON file, or under one of its keys, and the file; None if there is
+    none.
+    """
     if not path.is_file():
         return None
-    with reading(path, "JSON with a protocol", "Restore the file, or import the exported folder again."):
+    with reading(
+        path, "JSON with a protocol", "Restore the file, or import the exported folder again."
+    ):
         content = json.loads(path.read_text(encoding="utf-8"))
         content = content if key is None else content[key]
         return None if content is None else (path, Protocol.model_validate(content))
@@ -96,12 +118,18 @@ def _stored(path: Path, key: str | None = None) -> tuple[Path, Protocol] | None:
 def _git(file: Path, *command: str) -> str:
     options = ("--no-optional-locks", "--literal-pathspecs", "-C", str(file.parent))
     done = ["git", *options, *command, "--", file.name]
-    return subprocess.run(done, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    return subprocess.run(
+        done, capture_output=True, text=True, timeout=30, check=True
+    ).stdout.strip()
 
 
 def precedes(protocol: Mapping[str, str | None], runs: Sequence[Mapping[str, Any]]) -> bool | None:
-    """Return whether the protocol was committed before the first run finished, given the records of the runs; None: not known."""
+    """Return whether the protocol was committed before the first run finished, given the records of
+    the runs; None: not known.
+    """
     if protocol["date"] is None:
         return None
     committed = datetime.fromisoformat(protocol["date"])
-    return all(committed < datetime.strptime(run["finished"], "%Y-%m-%d %H:%M:%S %z") for run in runs)
+    return all(
+        committed < datetime.strptime(run["finished"], "%Y-%m-%d %H:%M:%S %z") for run in runs
+    )

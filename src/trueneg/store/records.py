@@ -1,4 +1,6 @@
-"""Read the files that the pipeline writes (tables, records and settings); a damaged file raises a user error."""
+"""Read the files that the pipeline writes (tables, records and settings); a damaged file raises a
+user error.
+"""
 
 import functools
 import json
@@ -22,7 +24,9 @@ RunId = Annotated[str, Field(pattern="^[0-9A-Za-z-]{1,100}$")]  # also a folder 
 
 
 class Content(BaseModel):
-    """Content of a file that the pipeline writes and reads back; values are not converted, and unknown keys are not checked."""
+    """Content of a file that the pipeline writes and reads back; values are not converted, and
+    unknown keys are not checked.
+    """
 
     model_config = ConfigDict(strict=True)
 
@@ -123,7 +127,9 @@ class EvaluatedRun(RunRecord):
 
 
 class TrainedModel(Content):
-    """The keys that the records of all runs and language models have and version 0.2.0 did not write."""
+    """The keys that the records of all runs and language models have and version 0.2.0 did not
+    write.
+    """
 
     code: Code
     checksum: str
@@ -215,7 +221,8 @@ class UserFilesRecord(Content):
 
 
 def read_json(path: str | Path, model: Any = None, remedy: str = AGAIN) -> Any:
-    """Read a JSON file and return its content as parsed, including keys that the model does not have.
+    """Read a JSON file and return its content as parsed, including keys that the model does not
+    have.
 
     Args:
         path: the file.
@@ -229,7 +236,9 @@ def read_json(path: str | Path, model: Any = None, remedy: str = AGAIN) -> Any:
 
 
 def read_settings(path: str | Path) -> Any:
-    """Read the settings of a study from a YAML file; raises the same errors as :func:`read_json`."""
+    """Read the settings of a study from a YAML file; raises the same errors as
+    :func:`read_json`.
+    """
     return _read(path, yaml.safe_load, TitledStudy, AGAIN)
 
 
@@ -242,7 +251,8 @@ def _read(path: str | Path, parse: Callable[[str], Any], model: Any, remedy: str
 
 
 def require_valid(content: Any, model: Any, path: str | Path, remedy: str = AGAIN) -> Any:
-    """Return content of a file as an instance of a model; the arguments are those of :func:`read_json`.
+    """Return content of a file as an instance of a model; the arguments are those of
+    :func:`read_json`.
 
     Raises:
         UserError: if the content does not match the model.
@@ -253,8 +263,16 @@ def require_valid(content: Any, model: Any, path: str | Path, remedy: str = AGAI
         mistake = error.errors(include_url=False)[0]
         place = ".".join(map(str, mistake["loc"])) or "the content"
         message = mistake["msg"].partition(" or instance of")[0].removeprefix("Value error, ")
-        problem = "missing" if mistake["type"] == "missing" else f"invalid ({message}; found {reprlib.repr(mistake['input'])})"
-        problem += ", as in results of TrueNeg 0.2.0" if problem == "missing" and place.endswith("code") else ""
+        problem = (
+            "missing"
+            if mistake["type"] == "missing"
+            else f"invalid ({message}; found {reprlib.repr(mistake['input'])})"
+        )
+        problem += (
+            ", as in results of TrueNeg 0.2.0"
+            if problem == "missing" and place.endswith("code")
+            else ""
+        )
         raise UserError(f"{path}: {place} is {problem}. {remedy}") from error
 
 
@@ -271,5 +289,8 @@ def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN
         table = pd.read_parquet(path)
     missing = [name for name in columns if name not in table]
     if missing:
-        raise UserError(f"{path}: missing columns: {', '.join(missing)} (found {', '.join(map(str, table.columns))}). {remedy}")
+        raise UserError(
+            f"{path}: missing columns: {', '.join(missing)} (found"
+            f" {', '.join(map(str, table.columns))}). {remedy}"
+        )
     return table

@@ -1,4 +1,6 @@
-"""The common schema of rows: each row is one measured number of a study, with its metric and its run."""
+"""The common schema of rows: each row is one measured number of a study, with its metric and its
+run.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,15 +12,23 @@ from trueneg.io.files import write_tables
 from trueneg.stats.measurement import KEYS
 from trueneg.store import records
 
-# Names that describe a run; condition and variant hold the swept settings of the data set and the objective, as canonical JSON.
+# Names that describe a run; condition and variant hold the swept settings of the data set and the
+# objective, as canonical JSON.
 NAMES = ["study", "dataset", "condition", "objective", "variant"]
 IDENTITY = [*NAMES, "seed", "run"]
 COLUMNS = [*IDENTITY, "split", *KEYS, "value"]
-TYPES = dict.fromkeys(COLUMNS, "str") | {"seed": "int64", "fraction": "float64", "k": "Int64", "value": "float64"}
+TYPES = dict.fromkeys(COLUMNS, "str") | {
+    "seed": "int64",
+    "fraction": "float64",
+    "k": "Int64",
+    "value": "float64",
+}
 
 
 def to_table(rows: Iterable[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
-    """Convert rows to a table with all :data:`COLUMNS`, cast to their types; missing values are null."""
+    """Convert rows to a table with all :data:`COLUMNS`, cast to their types; missing values are
+    null.
+    """
     return typed(pd.DataFrame(rows).reindex(columns=COLUMNS))
 
 
@@ -28,15 +38,25 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def reported(rows: pd.DataFrame, selection: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the rows without those of unselected candidates, whose test values nobody should look at.
+    """Return the rows without those of unselected candidates, whose test values nobody should look
+    at.
 
     Args:
         rows: rows of a study.
         selection: entries of ``selection`` in the study's ``comparison.json``.
     """
-    chosen = {(entry["dataset"], entry["objective"]): entry["variant"] for entry in selection if entry["candidates"] > 1}
+    chosen = {
+        (entry["dataset"], entry["objective"]): entry["variant"]
+        for entry in selection
+        if entry["candidates"] > 1
+    }
     places = zip(rows["dataset"], rows["objective"], rows["variant"], strict=True)
-    return rows[[chosen.get((dataset, objective), variant) == variant for dataset, objective, variant in places]]
+    return rows[
+        [
+            chosen.get((dataset, objective), variant) == variant
+            for dataset, objective, variant in places
+        ]
+    ]
 
 
 def save_rows(rows: Iterable[dict[str, Any]], path: str | Path) -> None:

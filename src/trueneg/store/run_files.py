@@ -1,4 +1,6 @@
-"""The user's files that a run reads besides its data set: trained weights, towers and their vectors."""
+"""The user's files that a run reads besides its data set: trained weights, towers and their
+vectors.
+"""
 
 import functools
 import hashlib
@@ -16,22 +18,38 @@ WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder",
 
 
 def named_files(settings: Settings) -> dict[str, str]:
-    """Return the files and released weights that a run's settings name, by role, such as ``encoder weights``."""
+    """Return the files and released weights that a run's settings name, by role, such as ``encoder
+    weights``.
+    """
     weights = {f"{section} {key}": settings.get(section, {}).get(key) for section, key in WEIGHTS}
-    towers = {f"{section} {key}": tower.get(key) for section, tower in towers_of(settings).items() for key in OF_TOWERS}
+    towers = {
+        f"{section} {key}": tower.get(key)
+        for section, tower in towers_of(settings).items()
+        for key in OF_TOWERS
+    }
     return {role: name for role, name in (weights | towers).items() if isinstance(name, str)}
 
 
 def run_checksums(settings: Settings) -> dict[str, str]:
-    """Return the SHA-256 of each file that a run reads, by role; the checksums are part of the run's id."""
-    return {role: checksum_of(name) for role, name in named_files(settings).items() if Path(name).exists()}
+    """Return the SHA-256 of each file that a run reads, by role; the checksums are part of the
+    run's id.
+    """
+    return {
+        role: checksum_of(name)
+        for role, name in named_files(settings).items()
+        if Path(name).exists()
+    }
 
 
 def checksum_of(path: str | Path) -> str:
-    """Return the SHA-256 of a file, or of a folder's files; cached while their sizes and modification times stay the same."""
+    """Return the SHA-256 of a file, or of a folder's files; cached while their sizes and
+    modification times stay the same.
+    """
     if Path(path).is_dir():
         files = sorted(
-            file for file in Path(path).rglob("*") if file.is_file() and file.suffix != ".md" and not file.name.startswith(".")
+            file
+            for file in Path(path).rglob("*")
+            if file.is_file() and file.suffix != ".md" and not file.name.startswith(".")
         )
         listed = "\n".join(f"{file.relative_to(path)} {checksum_of(file)}" for file in files)
         return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()

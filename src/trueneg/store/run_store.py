@@ -1,12 +1,14 @@
 """The run store: a folder with one subfolder per run, named by the run's id.
 
-A run's folder contains ``model.safetensors``, ``training.parquet`` (one row per epoch) and ``run.json`` (its provenance, with the
-checksum of the model, which is compared wherever the model is used). This record is written last, so a run with a record is
-finished. Until then, a checkpoint and ``progress.json`` hold its progress. None
-of these files is a declared output of a job, because Snakemake deletes declared outputs before a job starts or after it fails.
+A run's folder contains ``model.safetensors``, ``training.parquet`` (one row per epoch) and
+``run.json`` (its provenance, with the checksum of the model, which is compared wherever the model
+is used). This record is written last, so a run with a record is finished. Until then, a checkpoint
+and ``progress.json`` hold its progress. None of these files is a declared output of a job, because
+Snakemake deletes declared outputs before a job starts or after it fails.
 
-An imported run (:mod:`trueneg.store.exchange`) has no model. Its record contains the model's ``checksum``, and each file
-``evaluated-*.json`` contains the rows that were measured with one study's evaluation settings.
+An imported run (:mod:`trueneg.store.exchange`) has no model. Its record contains the model's
+``checksum``, and each file ``evaluated-*.json`` contains the rows that were measured with one
+study's evaluation settings.
 """
 
 import contextlib
@@ -36,7 +38,11 @@ class RunStore:
     """
 
     RECORD, MODEL, CURVES = "run.json", "model.safetensors", "training.parquet"
-    CHECKPOINT, PREVIOUS, PROGRESS = "checkpoint.safetensors", "checkpoint.previous.safetensors", "progress.json"
+    CHECKPOINT, PREVIOUS, PROGRESS = (
+        "checkpoint.safetensors",
+        "checkpoint.previous.safetensors",
+        "progress.json",
+    )
     EVALUATED, LOCK = "evaluated-*.json", "lock"
     TRAINED = ("finished", "imported")  # states of runs that need no training
 
@@ -48,7 +54,9 @@ class RunStore:
         return self.path / identifier
 
     def state(self, identifier: str) -> str:
-        """Return ``"finished"``, ``"imported"`` (finished elsewhere: rows without weights), ``"started"`` or ``"missing"``."""
+        """Return ``"finished"``, ``"imported"`` (finished elsewhere: rows without weights),
+        ``"started"`` or ``"missing"``.
+        """
         folder = self.folder(identifier)
         if (folder / self.RECORD).is_file():
             if (folder / self.MODEL).is_file():
@@ -58,7 +66,9 @@ class RunStore:
         return "started" if folder.is_dir() else "missing"
 
     def marked(self, identifier: str, code: str) -> str:
-        """Return the state `code` of a trained run, with ``imported`` appended if its weights are not here."""
+        """Return the state `code` of a trained run, with ``imported`` appended if its weights are
+        not here.
+        """
         return f"{code}, imported" if self.state(identifier) == "imported" else code
 
     def record(self, identifier: str, model: type[Content] = TrainedModel) -> dict[str, Any]:
@@ -71,16 +81,21 @@ class RunStore:
         Raises:
             UserError: if the run is not finished, or its record is damaged.
         """
-        path, remedy = self.folder(identifier) / self.RECORD, "Remove its folder to train the run again."
+        path, remedy = (
+            self.folder(identifier) / self.RECORD,
+            "Remove its folder to train the run again.",
+        )
         if path.is_file() and (problem := damage(self.path.parent, path)):
             raise UserError(f"{path} {problem}. {remedy}")
         return read_json(path, model, remedy)
 
     def checksum(self, identifier: str) -> str:
-        """Return the checksum of a run's model, after comparing all files of the run with the ones recorded for them.
+        """Return the checksum of a run's model, after comparing all files of the run with the ones
+        recorded for them.
 
         Raises:
-            UserError: if a file is not the one that was written, or is missing; the model of an imported run may be.
+            UserError: if a file is not the one that was written, or is missing; the model of an
+                imported run may be.
         """
         results, weights = self.path.parent, self.folder(identifier) / self.MODEL
         for path in sealed_files(results, f"{self.path.name}/{identifier}/"):
@@ -89,15 +104,17 @@ class RunStore:
         recorded = self.record(identifier)["checksum"]
         if self.state(identifier) != "imported" and (actual := file_checksum(weights)) != recorded:
             raise UserError(
-                f"{weights} is damaged: its SHA-256 is {actual[:12]}…, but {self.RECORD} beside it says {recorded[:12]}…. "
-                f"{self.removal(identifier)}"
+                f"{weights} is damaged: its SHA-256 is {actual[:12]}…, but {self.RECORD} beside it"
+                f" says {recorded[:12]}…. {self.removal(identifier)}"
             )
         return recorded
 
     def removal(self, identifier: str) -> str:
         """Return a sentence that says how to have a damaged run or language model trained again."""
         if self.state(identifier) == "imported":
-            return f"Remove the folder {self.folder(identifier)} and import the exported study again."
+            return (
+                f"Remove the folder {self.folder(identifier)} and import the exported study again."
+            )
         listing = sorted(
             str(path)
             for pattern in ("*/manifests/*/*/*.json", "*/text/*/language_models/*.json")
@@ -105,25 +122,42 @@ class RunStore:
             if f'{identifier}"' in path.read_text(errors="replace")
         )
         listed = f" and the manifests that list the run ({', '.join(listing)})" if listing else ""
-        return f"Remove the folder {self.folder(identifier)}{listed}; Snakemake then trains the run again."
+        return (
+            f"Remove the folder {self.folder(identifier)}{listed}; Snakemake then trains the run"
+            " again."
+        )
 
     def finish(self, identifier: str, record: Mapping[str, Any]) -> None:
-        """Write the record of a trained run, with the checksum of its model; from then on, the run is finished."""
+        """Write the record of a trained run, with the checksum of its model; from then on, the run
+        is finished.
+        """
         folder = self.folder(identifier)
-        for path in sealed_files(self.path.parent, f"{self.path.name}/{identifier}/"):  # of an earlier training or an import
+        # of an earlier training or an import
+        for path in sealed_files(self.path.parent, f"{self.path.name}/{identifier}/"):
             remove_seal(self.path.parent, path)
         record = {**record, "checksum": file_checksum(folder / self.MODEL)}
         write_text(folder / self.RECORD, json.dumps(record, indent=2, default=str) + "\n")
-        others = (path for path in folder.iterdir() if not path.name.startswith((".", "checkpoint", "evaluated-")))
-        seal(self.path.parent, [path for path in others if path.name not in (self.MODEL, self.PROGRESS, self.LOCK)])
+        others = (
+            path
+            for path in folder.iterdir()
+            if not path.name.startswith((".", "checkpoint", "evaluated-"))
+        )
+        seal(
+            self.path.parent,
+            [path for path in others if path.name not in (self.MODEL, self.PROGRESS, self.LOCK)],
+        )
 
     def records(self) -> dict[str, dict[str, Any]]:
-        """Read the records of all finished and imported runs, by id, and check all of their keys."""
+        """Read the records of all finished and imported runs, by id, and check all of their
+        keys.
+        """
         identifiers = (path.parent.name for path in sorted(self.path.glob(f"*/{self.RECORD}")))
         return {identifier: self.record(identifier, RunRecord) for identifier in identifiers}
 
     def progress(self, identifier: str) -> dict[str, Any]:
-        """Read the progress of an unfinished run: epoch, epochs, attempts and description; empty if none is recorded."""
+        """Read the progress of an unfinished run: epoch, epochs, attempts and description; empty if
+        none is recorded.
+        """
         with contextlib.suppress(UserError):  # a running job rewrites a damaged file within seconds
             return read_json(self.folder(identifier) / self.PROGRESS, Progress)
         return {}
@@ -147,7 +181,8 @@ class RunStore:
 
     @contextlib.contextmanager
     def owned(self, identifier: str, patience: float = 0.0) -> Iterator[Path]:
-        """Lock a run, so that only this process writes to it; the lock is released if the process dies.
+        """Lock a run, so that only this process writes to it; the lock is released if the process
+        dies.
 
         Args:
             identifier: the run's id.
@@ -159,24 +194,33 @@ class RunStore:
         folder = self.folder(identifier)
         path = folder / self.LOCK
         if patience and (owner := self.owner(identifier)):
-            log.info("%s: waiting up to %.0f s for process %s, which is writing this run", folder, patience, owner)
+            log.info(
+                "%s: waiting up to %.0f s for process %s, which is writing this run",
+                folder,
+                patience,
+                owner,
+            )
         try:
             with writable(path):
                 folder.mkdir(parents=True, exist_ok=True)
                 lock = _lock(path, patience)
         except Timeout as error:
             raise UserError(
-                f"{folder}: process {self.owner(identifier)} is writing this run. Wait until it ends, or stop it, then try again."
+                f"{folder}: process {self.owner(identifier)} is writing this run. Wait until it"
+                " ends, or stop it, then try again."
             ) from error
         except OSError as error:
-            raise UserError(_UNSAFE.format(path=path, problem=f"refuses locks ({error.strerror})")) from error
+            raise UserError(
+                _UNSAFE.format(path=path, problem=f"refuses locks ({error.strerror})")
+            ) from error
         with lock:
             # Some network file systems grant every lock.
             with contextlib.suppress(Timeout), _lock(path):
                 raise UserError(_UNSAFE.format(path=path, problem="grants the same lock twice"))
             with writable(path):
                 path.write_text(f"{os.getpid()} on {platform.node()}")
-            # Remove files left behind by processes killed while writing; safetensors writes to files named .tmp….
+            # Remove files left behind by processes killed while writing; safetensors writes to
+            # files named .tmp….
             for unfinished in [*folder.glob(".*.[0-9]*"), *folder.glob(".tmp*")]:
                 unfinished.unlink()
             yield folder
@@ -188,22 +232,25 @@ def _lock(path: Path, patience: float = 0.0) -> AcquireReturnProxy:
 
 
 _UNSAFE = (
-    "{path}: the file system {problem}, so two processes could write the same run. Put results/ on a local disk or on a file "
-    "system that supports flock (Lustre: mounted with -o flock)."
+    "{path}: the file system {problem}, so two processes could write the same run. Put results/ on"
+    " a local disk or on a file system that supports flock (Lustre: mounted with -o flock)."
 )
 
 
-def read_manifest(path: str | Path, store: RunStore, count: int | None = None) -> list[dict[str, Any]]:
+def read_manifest(
+    path: str | Path, store: RunStore, count: int | None = None
+) -> list[dict[str, Any]]:
     """Read the runs of a manifest, each with its seed, id and ``model``, and verify the checksums.
 
     Args:
-        path: the manifest; a run's model is a file, or None if the run was imported, and its ``vectors`` are the names of those
-            of its frozen towers, by section.
+        path: the manifest; a run's model is a file, or None if the run was imported, and its
+            ``vectors`` are the names of those of its frozen towers, by section.
         store: the store of the runs.
         count: number of runs to read; None: all runs.
 
     Raises:
-        UserError: if a model is missing, is not the one that was trained, or does not match its checksum in the manifest.
+        UserError: if a model is missing, is not the one that was trained, or does not match its
+            checksum in the manifest.
     """
     manifest = read_json(path, Manifest)
     runs = manifest["runs"][:count]
@@ -211,12 +258,18 @@ def read_manifest(path: str | Path, store: RunStore, count: int | None = None) -
         run["vectors"] = manifest.get("vectors", {})
         if fault := fault_of_listed(run, path, store):
             raise UserError(fault)
-        run["model"] = None if store.state(run["id"]) == "imported" else store.folder(run["id"]) / RunStore.MODEL
+        run["model"] = (
+            None
+            if store.state(run["id"]) == "imported"
+            else store.folder(run["id"]) / RunStore.MODEL
+        )
     return runs
 
 
 def fault_of_listed(run: Mapping[str, Any], manifest: str | Path, store: RunStore) -> str:
-    """Say what is wrong with the files of a run in a manifest, and how to replace them; empty if they are intact."""
+    """Say what is wrong with the files of a run in a manifest, and how to replace them; empty if
+    they are intact.
+    """
     folder = store.folder(run["id"])
     if store.state(run["id"]) not in RunStore.TRAINED:
         return f"{folder} has no finished run, but {manifest} lists it. {store.removal(run['id'])}"
@@ -227,4 +280,7 @@ def fault_of_listed(run: Mapping[str, Any], manifest: str | Path, store: RunStor
     if checksum == run["checksum"]:
         return ""
     # The run was trained again for another study, because the model matches the run's own record.
-    return f"{folder} does not contain the model that {manifest} lists. Remove {manifest}, so that Snakemake lists the run again."
+    return (
+        f"{folder} does not contain the model that {manifest} lists. Remove {manifest}, so that"
+        " Snakemake lists the run again."
+    )

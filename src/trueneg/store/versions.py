@@ -1,9 +1,10 @@
 """Versions of the code behind expensive results, and which results are stale.
 
-Everything expensive has a version: an integer ``VERSION`` of its settings class, or an entry in :mod:`trueneg.specs.stages`.
-Whoever changes results raises it; the golden tests fail otherwise. A record holds the versions of everything that made it, and a
-result is stale if one of them has been raised since. As information only, a run's record also holds the checksums of the files
-that implement its objective, so that an edit without a higher version is noticed.
+Everything expensive has a version: an integer ``VERSION`` of its settings class, or an entry in
+:mod:`trueneg.specs.stages`. Whoever changes results raises it; the golden tests fail otherwise. A
+record holds the versions of everything that made it, and a result is stale if one of them has been
+raised since. As information only, a run's record also holds the checksums of the files that
+implement its objective, so that an edit without a higher version is noticed.
 """
 
 import functools
@@ -26,7 +27,8 @@ from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.store.identity import STUDIES, model_of
 
 PACKAGE = Path(__file__).resolve().parents[1]
-TASKS = {"images": "images", "image-text": "pairs", "text": "texts"}  # folder of the evaluation tasks, by kind of training
+# folder of the evaluation tasks, by kind of training
+TASKS = {"images": "images", "image-text": "pairs", "text": "texts"}
 SPECS = {"images": tasks.IMAGES, "image-text": tasks.PAIRS, "text": tasks.TEXTS}  # their settings
 NESTED = ("targets", "guide")  # parts of an objective that have versions of their own
 UNEDITED = "code differs, VERSION not raised"
@@ -36,7 +38,9 @@ Record = Mapping[str, Any]
 
 
 def today() -> Versions:
-    """Return the current version of everything that has one, by name, such as ``objective/images/dcl``."""
+    """Return the current version of everything that has one, by name, such as
+    ``objective/images/dcl``.
+    """
     versions = VERSIONS | {f"decoding/{source}": version for source, version in DECODING.items()}
     for prefix, sources in (("pairs", PAIRS), ("texts", TEXT_PAIRS), ("reports", TEXTS)):
         versions |= {f"{prefix}/{source}": model.VERSION for source, model in sources.items()}
@@ -54,7 +58,9 @@ def today() -> Versions:
 
 
 def version_parameter(*names: str) -> dict[str, Versions]:
-    """Return a parameter of a rule with the named versions once one of them has been raised, so that its jobs run again."""
+    """Return a parameter of a rule with the named versions once one of them has been raised, so
+    that its jobs run again.
+    """
     versions = today()
     later = {name: versions[name] for name in names if versions[name] > 1}
     return {"version": later} if later else {}
@@ -66,22 +72,39 @@ def _tagged(prefix: str, model: type[Settings]) -> Versions:
 
 
 def training_versions(settings: RunSettings) -> Versions:
-    """Return the current versions of everything that makes a run with these settings, from decoding to the objective."""
-    kind, objective, source = training_kind(settings), settings["objective"], settings["dataset"].get("source")
+    """Return the current versions of everything that makes a run with these settings, from decoding
+    to the objective.
+    """
+    kind, objective, source = (
+        training_kind(settings),
+        settings["objective"],
+        settings["dataset"].get("source"),
+    )
     parts = {section: settings.get(section) for section in ("objective", "encoder", "text_encoder")}
     parts |= {key: objective.get(key) for key in NESTED}
-    names = [f"{part}/{kind}/{value.get('name')}" for part, value in parts.items() if isinstance(value, Mapping)]
+    names = [
+        f"{part}/{kind}/{value.get('name')}"
+        for part, value in parts.items()
+        if isinstance(value, Mapping)
+    ]
     for section, tower in towers_of(settings).items():
-        names.append(f"{'text_encoder' if is_of_texts(section) else 'encoder'}/{kind}/{tower['name']}")
+        names.append(
+            f"{'text_encoder' if is_of_texts(section) else 'encoder'}/{kind}/{tower['name']}"
+        )
     names += [f"training/{kind}", "subsets"]
     if kind == "images":
         names.append(f"decoding/{source}")
     else:
-        names += [f"texts/{source}"] if kind == "text" else [f"pairs/{source}", f"reports/{source}", "splitter"]
+        names += (
+            [f"texts/{source}"]
+            if kind == "text"
+            else [f"pairs/{source}", f"reports/{source}", "splitter"]
+        )
         words = {value for value in objective.values() if isinstance(value, str)}
         if words.intersection(FROM_LIKELIHOODS):
             names += ["language_model", "likelihoods", "class_probability", f"reports/{source}"]
-        elif objective.get("by") == "text":  # compares the language model's embeddings of the sentences
+        # compares the language model's embeddings of the sentences
+        elif objective.get("by") == "text":
             names.append("language_model")
     return _current(names)
 
@@ -91,11 +114,15 @@ def evaluation_versions(kind: str, settings: Mapping[str, Any]) -> Versions:
 
     Args:
         kind: kind of training (:func:`trueneg.config.runs.training_kind`).
-        settings: the study's evaluation settings; tasks whose section is None are left out, and optional ones without a section,
-            which earlier records do not know.
+        settings: the study's evaluation settings; tasks whose section is None are left out, and
+            optional ones without a section, which earlier records do not know.
     """
     optional = {name: None for name, task in SPECS[kind].items() if task.OPTIONAL}
-    measured = [_task(kind, name) for name in _task_names(kind) if (optional | dict(settings)).get(name, {}) is not None]
+    measured = [
+        _task(kind, name)
+        for name in _task_names(kind)
+        if (optional | dict(settings)).get(name, {}) is not None
+    ]
     return _current([f"evaluation/{kind}", *measured])
 
 
@@ -110,22 +137,29 @@ def _task(kind: str, name: str) -> str:
 
 
 def _task_version(kind: str, name: str) -> int:
-    return SPECS[kind][name].VERSION if name in SPECS[kind] else 1  # a task without settings needs no module among the specs
+    # a task without settings needs no module among the specs
+    return SPECS[kind][name].VERSION if name in SPECS[kind] else 1
 
 
 def _task_names(kind: str) -> Iterator[str]:
-    yield from (name for _, name, _ in pkgutil.iter_modules([str(PACKAGE / "evaluation" / TASKS[kind])]))
+    yield from (
+        name for _, name, _ in pkgutil.iter_modules([str(PACKAGE / "evaluation" / TASKS[kind])])
+    )
 
 
 def reading_version(kind: str, source: str) -> int:
-    """Return the current version of the code that reads a source (:class:`trueneg.store.data_input.DataInput`)."""
+    """Return the current version of the code that reads a source
+    (:class:`trueneg.store.data_input.DataInput`).
+    """
     if kind == "benchmark":
         return _task_version("image-text", source)
     return today()[f"{'decoding' if kind == 'images' else kind}/{source}"]
 
 
 def objective_files(settings: RunSettings) -> dict[str, str]:
-    """Return the SHA-256 of each file that implements a run's objective; empty if the objective no longer exists."""
+    """Return the SHA-256 of each file that implements a run's objective; empty if the objective no
+    longer exists.
+    """
     model = model_of(settings, "objective")
     files = model.files() if model is not None and issubclass(model, Objective) else ()
     return {file: _checksum(file) for file in files if (PACKAGE / file).is_file()}
@@ -144,7 +178,9 @@ def summary(versions: Mapping[str, int]) -> str:
         'version 1 except objective/images/dcl: 2'
     """
     usual = 1 if 1 in versions.values() else next(iter(versions.values()), 1)
-    others = ", ".join(f"{name}: {version}" for name, version in versions.items() if version != usual)
+    others = ", ".join(
+        f"{name}: {version}" for name, version in versions.items() if version != usual
+    )
     return f"version {usual}{' except ' if others else ''}{others}"
 
 
@@ -154,23 +190,34 @@ def digest(versions: Versions) -> str:
 
 
 def raised(recorded: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """Describe each version that has been raised since a result was made; parts without a recorded version had version 1.
+    """Describe each version that has been raised since a result was made; parts without a recorded
+    version had version 1.
 
     Example:
-        >>> raised({"objective/images/dcl": 1, "subsets": 2}, {"objective/images/dcl": 2, "subsets": 2})
+        >>> raised(
+        ...     {"objective/images/dcl": 1, "subsets": 2}, {"objective/images/dcl": 2, "subsets": 2}
+        ... )
         ['objective/images/dcl version 1 (now 2)']
     """
     pairs = ((name, recorded.get(name, 1), version) for name, version in now.items())
-    return [f"{name} version {before} (now {version})" for name, before, version in pairs if before < version]
+    return [
+        f"{name} version {before} (now {version})"
+        for name, before, version in pairs
+        if before < version
+    ]
 
 
 def stale_training(record: Record) -> list[str]:
-    """Describe the versions that have been raised since a run was trained; the run is stale if there are any."""
+    """Describe the versions that have been raised since a run was trained; the run is stale if
+    there are any.
+    """
     return raised(record["code"]["versions"], training_versions(record["settings"]))
 
 
 def stale_rows(record: Record) -> list[str]:
-    """Describe the versions that have been raised since a run's rows were measured; empty without rows."""
+    """Describe the versions that have been raised since a run's rows were measured; empty without
+    rows.
+    """
     if "evaluated" not in record:
         return []
     evaluated, kind = record["evaluated"], training_kind(record["settings"])
@@ -183,13 +230,17 @@ def stale_language_model(record: Record) -> list[str]:
 
 
 def is_edited(record: Record) -> bool:
-    """Return whether a file that implements a run's objective differs from when the run was trained."""
+    """Return whether a file that implements a run's objective differs from when the run was
+    trained.
+    """
     recorded, now = record["code"]["files"], objective_files(record["settings"])
     return any(now.get(file, checksum) != checksum for file, checksum in recorded.items())
 
 
 def code_state(record: Record) -> str:
-    """Return ``stale`` or ``stale rows`` if a version was raised since the run was trained or measured, else ``finished``."""
+    """Return ``stale`` or ``stale rows`` if a version was raised since the run was trained or
+    measured, else ``finished``.
+    """
     if stale_training(record):
         return "stale"
     return "stale rows" if stale_rows(record) else "finished"
@@ -198,6 +249,12 @@ def code_state(record: Record) -> str:
 def stale_note(records: Mapping[str, Record], folder: Path) -> str:
     """Return a line about the stale runs in a folder; empty if there are none."""
     stale = sum(bool(stale_training(record)) for record in records.values())
-    runs = f"{counted(stale, 'run')} in {folder} {'is' if stale == 1 else 'are'} stale: a VERSION was raised after the training."
-    remedy = "`trueneg runs` marks them; remove their folders, then `snakemake --forcerun train` trains them again."
+    runs = (
+        f"{counted(stale, 'run')} in {folder} {'is' if stale == 1 else 'are'} stale: a VERSION was"
+        " raised after the training."
+    )
+    remedy = (
+        "`trueneg runs` marks them; remove their folders, then `snakemake --forcerun train` trains"
+        " them again."
+    )
     return f"{runs} {remedy}\n" if stale else ""

@@ -1,4 +1,6 @@
-"""The winners of a tuned study: one configuration of each tuned objective per data set, selected on pilot seeds."""
+"""The winners of a tuned study: one configuration of each tuned objective per data set, selected on
+pilot seeds.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +22,8 @@ WINNERS, VALIDATION = "tuning/winners.json", "artefacts/tuning.parquet"  # below
 
 
 class Decision(BaseModel):
-    """The decision of a tuned study: what determines it, except the pilot seeds' rows, and the winners.
+    """The decision of a tuned study: what determines it, except the pilot seeds' rows, and the
+    winners.
 
     Attributes:
         rule: name of the selection rule.
@@ -43,24 +46,45 @@ class Decision(BaseModel):
         """Return the decision in the content of a winners file."""
         candidates, winners = dict[str, list[str]](), dict[str, dict[str, dict[str, Any]]]()
         for dataset, of_dataset in content["winners"].items():
-            winners[dataset] = {objective: winner["variant"] for objective, winner in of_dataset.items()}
+            winners[dataset] = {
+                objective: winner["variant"] for objective, winner in of_dataset.items()
+            }
             for objective, winner in of_dataset.items():
                 candidates[objective] = [canonical(row["variant"]) for row in winner["candidates"]]
-        return cls(candidates=candidates, winners=winners, **{key: content[key] for key in ("rule", "measured", "seeds")})
+        return cls(
+            candidates=candidates,
+            winners=winners,
+            **{key: content[key] for key in ("rule", "measured", "seeds")},
+        )
 
     def lines(self) -> list[str]:
         """Return one line per winner."""
-        chosen = ((dataset, *winner) for dataset, winners in self.winners.items() for winner in winners.items())
-        return [f"{objective} on {dataset}: {canonical(variant)}" for dataset, objective, variant in chosen]
+        chosen = (
+            (dataset, *winner)
+            for dataset, winners in self.winners.items()
+            for winner in winners.items()
+        )
+        return [
+            f"{objective} on {dataset}: {canonical(variant)}"
+            for dataset, objective, variant in chosen
+        ]
 
 
 def selecting(study: TrainedStudy) -> dict[str, Any]:
-    """Return everything that determines a tuned study's winners except the rows of its first stage."""
+    """Return everything that determines a tuned study's winners except the rows of its first
+    stage.
+    """
     tuned = {name: list(variants.values()) for name, variants in families(study).items()}
-    return {"rule": study.tuning and study.tuning.rule, "measured": study.selected_by._asdict(), "candidates": tuned}
+    return {
+        "rule": study.tuning and study.tuning.rule,
+        "measured": study.selected_by._asdict(),
+        "candidates": tuned,
+    }
 
 
-def select_from(rows: pd.DataFrame, settings: Mapping[str, Any]) -> tuple[dict[str, Any], pd.DataFrame]:
+def select_from(
+    rows: pd.DataFrame, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], pd.DataFrame]:
     """Select one candidate of each tuned objective on each data set, from the pilot seeds' rows.
 
     Args:
@@ -80,7 +104,10 @@ def select_from(rows: pd.DataFrame, settings: Mapping[str, Any]) -> tuple[dict[s
     except ValueError as error:
         raise UserError(f"tuning: {error}") from error
     described = describe_candidates(validation, candidates, measured, selection)
-    return as_json(described, settings["rule"], measured, sorted(set(validation["seed"].tolist()))), validation
+    return (
+        as_json(described, settings["rule"], measured, sorted(set(validation["seed"].tolist()))),
+        validation,
+    )
 
 
 def as_text(content: Mapping[str, Any]) -> str:
@@ -88,7 +115,9 @@ def as_text(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
-def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]) -> dict[str, Any]:
+def as_json(
+    candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]
+) -> dict[str, Any]:
     """Return the content of a winners file.
 
     Args:
@@ -98,7 +127,8 @@ def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: S
         seeds: the pilot seeds.
     """
     winners: dict[str, Any] = {}
-    for row in json.loads(candidates.to_json(orient="records", double_precision=15)):  # null for NaN
+    # null for NaN
+    for row in json.loads(candidates.to_json(orient="records", double_precision=15)):
         row["variant"] = json.loads(row["variant"])
         of_dataset = winners.setdefault(row.pop("dataset"), {})
         winner = of_dataset.setdefault(row.pop("objective"), {"candidates": []})
@@ -109,15 +139,27 @@ def as_json(candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: S
 
 
 def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame, set[int]]:
-    """Read a winners file: the measurement used for the selection, the table passed to :func:`as_json`, and the pilot seeds.
+    """Read a winners file: the measurement used for the selection, the table passed to
+    :func:`as_json`, and the pilot seeds.
 
     Raises:
         UserError: if the file is missing or damaged.
     """
-    with reading(path, "the winners of a tuned study", "Remove it, or correct tuning.winners.", missing=RUN_STEP):
+    with reading(
+        path,
+        "the winners of a tuned study",
+        "Remove it, or correct tuning.winners.",
+        missing=RUN_STEP,
+    ):
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         rows = [
-            row | {"dataset": dataset, "objective": objective, "variant": variant, "chosen": row["variant"] == winner["variant"]}
+            row
+            | {
+                "dataset": dataset,
+                "objective": objective,
+                "variant": variant,
+                "chosen": row["variant"] == winner["variant"],
+            }
             for dataset, winners in content["winners"].items()
             for objective, winner in winners.items()
             for row in winner["candidates"]
@@ -136,22 +178,29 @@ def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[di
         path: the file with the winners.
 
     Raises:
-        UserError: if the file has no winner for the job, or one that the study cannot train, or if the winner was selected on a
-            seed of the job.
+        UserError: if the file has no winner for the job, or one that the study cannot train, or if
+            the winner was selected on a seed of the job.
     """
     dataset, family, choices = undecided["dataset"], undecided["family"], undecided["choices"]
     _, table, pilots = read_winners(path)
-    won = table.loc[table["chosen"] & (table["dataset"] == dataset) & (table["objective"] == family), "variant"].tolist()
+    won = table.loc[
+        table["chosen"] & (table["dataset"] == dataset) & (table["objective"] == family), "variant"
+    ].tolist()
     if not won:
-        raise UserError(f"{path} has no winner of {family} on {dataset}. Repeat the first stage, or correct tuning.winners.")
+        raise UserError(
+            f"{path} has no winner of {family} on {dataset}. Repeat the first stage, or correct"
+            " tuning.winners."
+        )
     winner = won[0]
     if winner not in choices:
         raise UserError(
-            f"{path}: the winner of {family} on {dataset} is {winner}; expected one of the study's configurations: "
-            f"{', '.join(choices)}. Correct tuning.winners, or the values of objectives.{family}."
+            f"{path}: the winner of {family} on {dataset} is {winner}; expected one of the study's"
+            f" configurations: {', '.join(choices)}. Correct tuning.winners, or the values of"
+            f" objectives.{family}."
         )
     if shared := sorted(pilots.intersection(run["seed"] for run in choices[winner]["runs"])):
         raise UserError(
-            f"{path}: the winners were selected on seed {shared[0]}, which is also compared. Change the study's seeds."
+            f"{path}: the winners were selected on seed {shared[0]}, which is also compared. Change"
+            " the study's seeds."
         )
     return choices[winner]["variant"], choices[winner]["runs"]

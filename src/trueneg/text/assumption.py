@@ -20,8 +20,18 @@ from trueneg.text.words import WORD_OR_MARK
 
 log = logging.getLogger(__name__)
 
-NORMAL = ("negated", "filler", "normal")  # kinds of phantom classes and a class of Open-I that affirm no finding
-COLUMNS = ["corpus", "scorer", "class", "finding", "log_class_probability", "log_likelihood", "tokens", "count"]
+# kinds of phantom classes and a class of Open-I that affirm no finding
+NORMAL = ("negated", "filler", "normal")
+COLUMNS = [
+    "corpus",
+    "scorer",
+    "class",
+    "finding",
+    "log_class_probability",
+    "log_likelihood",
+    "tokens",
+    "count",
+]
 ALL, FINDINGS = "all sentences", "findings only"
 
 
@@ -38,52 +48,83 @@ def check_assumption(
 ) -> None:
     """Compare likelihoods with class probabilities, for language models and simpler baselines.
 
-    Unigrams and sentences are counted in the reports of the other folds, on which the language models are also trained.
+    Unigrams and sentences are counted in the reports of the other folds, on which the language
+    models are also trained.
 
     Args:
         sentences: table written by :func:`trueneg.text.sentences.split_reports`.
-        assigned: table with ``report``, ``index`` and ``class`` of the sentences with a known class.
+        assigned: table with ``report``, ``index`` and ``class`` of the sentences with a known
+            class.
         classes: table with ``class``, ``probability`` and optionally ``kind``.
-        likelihoods: for each language model, the file written by :func:`trueneg.text.scoring.score_sentences`.
+        likelihoods: for each language model, the file written by
+            :func:`trueneg.text.scoring.score_sentences`.
         corpus: name of the corpus.
         folds: number of folds used for the language models.
         seed: the study's seed.
-        tables: three parquet files to write. ``points`` has one row per unique sentence, class and scorer: ``corpus``,
-            ``scorer``, ``class``, ``finding`` (whether the sentence affirms one), ``log_class_probability``, ``log_likelihood``,
-            ``tokens``, ``count``. It contains no text. ``summary`` is described in :func:`summarise`. ``calibration`` has the
-            columns ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``, ``log_likelihood``, ``predicted``, ``actual``.
+        tables: three parquet files to write. ``points`` has one row per unique sentence, class and
+            scorer: ``corpus``, ``scorer``, ``class``, ``finding`` (whether the sentence affirms
+            one), ``log_class_probability``, ``log_likelihood``, ``tokens``, ``count``. It contains
+            no text. ``summary`` is described in :func:`summarise`. ``calibration`` has the columns
+            ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``, ``log_likelihood``,
+            ``predicted``, ``actual``.
 
     Raises:
-        UserError: if a table is missing or damaged, or a likelihood file does not cover all sentences.
+        UserError: if a table is missing or damaged, or a likelihood file does not cover all
+            sentences.
     """
     table, restricted = privacy.read_table(sentences)
     truth = privacy.read_table(classes)[0].set_index("class")
-    table = with_folds(table, folds, seed).merge(privacy.read_table(assigned)[0], on=["report", "index"], how="left")
+    table = with_folds(table, folds, seed).merge(
+        privacy.read_table(assigned)[0], on=["report", "index"], how="left"
+    )
     frames = []
     for name, path in likelihoods.items():
         scores = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
         frames.append(table.merge(scores, on=["report", "index"], how="left").assign(scorer=name))
         if frames[-1]["log_likelihood"].isna().any():
-            raise UserError(f"{path} lacks scores for some sentences in {sentences}. Delete it, then run the same command again.")
+            raise UserError(
+                f"{path} lacks scores for some sentences in {sentences}. Delete it, then run the"
+                " same command again."
+            )
     frames += [cross_fitted(table, scorer).assign(scorer=name) for name, scorer in SIMPLE.items()]
-    groups = pd.concat(frames).dropna(subset="class").groupby(["scorer", "sentence", "class"], sort=False)
-    aggregates = {"log_likelihood": ("log_likelihood", "mean"), "tokens": ("tokens", "first"), "count": ("report", "size")}
+    groups = (
+        pd.concat(frames)
+        .dropna(subset="class")
+        .groupby(["scorer", "sentence", "class"], sort=False)
+    )
+    aggregates = {
+        "log_likelihood": ("log_likelihood", "mean"),
+        "tokens": ("tokens", "first"),
+        "count": ("report", "size"),
+    }
     points = groups.agg(**aggregates).reset_index()
     kinds = truth["kind"] if "kind" in truth else truth.index.to_series()
     points["finding"] = ~points["class"].map(kinds).isin(NORMAL)
-    # Round, because means of equal numbers can differ in the last digit and would then get different ranks.
+    # Round, because means of equal numbers can differ in the last digit and would then get
+    # different ranks.
     points["log_likelihood"] = points["log_likelihood"].round(9)
     points["log_class_probability"] = np.log(points["class"].map(truth["probability"]))
     points = points.astype({"class": str}).assign(corpus=corpus)[COLUMNS]
     totals, bins = summarise(points, seed)
     for row in totals.itertuples(index=False):
-        log.info("%s, %s, %s: Spearman %.3f [%.3f, %.3f]", row.corpus, row.sentences, row.scorer, row.spearman, row.low, row.high)
+        log.info(
+            "%s, %s, %s: Spearman %.3f [%.3f, %.3f]",
+            row.corpus,
+            row.sentences,
+            row.scorer,
+            row.spearman,
+            row.low,
+            row.high,
+        )
     for name, frame in (("points", points), ("summary", totals), ("calibration", bins)):
         privacy.write_table(frame, tables[name], restricted)
 
 
-def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Compute rank correlation, fit and calibration of every scorer, on all sentences and on those that affirm a finding.
+def summarise(
+    points: pd.DataFrame, seed: int, draws: int = 1000
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Compute rank correlation, fit and calibration of every scorer, on all sentences and on those
+    that affirm a finding.
 
     Args:
         points: table written by :func:`check_assumption`.
@@ -91,14 +132,20 @@ def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.Da
         draws: number of bootstrap samples.
 
     Returns:
-        A table with ``corpus``, ``sentences``, ``scorer``, ``texts`` (with repetitions), ``unique``, ``classes``, ``spearman``,
-        ``low`` and ``high`` (its 95 % interval over classes), ``spearman of classes`` (from the mean likelihood of each class,
-        with equal weights), ``a``, ``k`` and ``error`` (mean |predicted − actual| class probability); and the calibration table.
+        A table with ``corpus``, ``sentences``, ``scorer``, ``texts`` (with repetitions),
+            ``unique``, ``classes``, ``spearman``,
+        ``low`` and ``high`` (its 95 % interval over classes), ``spearman of classes`` (from the
+            mean likelihood of each class,
+        with equal weights), ``a``, ``k`` and ``error`` (mean |predicted − actual| class
+            probability); and the calibration table.
     """
     rows, bins = [], []
     for (corpus, scorer), frame in points.groupby(["corpus", "scorer"], sort=False):
         for name, chosen in ((ALL, frame), (FINDINGS, frame[frame["finding"]])):
-            x, y, count = (chosen[column].to_numpy() for column in ("log_likelihood", "log_class_probability", "count"))
+            x, y, count = (
+                chosen[column].to_numpy()
+                for column in ("log_likelihood", "log_class_probability", "count")
+            )
             if len(np.unique(x)) < 2:
                 continue
             keys: dict[str, Any] = {"corpus": corpus, "sentences": name, "scorer": scorer}
@@ -110,26 +157,40 @@ def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.Da
             of_classes = weighted_spearman(mean_x, mean_y, np.ones(len(weight)))
             error = float(np.average(np.abs(fit.a * np.exp(fit.k * x) - np.exp(y)), weights=count))
             sizes = {"texts": int(count.sum()), "unique": len(chosen), "classes": len(weight)}
-            ranks = {"spearman": fit.spearman, "low": low, "high": high, "spearman of classes": of_classes}
+            ranks = {
+                "spearman": fit.spearman,
+                "low": low,
+                "high": high,
+                "spearman of classes": of_classes,
+            }
             rows.append({**keys, **sizes, **ranks, "a": fit.a, "k": fit.k, "error": error})
             bins.append(fit.calibration.rename_axis("bin").reset_index().assign(**keys))
     return pd.DataFrame(rows), pd.concat(bins, ignore_index=True)
 
 
 def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Return (S,) sums of log (count + 1)/(total + vocabulary + 1) over each sentence's words, with counts from `training`.
+    """Return (S,) sums of log (count + 1)/(total + vocabulary + 1) over each sentence's words, with
+    counts from `training`.
 
     Example:
-        >>> unigram(["Clear lungs."], ["Clear lungs."]).round(4).tolist()     # three tokens, 2/(3 + 3 + 1) each
+        >>> unigram(["Clear lungs."], ["Clear lungs."]).round(
+        ...     4
+        ... ).tolist()  # three tokens, 2/(3 + 3 + 1) each
         [-3.7583]
     """
     counts = Counter(word for sentence in training for word in words_of(sentence))
     total = sum(counts.values()) + len(counts) + 1
-    return np.array([sum(np.log((counts[word] + 1) / total) for word in words_of(sentence)) for sentence in sentences])
+    return np.array(
+        [
+            sum(np.log((counts[word] + 1) / total) for word in words_of(sentence))
+            for sentence in sentences
+        ]
+    )
 
 
 def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Return (S,) values log (count + 1)/(total + unique sentences + 1), one per whole sentence, with counts from `training`.
+    """Return (S,) values log (count + 1)/(total + unique sentences + 1), one per whole sentence,
+    with counts from `training`.
 
     Example:
         >>> frequency(["Clear lungs."], ["Clear lungs.", "Edema."]).round(4).tolist()
@@ -148,7 +209,9 @@ def shortness(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 SIMPLE = {"unigram": unigram, "sentence frequency": frequency, "length": shortness}
 
 
-def cross_fitted(sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Sequence[str]], np.ndarray]) -> pd.DataFrame:
+def cross_fitted(
+    sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Sequence[str]], np.ndarray]
+) -> pd.DataFrame:
     """Score each sentence with counts from the other folds.
 
     Args:
@@ -161,9 +224,18 @@ def cross_fitted(sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Seque
     parts = []
     for fold, part in sentences.groupby("fold"):
         unique = part["sentence"].unique().tolist()
-        scores = dict(zip(unique, scorer(sentences.loc[sentences["fold"] != fold, "sentence"], unique), strict=True))
+        scores = dict(
+            zip(
+                unique,
+                scorer(sentences.loc[sentences["fold"] != fold, "sentence"], unique),
+                strict=True,
+            )
+        )
         parts.append(part["sentence"].map(scores))
-    return sentences.assign(log_likelihood=pd.concat(parts), tokens=sentences["sentence"].map(lambda text: len(words_of(text))))
+    return sentences.assign(
+        log_likelihood=pd.concat(parts),
+        tokens=sentences["sentence"].map(lambda text: len(words_of(text))),
+    )
 
 
 def words_of(sentence: str) -> list[str]:

@@ -1,4 +1,6 @@
-"""A cache of results keyed by text, stored as a folder of files; a killed job loses at most a few seconds of work."""
+"""A cache of results keyed by text, stored as a folder of files; a killed job loses at most a few
+seconds of work.
+"""
 
 import hashlib
 import logging
@@ -12,7 +14,8 @@ from trueneg.io import privacy
 
 log = logging.getLogger(__name__)
 
-Compute = Callable[[list[str]], Iterable[pd.DataFrame]]  # texts → result tables, in parts, indexed by text
+# texts → result tables, in parts, indexed by text
+Compute = Callable[[list[str]], Iterable[pd.DataFrame]]
 FLUSH = 5.0  # seconds of work that a killed job can lose
 
 
@@ -26,7 +29,9 @@ def text_key(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Compute, restricted: bool) -> pd.DataFrame:
+def cached(
+    folder: Path, texts: pd.Series, columns: Sequence[str], compute: Compute, restricted: bool
+) -> pd.DataFrame:
     """Return the results for `texts`, computing those that are not yet in the folder.
 
     Args:
@@ -45,11 +50,15 @@ def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Comp
 
 
 def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bool) -> None:
-    """Compute and store the results missing from the folder, as in :func:`cached`; only the keys of stored results are read."""
+    """Compute and store the results missing from the folder, as in :func:`cached`; only the keys of
+    stored results are read.
+    """
     stored = set(read_chunks(folder, []).index)
     unique = texts.unique().tolist()
     missing = [text for text in unique if text_key(text) not in stored]
-    log.info("%s new texts, %s in the cache", f"{len(missing):,}", f"{len(unique) - len(missing):,}")
+    log.info(
+        "%s new texts, %s in the cache", f"{len(missing):,}", f"{len(unique) - len(missing):,}"
+    )
     waiting, began = [], time.monotonic()
     for frame in compute(missing) if missing else []:
         waiting.append(frame)
@@ -61,7 +70,9 @@ def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bo
 
 
 def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:
-    """Write rows indexed by text to a file named after their keys, so writing the same rows twice gives one file."""
+    """Write rows indexed by text to a file named after their keys, so writing the same rows twice
+    gives one file.
+    """
     frame = frame.assign(key=frame.index.map(text_key))
     name = hashlib.sha256(b"".join(frame["key"])).hexdigest()[:24]
     privacy.write_table(frame, folder / f"{name}.parquet", restricted)
@@ -69,6 +80,12 @@ def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:
 
 def read_chunks(folder: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Return all rows indexed by key, without duplicate keys; an empty table if there are none."""
-    tables = [privacy.read_table(path, ["key", *columns])[0] for path in sorted(folder.glob("*.parquet"))]
-    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["key", *columns], dtype=object)
+    tables = [
+        privacy.read_table(path, ["key", *columns])[0] for path in sorted(folder.glob("*.parquet"))
+    ]
+    table = (
+        pd.concat(tables, ignore_index=True)
+        if tables
+        else pd.DataFrame(columns=["key", *columns], dtype=object)
+    )
     return table.drop_duplicates("key").set_index("key")

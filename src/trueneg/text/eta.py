@@ -14,24 +14,39 @@ from trueneg.randomness import seed_for
 log = logging.getLogger(__name__)
 
 
-def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str, Any], seed: int, eta: str | Path) -> None:
+def write_class_probabilities(
+    likelihoods: str | Path, *, settings: Mapping[str, Any], seed: int, eta: str | Path
+) -> None:
     """Convert likelihoods to class probabilities.
 
     Args:
         likelihoods: table written by :func:`trueneg.text.scoring.score_sentences`.
         settings: ``a``, ``k``, ``maximum``, ``per_token``.
         seed: seed of the permutation.
-        eta: parquet file to write: ``report``, ``index``, ``eta``, its controls ``eta permuted``, ``eta constant`` and
-            ``eta by length`` (:func:`trueneg.class_probability.log_linear`), and what another a and k need:
-            ``log_likelihood`` (per token if so set), the same values permuted, and ``tokens``.
+        eta: parquet file to write: ``report``, ``index``, ``eta``, its controls ``eta permuted``,
+            ``eta constant`` and ``eta by length`` (:func:`trueneg.class_probability.log_linear`),
+            and what another a and k need: ``log_likelihood`` (per token if so set), the same values
+            permuted, and ``tokens``.
     """
     table, restricted = privacy.read_table(likelihoods)
     if settings["per_token"]:
         table["log_likelihood"] /= table["tokens"]
     generator = np.random.default_rng(seed_for(seed, "permuted class probabilities"))
     table[PERMUTED] = generator.permutation(table["log_likelihood"])
-    names = {"eta": "language model", "eta permuted": "permuted", "eta constant": "constant mean", "eta by length": "length"}
-    etas = {column: log_linear(name, table, settings["a"], settings["k"], settings["maximum"]) for column, name in names.items()}
+    names = {
+        "eta": "language model",
+        "eta permuted": "permuted",
+        "eta constant": "constant mean",
+        "eta by length": "length",
+    }
+    etas = {
+        column: log_linear(name, table, settings["a"], settings["k"], settings["maximum"])
+        for column, name in names.items()
+    }
     values = etas["eta"]
-    log.info("η: mean %.4f, at least 0.01 for %.1f %% of sentences", values.mean(), 100 * (values >= 0.01).mean())
+    log.info(
+        "η: mean %.4f, at least 0.01 for %.1f %% of sentences",
+        values.mean(),
+        100 * (values >= 0.01).mean(),
+    )
     privacy.write_table(table[["report", "index", *LIKELIHOODS]].assign(**etas), eta, restricted)

@@ -7,16 +7,23 @@ from trueneg.randomness import seed_for
 
 
 def with_folds(sentences: pd.DataFrame, folds: int, seed: int) -> pd.DataFrame:
-    """Add a column ``fold`` derived from the patient id alone, so adding reports never moves a patient to another fold.
+    """Add a column ``fold`` derived from the patient id alone, so adding reports never moves a
+    patient to another fold.
 
     The model of fold f is trained on the patients of all other folds and scores those of fold f.
     """
-    fold_of = {patient: seed_for(seed, f"fold/{patient}") % folds for patient in sentences["patient"].unique()}
+    fold_of = {
+        patient: seed_for(seed, f"fold/{patient}") % folds
+        for patient in sentences["patient"].unique()
+    }
     return sentences.assign(fold=sentences["patient"].map(fold_of).astype("int64"))
 
 
-def training_parts(sentences: pd.DataFrame, fold: int, validation: float, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Select training and validation sentences for the model of one fold, from disjoint sets of patients outside the fold.
+def training_parts(
+    sentences: pd.DataFrame, fold: int, validation: float, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Select training and validation sentences for the model of one fold, from disjoint sets of
+    patients outside the fold.
 
     Args:
         sentences: table with the columns ``patient`` and ``fold``.
@@ -28,11 +35,19 @@ def training_parts(sentences: pd.DataFrame, fold: int, validation: float, seed: 
         UserError: if either set is empty.
     """
     others = sentences[sentences["fold"] != fold]
-    draws = {patient: seed_for(seed, f"validation/{patient}") / 2**63 for patient in others["patient"].unique()}
+    draws = {
+        patient: seed_for(seed, f"validation/{patient}") / 2**63
+        for patient in others["patient"].unique()
+    }
     held_out = others["patient"].map(draws) < validation
     training, validating = others[~held_out], others[held_out]
     if training.empty or validating.empty:
-        counts = f"{len(training):,} training sentences and {len(validating):,} validation sentences"
+        counts = (
+            f"{len(training):,} training sentences and {len(validating):,} validation sentences"
+        )
         remedy = "Use fewer folds, change `validation`, or add reports."
-        raise UserError(f"language_models: without fold {fold}, there are {counts}; expected at least one of each. {remedy}")
+        raise UserError(
+            f"language_models: without fold {fold}, there are {counts}; expected at least one of"
+            f" each. {remedy}"
+        )
     return training, validating

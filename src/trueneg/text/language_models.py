@@ -1,4 +1,6 @@
-"""Train the pipeline's language models: one per fold, so that no model scores reports it was trained on."""
+"""Train the pipeline's language models: one per fold, so that no model scores reports it was
+trained on.
+"""
 
 import hashlib
 import itertools
@@ -43,22 +45,31 @@ def train_language_models(
 ) -> None:
     """Train the language model of each fold, and write a manifest that lists the models.
 
-    Finished models are reused from the store, and interrupted training resumes. With ``train: false`` nothing is trained, and the
-    model named in the settings scores every report.
+    Finished models are reused from the store, and interrupted training resumes. With ``train:
+    false`` nothing is trained, and the model named in the settings scores every report.
 
     Args:
         sentences: table written by :func:`trueneg.text.sentences.split_reports`.
         settings: :class:`~trueneg.config.likelihood_study.LanguageModelSettings` as a mapping.
         seed: the study's seed.
         store: folder with one subfolder per language model.
-        manifest: JSON file to write: ``folds``, ``seed``, and for each fold the model's ``folder`` (or hub name) and
-            ``checksum``.
-        start: manifest of another corpus's models; the first of them is fine-tuned instead of ``model``.
+        manifest: JSON file to write: ``folds``, ``seed``, and for each fold the model's ``folder``
+            (or hub name) and ``checksum``.
+        start: manifest of another corpus's models; the first of them is fine-tuned instead of
+            ``model``.
 
     Raises:
-        UserError: if there are too few sentences, another process is training the same model, or a model cannot be loaded.
+        UserError: if there are too few sentences, another process is training the same model, or a
+            model cannot be loaded.
     """
-    models = [{"fold": 0, "folder": str(settings["model"]), "revision": settings["revision"], "checksum": None}]
+    models = [
+        {
+            "fold": 0,
+            "folder": str(settings["model"]),
+            "revision": settings["revision"],
+            "checksum": None,
+        }
+    ]
     folds, restricted = 1, False
     if settings["train"]:
         folds, models = settings["folds"], []
@@ -68,18 +79,31 @@ def train_language_models(
         with privacy.owner_only(restricted):
             for fold in range(folds):
                 training, validating = training_parts(table, fold, settings["validation"], seed)
-                record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": _initial_model(settings, start)}
+                record = {
+                    "settings": dict(settings),
+                    "seed": seed,
+                    "fold": fold,
+                    "begin": _initial_model(settings, start),
+                }
                 runs = RunStore(store)
-                folder = _trained(runs, record, (training["sentence"].tolist(), validating["sentence"].tolist()))
+                folder = _trained(
+                    runs, record, (training["sentence"].tolist(), validating["sentence"].tolist())
+                )
                 checksum = runs.checksum(folder.name)
-                models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
+                models.append(
+                    {"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum}
+                )
     content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
     write_text(manifest, json.dumps(content, indent=2) + "\n")
 
 
 def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
     """Return the folder of a fold's model; train the model first if it is not finished."""
-    size, fold, identifier = record["settings"]["batch_size"], record["fold"], _identifier(record, parts)
+    size, fold, identifier = (
+        record["settings"]["batch_size"],
+        record["fold"],
+        _identifier(record, parts),
+    )
     remedy = f"Lower its batch_size from {size} to {max(size // 2, 1)}."
     with runs.owned(identifier, patience=PATIENCE) as folder:
         if runs.state(identifier) == "finished":
@@ -97,20 +121,33 @@ def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
 def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.device) -> None:
     settings, seed, fold, begin = (record[key] for key in ("settings", "seed", "fold", "begin"))
     code = {"language_model": VERSIONS["language_model"]}
-    model, tokenizer = new_masked_lm(parts[0], settings, seed) if begin is None else load_language_model(**begin)
-    if problem := unexpressed([*dict.fromkeys(itertools.chain(*parts))], tokenizer, longest_input(model, tokenizer)):
+    model, tokenizer = (
+        new_masked_lm(parts[0], settings, seed) if begin is None else load_language_model(**begin)
+    )
+    if problem := unexpressed(
+        [*dict.fromkeys(itertools.chain(*parts))], tokenizer, longest_input(model, tokenizer)
+    ):
         log.warning("fold %d: %s", fold, problem)
     task = MaskedLMTraining(model, tokenizer, parts, settings, seed, device)
-    about = {"dataset": "sentences", "objective": "masked language model", "seed": seed, "fold": fold}
+    about = {
+        "dataset": "sentences",
+        "objective": "masked language model",
+        "seed": seed,
+        "fold": fold,
+    }
     digest, minutes = f"{record['id']}-{versions.digest(code)}", settings["checkpoint_minutes"]
-    checkpoint = Checkpoint(folder, digest, minutes=minutes, about=about, device=device_name(device))
+    checkpoint = Checkpoint(
+        folder, digest, minutes=minutes, about=about, device=device_name(device)
+    )
     rows = checkpoint.restore(task)
     while task.epoch < task.epochs:
         row = task.train_epoch(after_update=lambda: checkpoint.after_update(task, rows))
         rows.append({"epoch": task.epoch, **row})
         checkpoint.after_epoch(task, rows)
         message = "fold %d  epoch %d/%d  loss %.4f  held-out pseudo-perplexity %.3f"
-        log.info(message, fold, task.epoch, settings["epochs"], row["loss"], row["pseudo-perplexity"])
+        log.info(
+            message, fold, task.epoch, settings["epochs"], row["loss"], row["pseudo-perplexity"]
+        )
     finished = task.finished_model()
     finished.config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -130,7 +167,8 @@ def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.dev
 def _tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the model's tensors, tied ones under their first name only.
 
-    ``save_model`` lists the other names in the file's metadata, in random order, so equal models would have different checksums.
+    ``save_model`` lists the other names in the file's metadata, in random order, so equal models
+    would have different checksums.
     """
     first: dict[int, tuple[str, torch.Tensor]] = {}
     for name, tensor in model.state_dict().items():
@@ -139,24 +177,40 @@ def _tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _initial_model(settings: Mapping[str, Any], start: str | Path | None) -> dict[str, Any] | None:
-    """Return the arguments of :func:`load_language_model` for the initial model; None: train from scratch."""
+    """Return the arguments of :func:`load_language_model` for the initial model; None: train from
+    scratch.
+    """
     if start is not None:
         return {"name": read_language_models(start)["models"][0]["folder"]}
     if settings["model"] is None:
         return None
-    return {"name": str(settings["model"]), "revision": settings["revision"], "trust_remote_code": settings["trust_remote_code"]}
+    return {
+        "name": str(settings["model"]),
+        "revision": settings["revision"],
+        "trust_remote_code": settings["trust_remote_code"],
+    }
 
 
 def _identifier(record: Mapping[str, Any], parts: Parts) -> str:
-    """Hash everything that determines the model: settings, seed, sentences, and the initial model."""
+    """Hash everything that determines the model: settings, seed, sentences, and the initial
+    model.
+    """
     begin = dict(record["begin"] or {})
     if begin and (weights := Path(begin["name"]) / RunStore.MODEL).is_file():
         begin["name"] = file_checksum(weights)
     frozen, settings = identity.frozen()["likelihood"]["language_models"], record["settings"]
-    kept = {key: value for key, value in settings.items() if key not in TECHNICAL and value != frozen.get(key, identity.MISSING)}
+    kept = {
+        key: value
+        for key, value in settings.items()
+        if key not in TECHNICAL and value != frozen.get(key, identity.MISSING)
+    }
     if VERSIONS["language_model"] > 1:  # another version trains another model
         kept["version"] = VERSIONS["language_model"]
-    digest = hashlib.sha256(json.dumps([kept, record["seed"], record["fold"], begin], sort_keys=True, default=str).encode())
+    digest = hashlib.sha256(
+        json.dumps(
+            [kept, record["seed"], record["fold"], begin], sort_keys=True, default=str
+        ).encode()
+    )
     for texts in parts:
         digest.update("\0".join(texts).encode("utf-8", "surrogatepass") + b"\1")
     return "lm-" + digest.hexdigest()[:12]

@@ -1,4 +1,6 @@
-r"""The log-linear assumption :math:`\rho(c_x) = a\, p(x)^k`, fitted to and checked against known class probabilities."""
+r"""The log-linear assumption :math:`\rho(c_x) = a\, p(x)^k`, fitted to and checked against known
+class probabilities.
+"""
 
 from typing import NamedTuple
 
@@ -14,9 +16,11 @@ class LogLinearFit(NamedTuple):
     Attributes:
         a: η of a text with likelihood 1.
         k: exponent; negative if likely texts belong to rare classes.
-        spearman: rank correlation between log-likelihood and class probability; it does not depend on a and k.
-        calibration: one row per quantile bin of the likelihood: ``texts`` (total weight), ``log_likelihood`` (mean),
-            ``predicted`` and ``actual`` (means of a·p^k and of the class probability).
+        spearman: rank correlation between log-likelihood and class probability; it does not depend
+            on a and k.
+        calibration: one row per quantile bin of the likelihood: ``texts`` (total weight),
+            ``log_likelihood`` (mean), ``predicted`` and ``actual`` (means of a·p^k and of the class
+            probability).
     """
 
     a: float
@@ -26,7 +30,10 @@ class LogLinearFit(NamedTuple):
 
 
 def fit_log_linear(
-    log_p: np.ndarray, class_probability: np.ndarray, weights: np.ndarray | None = None, bins: int = 10
+    log_p: np.ndarray,
+    class_probability: np.ndarray,
+    weights: np.ndarray | None = None,
+    bins: int = 10,
 ) -> LogLinearFit:
     r"""Fit a and k by weighted least squares in log space.
 
@@ -48,19 +55,42 @@ def fit_log_linear(
         (0.2, 0.35, 1.0)
     """
     weights = np.ones(len(log_p)) if weights is None else np.asarray(weights, np.float64)
-    if not (np.isfinite(log_p).all() and ((class_probability > 0) & (class_probability <= 1)).all() and (weights >= 0).all()):
-        raise ValueError("expected finite log-likelihoods, class probabilities in (0, 1], and non-negative weights.")
+    if not (
+        np.isfinite(log_p).all()
+        and ((class_probability > 0) & (class_probability <= 1)).all()
+        and (weights >= 0).all()
+    ):
+        raise ValueError(
+            "expected finite log-likelihoods, class probabilities in (0, 1], and non-negative"
+            " weights."
+        )
     if len(np.unique(log_p[weights > 0])) < 2:
-        raise ValueError("all log-likelihoods are equal; expected at least 2 distinct values to fit.")
+        raise ValueError(
+            "all log-likelihoods are equal; expected at least 2 distinct values to fit."
+        )
     k, log_a = np.polyfit(log_p, np.log(class_probability), 1, w=np.sqrt(weights))
     order, bin_of = np.argsort(log_p, kind="stable"), np.empty(len(log_p), np.int64)
     share = weights[order] / weights.sum()
     bin_of[order] = np.minimum((np.cumsum(share) - share / 2) * bins, bins - 1)
     predicted = np.exp(np.minimum(log_a + k * log_p, 0.0))
-    columns = {"texts": 1.0, "log_likelihood": log_p, "predicted": predicted, "actual": class_probability}
-    sums = pd.DataFrame({name: values * weights for name, values in columns.items()}).groupby(bin_of).sum()
+    columns = {
+        "texts": 1.0,
+        "log_likelihood": log_p,
+        "predicted": predicted,
+        "actual": class_probability,
+    }
+    sums = (
+        pd.DataFrame({name: values * weights for name, values in columns.items()})
+        .groupby(bin_of)
+        .sum()
+    )
     calibration = sums.div(sums["texts"], axis=0).assign(texts=sums["texts"]).reset_index(drop=True)
-    return LogLinearFit(float(np.exp(log_a)), float(k), weighted_spearman(log_p, class_probability, weights), calibration)
+    return LogLinearFit(
+        float(np.exp(log_a)),
+        float(k),
+        weighted_spearman(log_p, class_probability, weights),
+        calibration,
+    )
 
 
 def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -76,17 +106,25 @@ def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> floa
     """
     present = weights > 0
     share = weights[present] / weights[present].sum()
-    covariance = np.cov([_ranks(values[present], share) for values in (x, y)], ddof=0, aweights=share)
+    covariance = np.cov(
+        [_ranks(values[present], share) for values in (x, y)], ddof=0, aweights=share
+    )
     spread = np.sqrt(covariance[0, 0] * covariance[1, 1])
     return float(covariance[0, 1] / spread) if spread > 1e-12 else float("nan")
 
 
 def bootstrap_spearman(
-    x: np.ndarray, y: np.ndarray, weights: np.ndarray, groups: np.ndarray, seed: int, draws: int = 1000
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray,
+    groups: np.ndarray,
+    seed: int,
+    draws: int = 1000,
 ) -> tuple[float, float]:
     """Compute the 95 % percentile interval of Spearman's ρ by resampling classes.
 
-    All texts of a class share one class probability, so the independent units are classes, not texts.
+    All texts of a class share one class probability, so the independent units are classes, not
+    texts.
 
     Args:
         x: (n,) values.
@@ -100,7 +138,11 @@ def bootstrap_spearman(
     classes = int(groups.max()) + 1
     times = generator.multinomial(classes, np.full(classes, 1 / classes), draws)
     correlations = [weighted_spearman(x, y, weights * drawn[groups]) for drawn in times]
-    low, high = np.nanpercentile(correlations, [2.5, 97.5]) if np.isfinite(correlations).any() else (float("nan"), float("nan"))
+    low, high = (
+        np.nanpercentile(correlations, [2.5, 97.5])
+        if np.isfinite(correlations).any()
+        else (float("nan"), float("nan"))
+    )
     return float(low), float(high)
 
 

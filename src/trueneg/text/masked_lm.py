@@ -1,7 +1,8 @@
 """Train a masked language model on sentences, from scratch or from a pretrained model.
 
-Every random draw (order, masks, dropout) comes from a generator keyed by seed, purpose, epoch and update, so an interrupted
-training run resumes from its checkpoint and gives the same result (bit-identical on a CPU).
+Every random draw (order, masks, dropout) comes from a generator keyed by seed, purpose, epoch and
+update, so an interrupted training run resumes from its checkpoint and gives the same result
+(bit-identical on a CPU).
 """
 
 import itertools
@@ -27,7 +28,9 @@ Parts = tuple[Sequence[str], Sequence[str]]  # training and validation sentences
 POOL = 20  # number of batches whose sentences are sorted by length together, to reduce padding
 
 
-def new_masked_lm(sentences: Sequence[str], settings: Mapping[str, Any], seed: int) -> tuple[Any, Any]:
+def new_masked_lm(
+    sentences: Sequence[str], settings: Mapping[str, Any], seed: int
+) -> tuple[Any, Any]:
     """Create a small BERT with random weights, and a tokenizer trained on the sentences.
 
     Args:
@@ -58,53 +61,79 @@ def new_masked_lm(sentences: Sequence[str], settings: Mapping[str, Any], seed: i
 
 
 class MaskedLMTraining:
-    """Trains a masked language model epoch by epoch; its state can be saved and restored between updates.
+    """Trains a masked language model epoch by epoch; its state can be saved and restored between
+    updates.
 
-    A fraction of each sentence's tokens, at least one, is replaced by the mask token, and the model predicts them. Tokens are
-    never replaced by other words, because scoring uses only masks. Repeated sentences are used as often as they occur.
+    A fraction of each sentence's tokens, at least one, is replaced by the mask token, and the model
+    predicts them. Tokens are never replaced by other words, because scoring uses only masks.
+    Repeated sentences are used as often as they occur.
 
     Args:
         model: a masked language model.
         tokenizer: its tokenizer.
         parts: training sentences, with repetitions, and validation sentences, from other patients.
-        settings: ``epochs``, ``patience``, ``batch_size``, ``learning_rate``, ``weight_decay``, ``warmup``, ``mask_share``,
-            ``validation_sentences``.
+        settings: ``epochs``, ``patience``, ``batch_size``, ``learning_rate``, ``weight_decay``,
+            ``warmup``, ``mask_share``, ``validation_sentences``.
         seed: seed of all random draws.
         device: device to train on.
 
     Attributes:
         epoch: number of finished epochs.
         update: number of updates done in the current epoch.
-        epochs: number of epochs to train; reduced by early stopping when the held-out pseudo-perplexity stops improving.
+        epochs: number of epochs to train; reduced by early stopping when the held-out
+            pseudo-perplexity stops improving.
         best: the lowest held-out pseudo-perplexity.
     """
 
     STATE = ("epoch", "update", "epochs", "best", "_best_epoch", "_loss", "_words")
 
-    def __init__(self, model: Any, tokenizer: Any, parts: Parts, settings: Mapping[str, Any], seed: int, device: torch.device):
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        parts: Parts,
+        settings: Mapping[str, Any],
+        seed: int,
+        device: torch.device,
+    ):
         training, validating = parts
-        self.model, self.tokenizer, self.settings, self.seed, self.device = model.to(device), tokenizer, settings, seed, device
+        self.model, self.tokenizer, self.settings, self.seed, self.device = (
+            model.to(device),
+            tokenizer,
+            settings,
+            seed,
+            device,
+        )
         self.epoch = self.update = 0
         self.epochs, self.best, self._best_epoch = settings["epochs"], math.inf, 0
         self._loss, self._words = 0.0, 0
         limit = longest_input(model, tokenizer)
-        # Longer sentences are truncated here, but not when scoring. One array, because millions of small ones take more memory.
-        encoded = tokenizer(training, truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
+        # Longer sentences are truncated here, but not when scoring. One array, because millions of
+        # small ones take more memory.
+        encoded = tokenizer(
+            training, truncation=True, max_length=limit, return_attention_mask=False
+        )["input_ids"]
         self._starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
         self._ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, self._starts[-1])
         generator = np.random.default_rng(seed_for(seed, "language model validation"))
-        drawn = generator.choice(len(validating), min(settings["validation_sentences"], len(validating)), replace=False)
+        drawn = generator.choice(
+            len(validating), min(settings["validation_sentences"], len(validating)), replace=False
+        )
         self._validating = np.unique([validating[number] for number in drawn], return_counts=True)
         self.updates = math.ceil(len(training) / settings["batch_size"])
         self._special = torch.tensor(tokenizer.all_special_ids, device=device)
         matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
         others = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
-        groups = [{"params": matrices, "weight_decay": settings["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
+        groups = [
+            {"params": matrices, "weight_decay": settings["weight_decay"]},
+            {"params": others, "weight_decay": 0.0},
+        ]
         self.optimizer = torch.optim.AdamW(groups, lr=settings["learning_rate"])
         self._best_weights = _copied(model.state_dict())
 
     def train_epoch(self, after_update: Any) -> dict[str, float]:
-        """Train for one epoch, or the rest of an interrupted one, and compute the held-out pseudo-perplexity.
+        """Train for one epoch, or the rest of an interrupted one, and compute the held-out
+        pseudo-perplexity.
 
         Args:
             after_update: called without arguments after each update.
@@ -121,10 +150,18 @@ class MaskedLMTraining:
             self.update += 1
             after_update()
         loss = self._loss / self._words
-        if not (math.isfinite(loss) and all(value.isfinite().all() for value in self.model.parameters())):
+        if not (
+            math.isfinite(loss) and all(value.isfinite().all() for value in self.model.parameters())
+        ):
             place = f"epoch {self.epoch + 1} of {self.settings['epochs']} (seed {self.seed})"
-            problem = f"Training of the language model diverged in {place}: the loss is {loss}, or weights are NaN or inf"
-            remedy = f"Lower its learning_rate, which is {self.settings['learning_rate']:g}, or raise its warmup."
+            problem = (
+                f"Training of the language model diverged in {place}: the loss is {loss}, or"
+                " weights are NaN or inf"
+            )
+            remedy = (
+                f"Lower its learning_rate, which is {self.settings['learning_rate']:g}, or raise"
+                " its warmup."
+            )
             raise UserError(f"{problem}. {remedy}")
         row = {"loss": loss, "pseudo-perplexity": self.pseudo_perplexity()}
         self.epoch, self.update, self._loss, self._words = self.epoch + 1, 0, 0.0, 0
@@ -136,13 +173,16 @@ class MaskedLMTraining:
         return row
 
     def pseudo_perplexity(self) -> float:
-        """Compute exp(−Σ PLL / Σ tokens) of the held-out sentences, including repetitions (Salazar et al., 2020)."""
+        """Compute exp(−Σ PLL / Σ tokens) of the held-out sentences, including repetitions (Salazar
+        et al., 2020).
+        """
         sentences, counts = self._validating
         total = tokens = 0.0
         for part in score(self.model, self.tokenizer, sentences.tolist(), device=self.device):
             total += (part["log_likelihood"].to_numpy() * counts[part.index]).sum()
             tokens += (part["tokens"].to_numpy() * counts[part.index]).sum()
-        return math.exp(min(-total / tokens, 700.0))  # e^710 overflows; beyond e^700 the exact value is irrelevant
+        # e^710 overflows; beyond e^700 the exact value is irrelevant
+        return math.exp(min(-total / tokens, 700.0))
 
     def finished_model(self) -> Any:
         """Return the model with the weights of its best epoch."""
@@ -151,11 +191,17 @@ class MaskedLMTraining:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the training state as tensors and plain values; call between updates or epochs."""
-        tensors = named_tensors(model=self.model.state_dict(), best=self._best_weights, optimizer=moments_of(self.optimizer))
+        tensors = named_tensors(
+            model=self.model.state_dict(),
+            best=self._best_weights,
+            optimizer=moments_of(self.optimizer),
+        )
         return _copied(tensors), {name: getattr(self, name) for name in self.STATE}
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Resume from the result of :meth:`state`; this object must have been created with the same arguments."""
+        """Resume from the result of :meth:`state`; this object must have been created with the same
+        arguments.
+        """
         self.model.load_state_dict(part_of(tensors, "model"))
         self._best_weights = part_of(tensors, "best")
         load_moments(self.optimizer, part_of(tensors, "optimizer"))
@@ -163,8 +209,12 @@ class MaskedLMTraining:
             setattr(self, name, value)
 
     def _order(self) -> list[np.ndarray]:
-        """Return the batches of this epoch: shuffled, sorted by length within pools, and shuffled again."""
-        generator = np.random.default_rng(seed_for(self.seed, f"language model batches/{self.epoch}"))
+        """Return the batches of this epoch: shuffled, sorted by length within pools, and shuffled
+        again.
+        """
+        generator = np.random.default_rng(
+            seed_for(self.seed, f"language model batches/{self.epoch}")
+        )
         lengths, size = np.diff(self._starts), self.settings["batch_size"]
         shuffled = generator.permutation(len(lengths))
         pools = np.arange(len(lengths)) // (POOL * size)
@@ -174,27 +224,44 @@ class MaskedLMTraining:
 
     def _step(self, chosen: np.ndarray) -> None:
         purpose = f"language model masks/{self.epoch}/{self.update}"
-        torch.manual_seed(seed_for(self.seed, purpose))  # for dropout, which does not accept a generator
-        texts = [torch.from_numpy(self._ids[self._starts[number] : self._starts[number + 1]]).long() for number in chosen]
-        ids = pad_sequence(texts, batch_first=True, padding_value=self.tokenizer.pad_token_id).to(self.device)
-        draws = torch.rand(ids.shape).to(self.device).masked_fill(torch.isin(ids, self._special), 2.0)
+        # for dropout, which does not accept a generator
+        torch.manual_seed(seed_for(self.seed, purpose))
+        texts = [
+            torch.from_numpy(self._ids[self._starts[number] : self._starts[number + 1]]).long()
+            for number in chosen
+        ]
+        ids = pad_sequence(texts, batch_first=True, padding_value=self.tokenizer.pad_token_id).to(
+            self.device
+        )
+        draws = (
+            torch.rand(ids.shape).to(self.device).masked_fill(torch.isin(ids, self._special), 2.0)
+        )
         masked = (draws < self.settings["mask_share"]) | (draws == draws.amin(1, keepdim=True))
-        attention, inputs = (ids != self.tokenizer.pad_token_id).long(), ids.masked_fill(masked, self.tokenizer.mask_token_id)
+        attention, inputs = (
+            (ids != self.tokenizer.pad_token_id).long(),
+            ids.masked_fill(masked, self.tokenizer.mask_token_id),
+        )
         logits = logits_at(self.model, inputs, attention, masked.nonzero(as_tuple=True))
         loss = functional.cross_entropy(logits, ids[masked])
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         # Linear warm-up over a fraction of all updates, then linear decay to 0.
-        done = (self.epoch * self.updates + self.update + 1) / (self.settings["epochs"] * self.updates + 1)
+        done = (self.epoch * self.updates + self.update + 1) / (
+            self.settings["epochs"] * self.updates + 1
+        )
         warmup = self.settings["warmup"]
         for group in self.optimizer.param_groups:
-            group["lr"] = self.settings["learning_rate"] * (done / warmup if done < warmup else (1 - done) / (1 - warmup))
+            group["lr"] = self.settings["learning_rate"] * (
+                done / warmup if done < warmup else (1 - done) / (1 - warmup)
+            )
         self.optimizer.step()
         self._loss += loss.item() * len(logits)
         self._words += len(logits)
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors to the CPU; they are cloned because head and embedding can share memory, which safetensors does not allow."""
+    """Copy tensors to the CPU; they are cloned because head and embedding can share memory, which
+    safetensors does not allow.
+    """
     return {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}

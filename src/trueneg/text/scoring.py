@@ -1,4 +1,6 @@
-"""Compute the likelihood of every sentence of a corpus; results are saved continuously, so a killed job loses only seconds."""
+"""Compute the likelihood of every sentence of a corpus; results are saved continuously, so a killed
+job loses only seconds.
+"""
 
 import functools
 import logging
@@ -41,16 +43,20 @@ def score_sentences(
         sentences: table written by :func:`trueneg.text.sentences.split_reports`.
         models: manifest written by :func:`trueneg.text.language_models.train_language_models`.
         settings: ``variant``, ``tokens_per_batch``, ``device``, ``threads``, ``trust_remote_code``.
-        cache: folder of all earlier scores, by model and variant; cached sentences are not scored again.
-        likelihoods: parquet file to write, with the rows of `sentences` and the columns ``fold``, ``log_likelihood`` (in nats),
-            ``tokens``, ``windows`` (more than 1 if the sentence exceeds the model's limit) and ``device`` (a GPU computes in
-            bfloat16, so its values differ in the third digit). Not written if `shards` > 1.
+        cache: folder of all earlier scores, by model and variant; cached sentences are not scored
+            again.
+        likelihoods: parquet file to write, with the rows of `sentences` and the columns ``fold``,
+            ``log_likelihood`` (in nats), ``tokens``, ``windows`` (more than 1 if the sentence
+            exceeds the model's limit) and ``device`` (a GPU computes in bfloat16, so its values
+            differ in the third digit). Not written if `shards` > 1.
         shard: index of the shard of the sentences that this job scores.
-        shards: number of jobs that share the work, one per GPU; a final call with ``shards=1`` collects their results.
+        shards: number of jobs that share the work, one per GPU; a final call with ``shards=1``
+            collects their results.
 
     Raises:
         UserError: if the sentences, a model or a file of cached scores is missing or damaged.
-        ValueError: if a sentence cannot be scored; the message gives its row in the list of unique sentences.
+        ValueError: if a sentence cannot be scored; the message gives its row in the list of unique
+            sentences.
     """
     table, restricted = privacy.read_table(sentences)
     listed = read_language_models(models)
@@ -58,11 +64,17 @@ def score_sentences(
     torch.set_num_threads(settings["threads"])
     hidden = restricted or listed["restricted"]
     version = f"-version-{VERSIONS['likelihoods']}" * (VERSIONS["likelihoods"] > 1)
-    shard_of = {text: int.from_bytes(text_key(text)[:4], "big") % shards for text in table["sentence"].unique()}
+    shard_of = {
+        text: int.from_bytes(text_key(text)[:4], "big") % shards
+        for text in table["sentence"].unique()
+    }
     shard_rows = table[table["sentence"].map(shard_of) == shard]
     parts = []
     for model in listed["models"]:
-        folder = Path(cache, f"{(model['checksum'] or weights_checksum(model))[:16]}-{settings['variant']}{version}")
+        folder = Path(
+            cache,
+            f"{(model['checksum'] or weights_checksum(model))[:16]}-{settings['variant']}{version}",
+        )
         compute = functools.partial(_score, model=model, settings=settings)
         texts = shard_rows.loc[shard_rows["fold"] == model["fold"], "sentence"]
         if shards == 1:
@@ -73,7 +85,9 @@ def score_sentences(
         privacy.write_table(table.join(pd.concat(parts)), likelihoods, restricted)
 
 
-def _score(sentences: Sequence[str], model: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+def _score(
+    sentences: Sequence[str], model: Mapping[str, Any], settings: Mapping[str, Any]
+) -> Iterator[pd.DataFrame]:
     """Score sentences and yield the results in parts."""
     began, tokens, variant = time.monotonic(), 0, settings["variant"]
     with leased_device(settings["device"]) as device:
@@ -81,8 +95,16 @@ def _score(sentences: Sequence[str], model: Mapping[str, Any], settings: Mapping
         network, tokenizer = load_language_model(model["folder"], variant=variant, **hub)
         if problem := unexpressed(sentences, tokenizer, longest_input(network, tokenizer)):
             log.warning("fold %d: %s", model["fold"], problem)
-        for part in score(network.to(device), tokenizer, sentences, settings["tokens_per_batch"], device, variant):
+        for part in score(
+            network.to(device), tokenizer, sentences, settings["tokens_per_batch"], device, variant
+        ):
             yield part.assign(device=device.type).set_axis([sentences[row] for row in part.index])
             tokens += int(part["tokens"].sum())
     seconds = time.monotonic() - began
-    log.info("fold %d: %s tokens in %.1f s, %s tokens/s", model["fold"], f"{tokens:,}", seconds, f"{tokens / seconds:,.0f}")
+    log.info(
+        "fold %d: %s tokens in %.1f s, %s tokens/s",
+        model["fold"],
+        f"{tokens:,}",
+        seconds,
+        f"{tokens / seconds:,.0f}",
+    )

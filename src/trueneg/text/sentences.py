@@ -1,4 +1,6 @@
-"""Split reports into sentences with pySBD (Sadvilkar and Neumann, 2020), in parallel and only once per text."""
+"""Split reports into sentences with pySBD (Sadvilkar and Neumann, 2020), in parallel and only once
+per text.
+"""
 
 import functools
 import itertools
@@ -27,11 +29,17 @@ log = logging.getLogger(__name__)
 TEXTS_PER_TASK = 50
 USED = "used"  # state of a report whose text can be split
 LIMIT = 20.0  # seconds of processor time to split a text
-# pySBD's time grows with the square of the length, so longer paragraphs are split in parts, at the end of a sentence if possible.
-PART = re.compile(r"(?s).{1,10000}\Z|.{1,9999}(?:(?<=[.!?؟۔])\s|[。．！？।။።])|.{1,9999}\s|.{1,10000}")
-# pySBD's pattern of references after a full stop, .[1, 2], with only one way to read a number. The original tries all
-# combinations of several ways, so its time grows fourfold with each number.
-REFERENCE = r"(?<=[^\d\s])(\.|∯)((\[(\d+(?:,\s?-?\s?|\s-?\s?|-\s?))*\d{1,3}\])+|((\d{1,3}\s?)?\d{1,3}))(\s)(?=[A-Z])"
+# pySBD's time grows with the square of the length, so longer paragraphs are split in parts, at the
+# end of a sentence if possible.
+PART = re.compile(
+    r"(?s).{1,10000}\Z|.{1,9999}(?:(?<=[.!?؟۔])\s|[。．！？।။።])|.{1,9999}\s|.{1,10000}"
+)
+# pySBD's pattern of references after a full stop, .[1, 2], with only one way to read a number. The
+# original tries all combinations of several ways, so its time grows fourfold with each number.
+REFERENCE = (
+    r"(?<=[^\d\s])(\.|∯)((\[(\d+(?:,\s?-?\s?|\s-?\s?|-\s?))*\d{1,3}\])+"
+    r"|((\d{1,3}\s?)?\d{1,3}))(\s)(?=[A-Z])"
+)
 
 
 def split_sentences(text: str, language: str = "en") -> list[str]:
@@ -39,7 +47,8 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
 
     Args:
         text: findings, an impression, or both; empty lines separate paragraphs.
-        language: a language of pySBD, such as ``"zh"``, or ``"none"``: each paragraph is one sentence.
+        language: a language of pySBD, such as ``"zh"``, or ``"none"``: each paragraph is one
+            sentence.
 
     Returns:
         Sentences in order, with their final full stops; those without words are dropped.
@@ -49,7 +58,9 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
         TimeoutError: if the text takes more than 20 seconds of processor time.
 
     Example:
-        >>> split_sentences("1. No acute disease. 2. The nodule measures 1.4 cm.Heart size is normal.")
+        >>> split_sentences(
+        ...     "1. No acute disease. 2. The nodule measures 1.4 cm.Heart size is normal."
+        ... )
         ['No acute disease.', 'The nodule measures 1.4 cm.', 'Heart size is normal.']
     """
     if not isinstance(text, str):
@@ -62,19 +73,28 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
         sentences += map(str.strip, _segmenter(language)(part))
         if time.thread_time() - began > LIMIT:
             problem = f"splitting it into sentences takes more than {LIMIT:g} s"
-            raise TimeoutError(f"{problem}. Shorten it, or set language to none, so that each paragraph is one sentence.")
+            raise TimeoutError(
+                f"{problem}. Shorten it, or set language to none, so that each paragraph is one"
+                " sentence."
+            )
     return [sentence for sentence in sentences if has_words(sentence)]
 
 
 def split_reports(
-    reports: str | Path, *, sentences: str | Path, unique: str | Path, cache: str | Path, processes: int = 1
+    reports: str | Path,
+    *,
+    sentences: str | Path,
+    unique: str | Path,
+    cache: str | Path,
+    processes: int = 1,
 ) -> None:
-    """Split every usable report into sentences; texts that were split earlier are read from the cache.
+    """Split every usable report into sentences; texts that were split earlier are read from the
+    cache.
 
     Args:
         reports: table written by :func:`trueneg.data.reports.prepare.prepare_reports`.
-        sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``, ``marked`` (whether it
-            contains a de-identification mark).
+        sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``,
+            ``marked`` (whether it contains a de-identification mark).
         unique: parquet file to write: ``sentence``, ``count``, most frequent first.
         cache: folder of texts split earlier, keyed by content.
         processes: number of worker processes; a killed job loses only seconds of their work.
@@ -84,7 +104,9 @@ def split_reports(
     write_sentences(split_texts(used, cache, processes, restricted), sentences, unique, restricted)
 
 
-def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool, language: str = "en") -> pd.DataFrame:
+def split_texts(
+    used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool, language: str = "en"
+) -> pd.DataFrame:
     """Split the texts of reports into sentences.
 
     Args:
@@ -97,27 +119,47 @@ def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricte
         One row per sentence: ``report``, ``patient``, ``index``, ``sentence``.
 
     Raises:
-        UserError: if splitting a text takes too long; the message gives its report, by number if the texts are confidential.
+        UserError: if splitting a text takes too long; the message gives its report, by number if
+            the texts are confidential.
     """
     if language == "en" and not is_mostly_latin(used["text"]):
-        log.warning("reports.language is en, but most letters of the texts are not Latin. Set it to their language, or to none.")
+        log.warning(
+            "reports.language is en, but most letters of the texts are not Latin. Set it to their"
+            " language, or to none."
+        )
     store = Path(cache, _splitter_version() + f"-{language}" * (language != "en"))
     names = dict(zip(used["text"], used.index + 1 if restricted else used["report"], strict=True))
     compute = functools.partial(_split, names=names, processes=processes, language=language)
     split = cached(store, used["text"], ["sentences"], compute, restricted)
     sentences = used[["report", "patient"]].assign(sentence=list(split["sentences"]))
     sentences["index"] = [range(len(listed)) for listed in sentences["sentence"]]
-    sentences = sentences.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence")
-    log.info("%s of %s texts have no sentence", f"{len(used) - sentences['report'].nunique():,}", f"{len(used):,}")
+    sentences = sentences.explode(["sentence", "index"], ignore_index=True).dropna(
+        subset="sentence"
+    )
+    log.info(
+        "%s of %s texts have no sentence",
+        f"{len(used) - sentences['report'].nunique():,}",
+        f"{len(used):,}",
+    )
     return sentences
 
 
-def write_sentences(table: pd.DataFrame, sentences: str | Path, unique: str | Path, restricted: bool) -> None:
-    """Write sentences, and the unique ones with their counts, to the files described in :func:`split_reports`."""
-    table = table.assign(marked=table["sentence"].str.contains(MARK, regex=False)).astype({"index": "int32"})
-    counts = table["sentence"].value_counts(sort=False).rename_axis("sentence").reset_index(name="count")
+def write_sentences(
+    table: pd.DataFrame, sentences: str | Path, unique: str | Path, restricted: bool
+) -> None:
+    """Write sentences, and the unique ones with their counts, to the files described in
+    :func:`split_reports`.
+    """
+    table = table.assign(marked=table["sentence"].str.contains(MARK, regex=False)).astype(
+        {"index": "int32"}
+    )
+    counts = (
+        table["sentence"].value_counts(sort=False).rename_axis("sentence").reset_index(name="count")
+    )
     counts = counts.sort_values(["count", "sentence"], ascending=[False, True], ignore_index=True)
-    privacy.write_table(table[["report", "patient", "index", "sentence", "marked"]], sentences, restricted)
+    privacy.write_table(
+        table[["report", "patient", "index", "sentence", "marked"]], sentences, restricted
+    )
     privacy.write_table(counts, unique, restricted)
     log.info("%s sentences, %s of them unique", f"{len(table):,}", f"{len(counts):,}")
 
@@ -128,7 +170,9 @@ def _segmenter(language: str) -> Callable[[str], list[str]]:
     import pysbd
 
     segmenter: Any = pysbd.Segmenter(language=language, clean=False)
-    segmenter.language_module = type("Rules", (segmenter.language_module,), {"NUMBERED_REFERENCE_REGEX": REFERENCE})
+    segmenter.language_module = type(
+        "Rules", (segmenter.language_module,), {"NUMBERED_REFERENCE_REGEX": REFERENCE}
+    )
     return segmenter.segment
 
 
@@ -144,10 +188,20 @@ def _splitter_version() -> str:
     return f"pysbd-{version('pysbd')}-version-{VERSIONS['splitter']}"
 
 
-def _split(texts: Sequence[str], names: Mapping[str, str | int], processes: int, language: str) -> Iterator[pd.DataFrame]:
+def _split(
+    texts: Sequence[str], names: Mapping[str, str | int], processes: int, language: str
+) -> Iterator[pd.DataFrame]:
     """Split texts, whose reports have the given names, and yield their sentences in batches."""
     function = functools.partial(_split_report, language=language)
-    split = map_in_processes(function, texts, [names[text] for text in texts], processes=processes, chunksize=TEXTS_PER_TASK)
-    rows = zip(texts, tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True)
+    split = map_in_processes(
+        function,
+        texts,
+        [names[text] for text in texts],
+        processes=processes,
+        chunksize=TEXTS_PER_TASK,
+    )
+    rows = zip(
+        texts, tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True
+    )
     while some := dict(itertools.islice(rows, TEXTS_PER_TASK)):
         yield pd.Series(some, name="sentences").to_frame()

@@ -1,4 +1,6 @@
-"""Numerical checks of the theory: simulate scores from a known process and evaluate each estimator on them."""
+"""Numerical checks of the theory: simulate scores from a known process and evaluate each estimator
+on them.
+"""
 
 from trueneg.theory.estimate import estimate_true_negative_mean
 from trueneg.theory.scores import Scores, Setting, simulate_blocks, simulate_scores

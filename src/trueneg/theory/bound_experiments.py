@@ -1,6 +1,7 @@
 """Evaluate Proposition 1, Lemma 2 and Theorem 4 numerically.
 
-Every experiment returns a tidy data frame with one value per row. ``standard error`` is 0 for exact values.
+Every experiment returns a tidy data frame with one value per row. ``standard error`` is 0 for exact
+values.
 """
 
 from itertools import product
@@ -17,13 +18,18 @@ from trueneg.theory.scores import Setting, simulate_scores
 from trueneg.theory.transfer import lemma_2, theorem_4
 
 
-def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: int = 4) -> pd.DataFrame:
-    """Measure |L − L̄| for CL and DCL (constant and true η) with CIFAR10-r's class probabilities, and compare it with two bounds.
+def approximation_errors(
+    setting: Setting, sweeps: SweepSettings, repetitions: int = 4
+) -> pd.DataFrame:
+    """Measure |L − L̄| for CL and DCL (constant and true η) with CIFAR10-r's class probabilities,
+    and compare it with two bounds.
 
-    Each N uses about as many scores as `repetitions` repetitions at the setting's N. The proof of Proposition 1 assumes t = 1.
+    Each N uses about as many scores as `repetitions` repetitions at the setting's N. The proof of
+    Proposition 1 assumes t = 1.
 
     Returns:
-        ``temperature``, ``negatives``, ``positives``, ``objective``, ``quantity`` ("|L − L̄|", "mean |Δ|", "Proposition 1",
+        ``temperature``, ``negatives``, ``positives``, ``objective``, ``quantity`` ("|L − L̄|",
+            "mean |Δ|", "Proposition 1",
         "trivial bound"), ``value`` (nats), ``standard error``.
     """
     rho = class_distribution(sweeps.imbalance)
@@ -33,21 +39,36 @@ def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: i
         times = max(1, repetitions * setting.negatives // negatives)
         rows = []
         for (name, loss), positives in product(losses.items(), sweeps.bound_positive_counts):
-            keys, eta = {"objective": name, "positives": positives, "standard error": 0.0}, loss.class_probability
+            keys, eta = (
+                {"objective": name, "positives": positives, "standard error": 0.0},
+                loss.class_probability,
+            )
             bound = proposition_1(negatives, positives, rho, eta, temperature)
             rows.append({**keys, "quantity": "Proposition 1", "value": bound})
-            rows.append({**keys, "quantity": "trivial bound", "value": trivial_bound(negatives, rho, eta, temperature)})
+            rows.append(
+                {
+                    **keys,
+                    "quantity": "trivial bound",
+                    "value": trivial_bound(negatives, rho, eta, temperature),
+                }
+            )
         measured = approximation_error(process, losses, sweeps.bound_positive_counts, times)
-        frames.append(pd.concat([measured, pd.DataFrame(rows)]).assign(temperature=temperature, negatives=negatives))
+        frames.append(
+            pd.concat([measured, pd.DataFrame(rows)]).assign(
+                temperature=temperature, negatives=negatives
+            )
+        )
     return pd.concat(frames, ignore_index=True)
 
 
 def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Evaluate Lemma 2 on digit images, using centred pixels as features; classes 5 to 9 are subsampled.
+    """Evaluate Lemma 2 on digit images, using centred pixels as features; classes 5 to 9 are
+    subsampled.
 
     The columns are ``imbalance`` and those of :func:`trueneg.theory.transfer.lemma_2`.
     """
-    from trueneg.data.images.sources.digits import load  # imports scikit-learn, which is slow to load
+    # imports scikit-learn, which is slow to load
+    from trueneg.data.images.sources.digits import load
 
     digits = load()
     frames = []
@@ -55,23 +76,32 @@ def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
         kept = imbalanced_indices(digits.labels, imbalance, range(5, 10), setting.seed)
         pixels = torch.from_numpy(digits.images[kept]).flatten(1).double()
         labels = torch.from_numpy(digits.labels[kept])
-        frame = lemma_2(pixels - pixels.mean(0), labels, sweeps.lemma_negative_counts, setting.temperature)
+        frame = lemma_2(
+            pixels - pixels.mean(0), labels, sweeps.lemma_negative_counts, setting.temperature
+        )
         frames.append(frame.assign(imbalance=imbalance))
     return pd.concat(frames, ignore_index=True)
 
 
 def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Compute the terms of Theorem 4 for DCL with true η in the CIFAR10-r experiment, at t = 1 as in the theorem's proof.
+    """Compute the terms of Theorem 4 for DCL with true η in the CIFAR10-r experiment, at t = 1 as
+    in the theorem's proof.
 
     The columns are those of :func:`trueneg.theory.transfer.theorem_4`.
     """
     rho = class_distribution(sweeps.imbalance)
     negatives, positives = sweeps.theorem_negatives, sweeps.theorem_positives
-    scores = simulate_scores(setting.varied(temperature=1.0, negatives=negatives, positives=positives + 1, classes=rho))
+    scores = simulate_scores(
+        setting.varied(temperature=1.0, negatives=negatives, positives=positives + 1, classes=rho)
+    )
     log_mass = Debiased()(scores.positive[:, :-1], scores.negatives, scores.class_probability, -1.0)
     loss = functional.softplus(log_mass - scores.positive[:, -1])
-    terms = theorem_4(float(loss.mean()), negatives, positives, rho, sweeps.dimension, sweeps.training_samples)
-    terms.loc[terms["term"].isin(["L(f, N, M)", "sum"]), "standard error"] = float(loss.std()) / len(loss) ** 0.5
+    terms = theorem_4(
+        float(loss.mean()), negatives, positives, rho, sweeps.dimension, sweeps.training_samples
+    )
+    terms.loc[terms["term"].isin(["L(f, N, M)", "sum"]), "standard error"] = (
+        float(loss.std()) / len(loss) ** 0.5
+    )
     return terms
 
 

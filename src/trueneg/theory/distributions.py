@@ -1,10 +1,15 @@
-"""Closed-form score distributions of the BCL paper: a base, and the distributions of true and false negatives derived from it.
+"""Closed-form score distributions of the BCL paper: a base, and the distributions of true and false
+negatives derived from it.
 
-For an anchor with base density φ and distribution function F, a true negative is the farther of two draws with probability
-α, and a false negative is the nearer of two draws with probability α (equations 11 to 14). True negatives, false negatives and
-their mixture then form one family with a single parameter, the *mixing*:
+For an anchor with base density φ and distribution function F, a true negative is the farther of two
+draws with probability α, and a false negative is the nearer of two draws with probability α
+(equations 11 to 14). True negatives, false negatives and their mixture then form one family with a
+single parameter, the *mixing*:
 
-.. math:: \\phi_a = 2\\,(a + (1-2a) F)\\,\\phi,\\qquad a = \\alpha,\\; 1-\\alpha,\\; \\alpha\\tau^- + (1-\\alpha)\\tau^+
+.. math::
+
+    \\phi_a = 2\\,(a + (1-2a) F)\\,\\phi,\\qquad a = \\alpha,\\; 1-\\alpha,\\; \\alpha\\tau^- +
+    (1-\\alpha)\\tau^+
 """
 
 from collections.abc import Callable
@@ -19,7 +24,8 @@ from scipy.special import exprel
 
 @dataclass(frozen=True)
 class Conditional:
-    """Score distribution of true negatives, false negatives or their mixture: the family defined in the module docstring.
+    """Score distribution of true negatives, false negatives or their mixture: the family defined in
+    the module docstring.
 
     Args:
         base: φ, a continuous distribution of :mod:`scipy.stats` with its parameters.
@@ -27,7 +33,7 @@ class Conditional:
 
     Example:
         >>> from scipy import stats
-        >>> far = Conditional(stats.uniform(), mixing=1.0)       # the smaller of two uniform draws
+        >>> far = Conditional(stats.uniform(), mixing=1.0)  # the smaller of two uniform draws
         >>> float(far.distribution(0.5))
         0.75
     """
@@ -37,7 +43,9 @@ class Conditional:
 
     def density(self, score: ndarray) -> ndarray:
         """Return φ_a at a score."""
-        return 2 * (self.mixing + (1 - 2 * self.mixing) * self.base.cdf(score)) * self.base.pdf(score)
+        return (
+            2 * (self.mixing + (1 - 2 * self.mixing) * self.base.cdf(score)) * self.base.pdf(score)
+        )
 
     def distribution(self, score: ndarray) -> ndarray:
         """Return the distribution function, 2aF + (1 − 2a)F²."""
@@ -45,7 +53,9 @@ class Conditional:
         return below * (2 * self.mixing + (1 - 2 * self.mixing) * below)
 
     def support(self, scale: float = 0.0) -> ndarray:
-        """Return the ends of an interval outside which e^(scale·x)·φ_a is negligible, for a base whose scale is at most 1."""
+        """Return the ends of an interval outside which e^(scale·x)·φ_a is negligible, for a base
+        whose scale is at most 1.
+        """
         reach = 9 + abs(scale)
         return np.clip(self.base.support(), -reach, reach)
 
@@ -68,12 +78,15 @@ class Conditional:
 
 @cache
 def _quadrature() -> tuple[ndarray, ndarray]:
-    """Return Gauss–Legendre nodes and weights on (−1, 1); cached because computing 400 of them takes 0.1 s."""
+    """Return Gauss–Legendre nodes and weights on (−1, 1); cached because computing 400 of them
+    takes 0.1 s.
+    """
     return np.polynomial.legendre.leggauss(400)
 
 
 def mixing(alpha: float, false_share: float) -> float:
-    """Return the mixing `a` for a share of false negatives, which is 0 for true negatives, 1 for false ones and τ⁺ for a mixture.
+    """Return the mixing `a` for a share of false negatives, which is 0 for true negatives, 1 for
+    false ones and τ⁺ for a mixture.
 
     Example:
         >>> mixing(0.9, 0.0), round(mixing(0.9, 1.0), 9), round(mixing(0.9, 0.1), 9)
@@ -83,7 +96,8 @@ def mixing(alpha: float, false_share: float) -> float:
 
 
 def uniform_mean_exponential(rate: ndarray, mixing: float) -> ndarray:
-    """Return the mean of e^(rate·x) for the base U(0, 1), in closed form for an array of positive rates.
+    """Return the mean of e^(rate·x) for the base U(0, 1), in closed form for an array of positive
+    rates.
 
     Example:
         >>> uniform_mean_exponential(np.array([2.0]), 0.5) == np.expm1(2) / 2
@@ -93,10 +107,11 @@ def uniform_mean_exponential(rate: ndarray, mixing: float) -> ndarray:
 
 
 def base_probability(probability: ndarray, mixing: float) -> ndarray:
-    """Solve 2aF + (1 − 2a)F² = probability for F in [0, 1], to invert the family's distribution function.
+    """Solve 2aF + (1 − 2a)F² = probability for F in [0, 1], to invert the family's distribution
+    function.
 
-    The formula avoids dividing by the leading coefficient, which is 0 at a = ½. For a < ½ it uses the mirror image, the
-    distribution for 1 − a, to avoid cancellation.
+    The formula avoids dividing by the leading coefficient, which is 0 at a = ½. For a < ½ it uses
+    the mirror image, the distribution for 1 − a, to avoid cancellation.
     """
     if mixing < 0.5:
         return 1 - base_probability(1 - probability, 1 - mixing)

@@ -20,26 +20,36 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **options: Any) ->
 
     Args:
         name: a key of :data:`trueneg.specs.experiments.EXPERIMENTS`.
-        settings: fields of :class:`trueneg.theory.Setting` and of :class:`trueneg.config.theory_study.SweepSettings`; other
-            fields keep their defaults.
+        settings: fields of :class:`trueneg.theory.Setting` and of
+            :class:`trueneg.config.theory_study.SweepSettings`; other fields keep their defaults.
         options: keyword arguments specific to this experiment, such as ``repetitions``.
 
     Raises:
         ValueError: if a setting is unknown or a value is out of range.
 
     Example:
-        >>> run("density_ratio", {"shown_class_probabilities": [0.1], "alphas": [0.9]})["similarity"].max()
+        >>> run("density_ratio", {"shown_class_probabilities": [0.1], "alphas": [0.9]})[
+        ...     "similarity"
+        ... ].max()
         np.float64(20.0)
     """
     settings = settings or {}
-    setting = Setting(**{key: value for key, value in settings.items() if key in Setting.model_fields})
-    sweeps = SweepSettings(**{key: value for key, value in settings.items() if key not in Setting.model_fields})
+    setting = Setting(
+        **{key: value for key, value in settings.items() if key in Setting.model_fields}
+    )
+    sweeps = SweepSettings(
+        **{key: value for key, value in settings.items() if key not in Setting.model_fields}
+    )
     function = getattr(importlib.import_module(f"trueneg.theory.{EXPERIMENTS[name]}"), name)
     return function(setting, sweeps, **options)
 
 
-def write_experiment(name: str, settings: Mapping[str, Any], path: str | Path, threads: int = 1) -> None:
-    """Run an experiment and write its data frame atomically as parquet; `threads` is the number of torch threads."""
+def write_experiment(
+    name: str, settings: Mapping[str, Any], path: str | Path, threads: int = 1
+) -> None:
+    """Run an experiment and write its data frame atomically as parquet; `threads` is the number of
+    torch threads.
+    """
     torch.set_num_threads(threads)
     table = run(name, settings)
     table.attrs["version"] = VERSIONS["simulation"]  # pandas keeps it in the file

@@ -1,4 +1,6 @@
-"""Train the runs of a job: reuse finished runs from the store, resume interrupted ones, and list all runs in a manifest."""
+"""Train the runs of a job: reuse finished runs from the store, resume interrupted ones, and list
+all runs in a manifest.
+"""
 
 import functools
 import json
@@ -34,10 +36,17 @@ from trueneg.training.text_pairs import TextPairs, UntrainedTowers
 
 log = logging.getLogger(__name__)
 
-TRAININGS: dict[str, type[TrainingRun]] = {"images": SimCLR, "image-text": ImageText, "text": TextPairs}  # by kind
+# by kind
+TRAININGS: dict[str, type[TrainingRun]] = {
+    "images": SimCLR,
+    "image-text": ImageText,
+    "text": TextPairs,
+}
 WITHOUT_TRAINING = {"image-text": ReleasedNetworks, "text": UntrainedTowers}
-PATIENCE = 60.0  # seconds to wait for a run's current owner, possibly a job of the same pipeline for another study
-# Seconds to wait while another job loads or downloads released weights: all conditions of a study share the same run.
+# seconds to wait for a run's current owner, possibly a job of the same pipeline for another study
+PATIENCE = 60.0
+# Seconds to wait while another job loads or downloads released weights: all conditions of a study
+# share the same run.
 PATIENCE_FOR_RELEASED = 1800.0
 # Row for a run without training: curve tables list every run, and figures skip NaN.
 UNTRAINED = {"epoch": 0, "loss": math.nan}
@@ -53,28 +62,39 @@ def train_runs(
     vectors: Sequence[str | Path] = (),
     winners: str | Path | None = None,
 ) -> None:
-    """Train the unfinished runs of one objective, and write the manifest that lists all of its runs.
+    """Train the unfinished runs of one objective, and write the manifest that lists all of its
+    runs.
 
-    If killed at any point and called again, it resumes from the last checkpoint; on a CPU, the result is bit-identical.
+    If killed at any point and called again, it resumes from the last checkpoint; on a CPU, the
+    result is bit-identical.
 
     Args:
-        runs: runs as returned by :meth:`trueneg.config.runs.Job.to_json`, all with the same data set and objective.
-        source: decoded images (npz); or images and sentences (npz, with its parquet file beside it).
+        runs: runs as returned by :meth:`trueneg.config.runs.Job.to_json`, all with the same data
+            set and objective.
+        source: decoded images (npz); or images and sentences (npz, with its parquet file beside
+            it).
         subsets: subsets for all seeds (parquet).
         store: folder of the run store.
-        manifest: JSON file to write: study, dataset, objective, and for each run its seed, id and model checksum.
+        manifest: JSON file to write: study, dataset, objective, and for each run its seed, id and
+            model checksum.
         vectors: stored vectors of the runs' frozen towers.
         winners: file with the winner that decides which of the runs are trained; None: all of them.
 
     Raises:
-        UserError: if the data do not match the runs, another process is writing one of the runs, or a loss becomes NaN or
-            infinite.
+        UserError: if the data do not match the runs, another process is writing one of the runs, or
+            a loss becomes NaN or infinite.
     """
     variant = None
     if winners is not None:
         variant, runs = chosen(runs, winners)
     # Plain values, which can be passed to other processes.
-    plain = [dict(run) for run in runs], str(source), str(subsets), str(store), [str(path) for path in vectors]
+    plain = (
+        [dict(run) for run in runs],
+        str(source),
+        str(subsets),
+        str(store),
+        [str(path) for path in vectors],
+    )
     read = functools.partial(TrainingJob, *plain)
     block = read()
     settings = block.runs[0].settings
@@ -82,7 +102,9 @@ def train_runs(
     if all(block.store.state(identifier) in RunStore.TRAINED for identifier in block.identifiers):
         block.train(None)  # no device is needed, so do not wait for one
     else:
-        with leased_device(wanted, share=settings["training"]["runs_per_device"], count=count) as device:
+        with leased_device(
+            wanted, share=settings["training"]["runs_per_device"], count=count
+        ) as device:
             if count == 1:
                 block.train(device)
             else:
@@ -90,12 +112,15 @@ def train_runs(
     block.write_manifest(manifest, variant)
 
 
-def _train_share(read: Callable[[], "TrainingJob"], device: torch.device, processes: Processes) -> None:
+def _train_share(
+    read: Callable[[], "TrainingJob"], device: torch.device, processes: Processes
+) -> None:
     read().train(device, processes)
 
 
 class TrainingJob:
-    """The runs of a job: one objective on one data set, for one or more seeds; takes the same arguments as :func:`train_runs`.
+    """The runs of a job: one objective on one data set, for one or more seeds; takes the same
+    arguments as :func:`train_runs`.
 
     Attributes:
         runs: the runs with their settings.
@@ -113,7 +138,10 @@ class TrainingJob:
     ):
         self.runs, self.store = [Run(**run) for run in runs], RunStore(store)
         self._training = TRAININGS[training_kind(self.runs[0].settings)]
-        self._source, self._subsets = self._training.read_source(source), self._training.read_subsets(subsets)
+        self._source, self._subsets = (
+            self._training.read_source(source),
+            self._training.read_subsets(subsets),
+        )
         self._vectors = vector_names(self.runs[0].settings)  # the runs differ only in their seeds
         self._frozen = read_frozen(self._vectors, self._source, vectors)
         self.identifiers = [run_id(run, self._data_checksum(run)) for run in self.runs]
@@ -137,16 +165,21 @@ class TrainingJob:
         with tqdm(listed, title, leave=False, unit=" runs", disable=disable) as bar:
             for run, identifier in bar:
                 remedy = smaller_batch(run.settings["training"]["batch_size"])
-                with catch_out_of_memory(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy):
+                with catch_out_of_memory(
+                    f"{run.dataset}, {run.objective}, seed {run.seed}", remedy
+                ):
                     if is_first:
                         self._train_owned(run, identifier, device, processes, bar)
-                    elif not processes.same(None):  # not finished: train alongside the first process, which writes all files
+                    # not finished: train alongside the first process, which writes all files
+                    elif not processes.same(None):
                         follower = self._start(run, device, processes)
                         processes.share_state(follower)
                         while follower.epoch < follower.epochs:
                             follower.train_epoch()
 
-    def _train_owned(self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm) -> None:
+    def _train_owned(
+        self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm
+    ) -> None:
         patience = PATIENCE if _is_trained(run) else PATIENCE_FOR_RELEASED
         with self.store.owned(identifier, patience=patience) as folder:
             finished = self.store.state(identifier) in RunStore.TRAINED
@@ -161,10 +194,25 @@ class TrainingJob:
                     log.warning("run %s: %s since it was trained", identifier, versions.UNEDITED)
             self.store.forget_progress(identifier)
 
-    def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: tqdm) -> None:
-        # Computed before the first update: files edited while this process runs do not affect its result.
-        code = provenance.environment(versions.training_versions(run.settings), versions.objective_files(run.settings))
-        files = {name: checksum_of(name) for name in named_files(run.settings).values() if Path(name).exists()}
+    def _train(
+        self,
+        run: Run,
+        identifier: str,
+        folder: Path,
+        device: torch.device,
+        processes: Processes,
+        bar: tqdm,
+    ) -> None:
+        # Computed before the first update: files edited while this process runs do not affect its
+        # result.
+        code = provenance.environment(
+            versions.training_versions(run.settings), versions.objective_files(run.settings)
+        )
+        files = {
+            name: checksum_of(name)
+            for name in named_files(run.settings).values()
+            if Path(name).exists()
+        }
         checkpoint = Checkpoint(
             folder,
             digest=f"{identifier}-{versions.digest(code['code']['versions'])}",
@@ -179,16 +227,24 @@ class TrainingJob:
             rows = checkpoint.restore(training)
             processes.share_state(training)
             while training.epoch < training.epochs:
-                row = training.train_epoch(after_update=lambda: checkpoint.after_update(training, rows))
+                row = training.train_epoch(
+                    after_update=lambda: checkpoint.after_update(training, rows)
+                )
                 rows.append({"epoch": training.epoch, **row})
                 checkpoint.after_epoch(training, rows)
                 _report(run.seed, training, row, bar)
         self._write_finished(run, folder, training, rows)
         record = run.to_json() | {
             "id": identifier,
-            "source": {key: value for key in ("name", "checksum", "skipped") if (value := getattr(self._source, key))},
+            "source": {
+                key: value
+                for key in ("name", "checksum", "skipped")
+                if (value := getattr(self._source, key))
+            },
             "data": self._data_checksum(run),
-            "false_negatives": self._training.false_negatives(self._source, self._subset_of(run), run.settings),
+            "false_negatives": self._training.false_negatives(
+                self._source, self._subset_of(run), run.settings
+            ),
             "files": files,
             "towers": self._frozen.towers,
             "images": len(self._subset_of(run).train),
@@ -196,13 +252,17 @@ class TrainingJob:
             "device": device_name(device),
             "devices": processes.count,
             "threads": torch.get_num_threads(),
-            self._training.SAMPLES: self._training.PER_PICK * training.updates * training.batch_size,
+            self._training.SAMPLES: (
+                self._training.PER_PICK * training.updates * training.batch_size
+            ),
             **checkpoint.spent(),
             "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
         self.store.finish(identifier, record)
 
-    def _write_finished(self, run: Run, folder: Path, training: Any, rows: list[dict[str, Any]]) -> None:
+    def _write_finished(
+        self, run: Run, folder: Path, training: Any, rows: list[dict[str, Any]]
+    ) -> None:
         """Write the curves and the weights of a run whose training has ended.
 
         Raises:
@@ -212,8 +272,9 @@ class TrainingJob:
         if not all(value.isfinite().all() for value in weights.values()):
             rate = run.settings["training"]["learning_rate"]
             raise UserError(
-                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates, the weights "
-                f"contain NaN or inf, so the run was not saved; lower training.learning_rate, which is {rate:g}."
+                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of"
+                f" {training.updates} updates, the weights contain NaN or inf, so the run was not"
+                f" saved; lower training.learning_rate, which is {rate:g}."
             )
         write_tables({folder / RunStore.CURVES: pd.DataFrame(rows or [UNTRAINED])})
         with atomic_write(folder / RunStore.MODEL) as path:
@@ -224,23 +285,48 @@ class TrainingJob:
         return with_weights(self._training.data_checksum(self._source, run.settings), weights)
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
-        start: Any = self._training if _is_trained(run) else WITHOUT_TRAINING[training_kind(run.settings)]
-        return start(run.settings, run.seed, self._source, self._subset_of(run), device, processes, self._frozen)
+        start: Any = (
+            self._training if _is_trained(run) else WITHOUT_TRAINING[training_kind(run.settings)]
+        )
+        return start(
+            run.settings,
+            run.seed,
+            self._source,
+            self._subset_of(run),
+            device,
+            processes,
+            self._frozen,
+        )
 
     def _subset_of(self, run: Run) -> Any:
         subset = self._subsets.get(run.seed)
         if subset is None or subset.source_checksum != self._source.checksum:
-            content = "no subset for" if subset is None else "a subset drawn from different images for"
-            raise UserError(f"{self._subsets_path} contains {content} seed {run.seed}; delete the file to redraw its subsets.")
+            content = (
+                "no subset for" if subset is None else "a subset drawn from different images for"
+            )
+            raise UserError(
+                f"{self._subsets_path} contains {content} seed {run.seed}; delete the file to"
+                " redraw its subsets."
+            )
         return subset
 
     def write_manifest(self, path: str | Path, variant: str | None = None) -> None:
-        """Write a JSON file that lists the runs and the checksums of their models, and the variant if a winner decided it."""
+        """Write a JSON file that lists the runs and the checksums of their models, and the variant
+        if a winner decided it.
+        """
         first = self.runs[0]
-        content: dict[str, Any] = {"study": first.study, "dataset": first.dataset, "objective": first.objective}
+        content: dict[str, Any] = {
+            "study": first.study,
+            "dataset": first.dataset,
+            "objective": first.objective,
+        }
         if variant is not None:
             content["variant"] = variant
-        if in_evaluation := {section: name for section, name in self._vectors.items() if not section.startswith(OF_GUIDE)}:
+        if in_evaluation := {
+            section: name
+            for section, name in self._vectors.items()
+            if not section.startswith(OF_GUIDE)
+        }:
             content["vectors"] = in_evaluation
         content["runs"] = [
             {"seed": run.seed, "id": identifier, "checksum": self.store.checksum(identifier)}
@@ -259,4 +345,11 @@ def _report(seed: int, training: TrainingRun, row: Mapping[str, float], bar: tqd
     speed = f"{row[f'{training.SAMPLES}_per_second']:,.0f} {training.SAMPLES}/s"
     position = f"epoch {training.epoch}/{training.epochs}"
     bar.set_postfix_str(f"seed {seed}, {position}, loss {row['loss']:.3f}, {speed}")
-    log.info("seed %d  %s  loss %.4f  at bound %.3f  %s", seed, position, row["loss"], row["share at bound common"], speed)
+    log.info(
+        "seed %d  %s  loss %.4f  at bound %.3f  %s",
+        seed,
+        position,
+        row["loss"],
+        row["share at bound common"],
+        speed,
+    )

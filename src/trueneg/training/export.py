@@ -1,4 +1,6 @@
-"""Write a finished run's encoders, with their projections, as folders that can be used without this project."""
+"""Write a finished run's encoders, with their projections, as folders that can be used without this
+project.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +23,10 @@ from trueneg.io.files import writable
 from trueneg.io.privacy import owner_only
 from trueneg.models.biovil import RegionProjection
 from trueneg.models.image_text import SharedSpace
-from trueneg.models.towers.sentence_transformers_tower import SentenceTransformerTower, tower_of_bert
+from trueneg.models.towers.sentence_transformers_tower import (
+    SentenceTransformerTower,
+    tower_of_bert,
+)
 from trueneg.models.towers.timm_tower import TimmTower
 from trueneg.models.towers.tower import Tower
 from trueneg.store.records import RunRecord
@@ -46,8 +51,8 @@ def export_run(run: str, folder: Path, results: Path) -> None:
         results: the results folder.
 
     Raises:
-        UserError: if no run or several runs match, the run has no weights, the folder is not empty, or a frozen tower no longer
-            has the weights that its vectors were computed with.
+        UserError: if no run or several runs match, the run has no weights, the folder is not empty,
+            or a frozen tower no longer has the weights that its vectors were computed with.
     """
     store = RunStore(results / "runs")
     identifier = _identifier(run, store)
@@ -55,9 +60,13 @@ def export_run(run: str, folder: Path, results: Path) -> None:
         raise UserError(f"{folder} exists and is not an empty folder. Choose a new folder.")
     store.checksum(identifier)
     record = store.record(identifier, RunRecord)
-    about = {key: record[key] for key in ("id", "study", "dataset", "objective", "seed", "source", "settings")}
+    about = {
+        key: record[key]
+        for key in ("id", "study", "dataset", "objective", "seed", "source", "settings")
+    }
     exported, scale = _encoders(record, store.folder(identifier) / RunStore.MODEL, results)
-    with writable(folder), owner_only(True):  # an encoder may reveal the data that it was trained on
+    # an encoder may reveal the data that it was trained on
+    with writable(folder), owner_only(True):
         for section, encoder in exported.items():
             write_encoder(*encoder, about | scale | {"licence": LICENCE}, folder / FOLDERS[section])
 
@@ -66,61 +75,108 @@ def _identifier(run: str, store: RunStore) -> str:
     """Return the id of the finished run that starts with this prefix."""
     names = sorted(path.name for path in store.path.glob("*/") if path.name.startswith(run))
     if len(names) != 1:
-        raise UserError(f"{run} is a prefix of {len(names)} run ids in {store.path}; expected 1. `trueneg runs` lists all.")
+        raise UserError(
+            f"{run} is a prefix of {len(names)} run ids in {store.path}; expected 1. `trueneg runs`"
+            " lists all."
+        )
     if (state := store.state(names[0])) != "finished":
-        raise UserError(f"{store.path / names[0]} has no weights ({state}). Finish the run, or export it where it was trained.")
+        raise UserError(
+            f"{store.path / names[0]} has no weights ({state}). Finish the run, or export it where"
+            " it was trained."
+        )
     return names[0]
 
 
-def _encoders(record: Mapping[str, Any], path: Path, results: Path) -> tuple[dict[str, tuple[Any, Any, Any]], dict[str, float]]:
-    """Return the scale of similarities, and for each section the network (None: vectors of a file), its head and augmentation."""
+def _encoders(
+    record: Mapping[str, Any], path: Path, results: Path
+) -> tuple[dict[str, tuple[Any, Any, Any]], dict[str, float]]:
+    """Return the scale of similarities, and for each section the network (None: vectors of a file),
+    its head and augmentation.
+    """
     settings, towers, stored = record["settings"], dict[str, Any](), dict[str, StoredFeatures]()
     for section, recorded in record.get("towers", {}).items():
         if section.startswith(OF_GUIDE):  # needed for training only
             continue
-        towers[section] = None if "path" in settings[section] else rebuild_tower(settings, section, recorded["weights"])
-        versions = 3 if training_kind(settings) == "images" else 1  # only the first, the image itself, is exported
-        stored[section] = StoredFeatures(np.empty((0, versions, recorded["dimensions"], 1), np.float32), None, "", "")
-    frozen = Frozen(stored.get("encoder"), stored.get("text_encoder"), positives=stored.get("positive_encoder"))
+        towers[section] = (
+            None
+            if "path" in settings[section]
+            else rebuild_tower(settings, section, recorded["weights"])
+        )
+        # only the first, the image itself, is exported
+        versions = 3 if training_kind(settings) == "images" else 1
+        stored[section] = StoredFeatures(
+            np.empty((0, versions, recorded["dimensions"], 1), np.float32), None, "", ""
+        )
+    frozen = Frozen(
+        stored.get("encoder"), stored.get("text_encoder"), positives=stored.get("positive_encoder")
+    )
     if training_kind(settings) == "images":
         source = read_source(results / "sources" / f"{source_key(settings['dataset'])}.npz")
         if source.checksum != record["source"]["checksum"]:
-            raise UserError(f"The images of {record['source']['name']} have changed since this run was trained. Restore them.")
-        network: Any = projected_encoder(settings, source.images.shape[1], frozen, load_file(path)).eval()
+            raise UserError(
+                f"The images of {record['source']['name']} have changed since this run was trained."
+                " Restore them."
+            )
+        network: Any = projected_encoder(
+            settings, source.images.shape[1], frozen, load_file(path)
+        ).eval()
         encoder = towers.get("encoder", getattr(network.encoder, "tower", network.encoder))
         images = encoder, network.projection, augmentation_of(settings, source, frozen)
-        scale = {"temperature": settings["objective"].get("temperature") or settings["training"]["temperature"]}
+        scale = {
+            "temperature": (
+                settings["objective"].get("temperature") or settings["training"]["temperature"]
+            )
+        }
         return {"encoder": images}, scale
     if training_kind(settings) == "text":
-        networks, sections = read_text_networks(path, settings, frozen), [name for name in FOLDERS if name in settings]
+        networks, sections = (
+            read_text_networks(path, settings, frozen),
+            [name for name in FOLDERS if name in settings],
+        )
         sides = {name: networks.side(name).model for name in sections}
-        exported = {name: (towers.get(name, side.text_encoder), side.text_projection, None) for name, side in sides.items()}
+        exported = {
+            name: (towers.get(name, side.text_encoder), side.text_projection, None)
+            for name, side in sides.items()
+        }
         return exported, {"logit scale": networks.model.logit_scale().item()}
     model, tokenizer, longest, augmentation, *_ = read_networks(path, settings, frozen)
     images = towers.get("encoder", model.image_encoder), model.image_projection, augmentation
     texts = towers.get("text_encoder", model.text_encoder)
     texts = texts if tokenizer is None else tower_of_bert(texts, tokenizer, longest)
-    return {"encoder": images, "text_encoder": (texts, model.text_projection, None)}, {"logit scale": model.logit_scale().item()}
+    return {"encoder": images, "text_encoder": (texts, model.text_projection, None)}, {
+        "logit scale": model.logit_scale().item()
+    }
 
 
 def head_layers(head: Any) -> list[nn.Module]:
     r"""Return a projection as layers of torch that are applied one after the other.
 
-    A residual head equals a head of two layers, because :math:`x = \mathrm{gelu}(x) - \mathrm{gelu}(-x)`.
+    A residual head equals a head of two layers, because :math:`x = \mathrm{gelu}(x) -
+    \mathrm{gelu}(-x)`.
     """
     if not hasattr(head, "change"):  # not a ResidualHead
         leaves = (part for part in head.modules() if not [*part.children()])
-        return [part for part in leaves if not isinstance(part, nn.Dropout | nn.Identity | SharedSpace)]
+        return [
+            part for part in leaves if not isinstance(part, nn.Dropout | nn.Identity | SharedSpace)
+        ]
     first, last, same = head.change[0], head.change[-1], torch.eye(head.change[0].in_features)
     skip, hidden = getattr(head.skip, "weight", same), first.out_features + 2 * len(same)
     wide, narrow = nn.Linear(len(same), hidden), nn.Linear(hidden, last.out_features)
-    wide.load_state_dict({"weight": torch.cat([first.weight, same, -same]), "bias": pad(first.bias, (0, 2 * len(same)))})
+    wide.load_state_dict(
+        {
+            "weight": torch.cat([first.weight, same, -same]),
+            "bias": pad(first.bias, (0, 2 * len(same))),
+        }
+    )
     narrow.load_state_dict({"weight": torch.cat([last.weight, skip, -skip], 1), "bias": last.bias})
     return [wide, nn.GELU(), narrow]
 
 
-def write_encoder(network: Any, head: nn.Module, augmentation: Any, about: dict[str, Any], folder: Path) -> None:
-    """Write an encoder with its projection and a description; as a folder of sentence-transformers if it is one of its models.
+def write_encoder(
+    network: Any, head: nn.Module, augmentation: Any, about: dict[str, Any], folder: Path
+) -> None:
+    """Write an encoder with its projection and a description; as a folder of sentence-transformers
+    if it is one of its models.
 
     Args:
         network: a tower, or a network of this project; None: the vectors come from a file.
@@ -129,7 +185,12 @@ def write_encoder(network: Any, head: nn.Module, augmentation: Any, about: dict[
         about: what the description says besides what is known of the network.
         folder: folder to create.
     """
-    layers, parts, code, is_tower = head_layers(head), nn.ModuleDict(), dict[str, str](), isinstance(network, Tower)
+    layers, parts, code, is_tower = (
+        head_layers(head),
+        nn.ModuleDict(),
+        dict[str, str](),
+        isinstance(network, Tower),
+    )
     library = LIBRARIES.get(type(network), "open_clip_torch") if is_tower else "torchvision"
     folder.mkdir(parents=True)
     if library == "sentence-transformers":
@@ -140,30 +201,54 @@ def write_encoder(network: Any, head: nn.Module, augmentation: Any, about: dict[
             for name, content in network.files().items():
                 (folder / name).write_bytes(content)
         elif network is not None:
-            maps, layers = (layers, []) if isinstance(head, RegionProjection) else ([], layers)  # BioViL projects, then pools
+            # BioViL projects, then pools
+            maps, layers = (layers, []) if isinstance(head, RegionProjection) else ([], layers)
             parts["network"], about["blocks"], code = _flat(network, maps)
         template = "vectors" if network is None else "texts" if augmentation is None else "images"
         if template == "images":
             code = {"$definitions": (LOADERS / f"{library}.txt").read_text(encoding="utf-8")} | code
             is_cropped = getattr(augmentation, "evaluated", "whole") == "crop"
-            about |= {"crop": augmentation.crop if is_cropped else 1.0, "size": getattr(network, "size", None)}
+            about |= {
+                "crop": augmentation.crop if is_cropped else 1.0,
+                "size": getattr(network, "size", None),
+            }
             about["channels"] = 3 if is_tower else network.conv1.in_channels
-            about |= {key: getattr(network if is_tower else augmentation, key).flatten().tolist() for key in ("mean", "std")}
-        parts["head"], text = nn.Sequential(*layers), (LOADERS / f"{template}.txt").read_text(encoding="utf-8")
+            about |= {
+                key: getattr(network if is_tower else augmentation, key).flatten().tolist()
+                for key in ("mean", "std")
+            }
+        parts["head"], text = (
+            nn.Sequential(*layers),
+            (LOADERS / f"{template}.txt").read_text(encoding="utf-8"),
+        )
         for mark, replacement in {**code, "$head": _code(layers)}.items():
             text = text.replace(mark, replacement)
         (folder / "load.py").write_text(text, encoding="utf-8")
         save_model(parts, str(folder / "encoder.safetensors"))
-    about |= {"maximum tokens": getattr(network, "maximum_tokens", None), "libraries": {library: metadata.version(library)}}
+    about |= {
+        "maximum tokens": getattr(network, "maximum_tokens", None),
+        "libraries": {library: metadata.version(library)},
+    }
     (folder / "encoder.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
-def _flat(encoder: Any, projection: Sequence[nn.Module]) -> tuple[nn.Module, list[Any], dict[str, str]]:
-    """Return a ResNet as one sequence of layers and blocks, the shapes of its blocks, and what load.py needs of it."""
+def _flat(
+    encoder: Any, projection: Sequence[nn.Module]
+) -> tuple[nn.Module, list[Any], dict[str, str]]:
+    """Return a ResNet as one sequence of layers and blocks, the shapes of its blocks, and what
+    load.py needs of it.
+    """
     blocks = [part for part in encoder.modules() if isinstance(part, BasicBlock | Bottleneck)]
-    first = [part for name, part in encoder.named_children() if name in ("conv1", "bn1", "relu", "maxpool")]
+    first = [
+        part
+        for name, part in encoder.named_children()
+        if name in ("conv1", "bn1", "relu", "maxpool")
+    ]
     last = [*projection, nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    shapes = [(part.conv1.in_channels, part.conv1.out_channels * part.expansion, part.stride) for part in blocks]
+    shapes = [
+        (part.conv1.in_channels, part.conv1.out_channels * part.expansion, part.stride)
+        for part in blocks
+    ]
     code = {"$before": _code(first), "$after": _code(last), "$block": type(blocks[0]).__name__}
     return nn.Sequential(*first, *blocks, *last), shapes, code
 

@@ -1,4 +1,6 @@
-"""Frozen towers: computed once for all images or texts of a source, and read again by training and evaluation."""
+"""Frozen towers: computed once for all images or texts of a source, and read again by training and
+evaluation.
+"""
 
 import contextlib
 import functools
@@ -30,10 +32,11 @@ from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 64  # samples per forward pass and save; affects memory and speed, and the last digits of the vectors
+# samples per forward pass and save; affects memory and speed, and the last digits of the vectors
+AT_ONCE = 64
 NO_REGIONS = (
-    "{section}: {model} has no vectors of image regions, which similarity.aggregation needs unless it is global. Set it to "
-    "global, or use another network, such as a ResNet or ViT of timm."
+    "{section}: {model} has no vectors of image regions, which similarity.aggregation needs unless"
+    " it is global. Set it to global, or use another network, such as a ResNet or ViT of timm."
 )
 READ = {"images": read_source, "image-text": read_pairs, "text": read_texts}
 
@@ -45,7 +48,8 @@ class Frozen(NamedTuple):
         images: vectors of all images of the source.
         texts: vectors of all distinct texts of the source.
         rows: row in `texts` of each text.
-        positives: vectors of all distinct texts by the tower of the positives, if they have their own.
+        positives: vectors of all distinct texts by the tower of the positives, if they have their
+            own.
         guide: vectors of the towers of the run's guide, by ``encoder`` and ``text_encoder``.
     """
 
@@ -67,10 +71,16 @@ class Frozen(NamedTuple):
 
     @property
     def towers(self) -> dict[str, dict[str, Any]]:
-        """The towers' checksums of weights, which are part of a run's id, and sizes of vectors, by section."""
+        """The towers' checksums of weights, which are part of a run's id, and sizes of vectors, by
+        section.
+        """
         named = {"encoder": self.images, **self.of_texts}
         named |= {f"{OF_GUIDE}{section}": stored for section, stored in self.guide.items()}
-        return {name: {"weights": of.weights, "dimensions": of.dimensions} for name, of in named.items() if of is not None}
+        return {
+            name: {"weights": of.weights, "dimensions": of.dimensions}
+            for name, of in named.items()
+            if of is not None
+        }
 
 
 NOTHING_FROZEN = Frozen()
@@ -85,8 +95,9 @@ def read_frozen(names: Mapping[str, str], source: Any, vectors: Sequence[str | P
     """Read the vectors of a run's frozen towers.
 
     Args:
-        names: names of the vectors by section: those of the settings (:func:`vector_names`), or as listed in a run's manifest,
-            because a finished run may have been trained where files had other paths.
+        names: names of the vectors by section: those of the settings (:func:`vector_names`), or as
+            listed in a run's manifest, because a finished run may have been trained where files had
+            other paths.
         source: the run's source.
         vectors: files written by :func:`compute_features`, for these and perhaps other towers.
 
@@ -94,11 +105,23 @@ def read_frozen(names: Mapping[str, str], source: Any, vectors: Sequence[str | P
         UserError: if vectors are damaged or belong to another source.
     """
     paths = {Path(path).stem: path for path in vectors}
-    stored = {section: read_features(paths[name], source.checksum) for section, name in names.items()}
+    stored = {
+        section: read_features(paths[name], source.checksum) for section, name in names.items()
+    }
     texts = distinct_texts(source) if any(map(is_of_texts, stored)) else []
-    guide = {section.removeprefix(OF_GUIDE): stored[section] for section in stored if section.startswith(OF_GUIDE)}
+    guide = {
+        section.removeprefix(OF_GUIDE): stored[section]
+        for section in stored
+        if section.startswith(OF_GUIDE)
+    }
     rows = {text: row for row, text in enumerate(texts)}
-    return Frozen(stored.get("encoder"), stored.get("text_encoder"), rows, guide, stored.get("positive_encoder"))
+    return Frozen(
+        stored.get("encoder"),
+        stored.get("text_encoder"),
+        rows,
+        guide,
+        stored.get("positive_encoder"),
+    )
 
 
 def is_tower(settings: RunSettings, section: str) -> bool:
@@ -108,16 +131,23 @@ def is_tower(settings: RunSettings, section: str) -> bool:
 
 
 def build_tower(settings: RunSettings, section: str) -> Tower:
-    """Build the tower of the section ``encoder`` or ``text_encoder``, with the parts frozen that the run does not train.
+    """Build the tower of the section ``encoder`` or ``text_encoder``, with the parts frozen that
+    the run does not train.
 
-    Weights that are not loaded are drawn from torch's RNG; those of a frozen tower are the same for all seeds, and their draws
-    leave the RNG as it was, so that heads start alike whether the tower is computed in advance or not.
+    Weights that are not loaded are drawn from torch's RNG; those of a frozen tower are the same for
+    all seeds, and their draws leave the RNG as it was, so that heads start alike whether the tower
+    is computed in advance or not.
 
     Raises:
-        UserError: if the library is not installed, or the network or its weights cannot be obtained.
+        UserError: if the library is not installed, or the network or its weights cannot be
+            obtained.
     """
     model: Any = model_of(settings, section)
-    with torch.random.fork_rng(devices=[]) if is_frozen(settings[section]) else contextlib.nullcontext():
+    with (
+        torch.random.fork_rng(devices=[])
+        if is_frozen(settings[section])
+        else contextlib.nullcontext()
+    ):
         if is_frozen(settings[section]):
             torch.manual_seed(seed_for(0, "frozen tower"))
         tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).build(settings[section])
@@ -133,20 +163,30 @@ def rebuild_tower(settings: RunSettings, section: str, weights: str) -> Tower:
     """
     tower = build_tower(settings, section)
     if (checksum := state_checksum(tower)) != weights:
-        changed = f"have changed since its vectors were computed (SHA-256 {checksum[:12]}…, expected {weights[:12]}…)"
+        changed = (
+            f"have changed since its vectors were computed (SHA-256 {checksum[:12]}…, expected"
+            f" {weights[:12]}…)"
+        )
         remedy = "Restore them, or run the same command again with --forcerun features."
-        raise UserError(f"the weights of {section} {settings[section]['model']} {changed}. {remedy}")
+        raise UserError(
+            f"the weights of {section} {settings[section]['model']} {changed}. {remedy}"
+        )
     return tower
 
 
 def packed(tower: Tower, section: str) -> dict[str, Tensor]:
     """Return the files that rebuild a tower as entries of a finished run's file."""
     files = tower.files().items()
-    return {f"{section}/files/{name}": torch.frombuffer(bytearray(content), dtype=torch.uint8) for name, content in files}
+    return {
+        f"{section}/files/{name}": torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        for name, content in files
+    }
 
 
 def restore_tower(settings: RunSettings, section: str, tensors: dict[str, Tensor]) -> Tower:
-    """Rebuild the tower of a finished run, whose weights are loaded afterwards; its files are taken out of `tensors`."""
+    """Rebuild the tower of a finished run, whose weights are loaded afterwards; its files are taken
+    out of `tensors`.
+    """
     model: Any = model_of(settings, section)
     prefix = f"{section}/files/"
     names = [name for name in tensors if name.startswith(prefix)]
@@ -163,7 +203,8 @@ def usable_tower(made_of: Mapping[str, Any], texts: Sequence[str]) -> Tower:
         texts: the texts that a text tower is needed for; not used for images.
 
     Raises:
-        UserError: if the tower cannot be built or lacks regions that the study needs, or a text is too long.
+        UserError: if the tower cannot be built or lacks regions that the study needs, or a text is
+            too long.
     """
     section, settings = made_of["section"], made_of["tower"]
     described: Any = {"training": {"kind": made_of["kind"]}, section: settings}
@@ -176,9 +217,16 @@ def usable_tower(made_of: Mapping[str, Any], texts: Sequence[str]) -> Tower:
 
 
 def compute_features(
-    made_of: Mapping[str, Any], *, source: str | Path, features: str | Path, cache: str | Path, device: str, threads: int
+    made_of: Mapping[str, Any],
+    *,
+    source: str | Path,
+    features: str | Path,
+    cache: str | Path,
+    device: str,
+    threads: int,
 ) -> None:
-    """Compute the vectors of a frozen tower for all images or distinct texts of a source, and write them.
+    """Compute the vectors of a frozen tower for all images or distinct texts of a source, and write
+    them.
 
     Args:
         made_of: what :func:`trueneg.config.runs.frozen_towers` returns for the tower.
@@ -189,14 +237,20 @@ def compute_features(
         threads: number of CPU threads.
 
     Raises:
-        UserError: if the tower cannot be built or lacks regions that the study needs, a text is too long, or a file of vectors
-            does not fit the source.
+        UserError: if the tower cannot be built or lacks regions that the study needs, a text is too
+            long, or a file of vectors does not fit the source.
     """
     torch.set_num_threads(threads)
     section = made_of["section"]
     data: Any = READ[made_of["kind"]](source)
     samples = data.images if section == "encoder" else distinct_texts(data)
-    write = functools.partial(write_features, features, cache, count=len(samples), restricted=getattr(data, "restricted", False))
+    write = functools.partial(
+        write_features,
+        features,
+        cache,
+        count=len(samples),
+        restricted=getattr(data, "restricted", False),
+    )
     if "path" in made_of["tower"]:
         values = vectors_of_file(made_of, data)
         made = {**made_of, "weights": content_hash(values).hexdigest(), "data": data.checksum}
@@ -208,15 +262,27 @@ def compute_features(
     with leased_device(device) as leased, torch.inference_mode():
         tower.to(leased)
         if section == "encoder":
-            compute: Any = functools.partial(image_vectors, tower, data.images, _views_of(made_of, data, leased), regions)
+            compute: Any = functools.partial(
+                image_vectors, tower, data.images, _views_of(made_of, data, leased), regions
+            )
         else:
             compute = lambda chosen: text_vectors(tower, samples[chosen], leased)  # noqa: E731
-        log.info("%s: computing the vectors of %d %s on %s", features, len(samples), made_of["samples"], leased)
+        log.info(
+            "%s: computing the vectors of %d %s on %s",
+            features,
+            len(samples),
+            made_of["samples"],
+            leased,
+        )
         write(made_of=made, compute=compute, grid=tower.grid if regions else None, at_once=AT_ONCE)
 
 
-def _views_of(made_of: Mapping[str, Any], source: Any, device: torch.device) -> Callable[[Tensor, slice], list[Tensor]]:
-    """Return a function of uint8 images and their slice: the images themselves and their augmented versions, in [0, 1]."""
+def _views_of(
+    made_of: Mapping[str, Any], source: Any, device: torch.device
+) -> Callable[[Tensor, slice], list[Tensor]]:
+    """Return a function of uint8 images and their slice: the images themselves and their augmented
+    versions, in [0, 1].
+    """
     count, channels = made_of["tower"]["views"] or 0, source.images.shape[1]
     if not count:
         return lambda pixels, chosen: [pixels / 255]
@@ -226,12 +292,20 @@ def _views_of(made_of: Mapping[str, Any], source: Any, device: torch.device) -> 
     else:
         augmentation = RadiographAugmentation(*unchanged, **made_of["augmentation"])
     generators = (generator_of(seed_for(0, f"stored views/{number}")) for number in range(count))
-    drawn = [augmentation.draw(len(source.images), source.images.shape[2:], each).to(device) for each in generators]
+    drawn = [
+        augmentation.draw(len(source.images), source.images.shape[2:], each).to(device)
+        for each in generators
+    ]
     augmentation.to(device)
-    return lambda pixels, chosen: [pixels / 255, *(augmentation(pixels, each[chosen]) for each in drawn)]
+    return lambda pixels, chosen: [
+        pixels / 255,
+        *(augmentation(pixels, each[chosen]) for each in drawn),
+    ]
 
 
-def image_vectors(tower: Tower, images: np.ndarray, views: Any, regions: bool, chosen: slice) -> np.ndarray:
+def image_vectors(
+    tower: Tower, images: np.ndarray, views: Any, regions: bool, chosen: slice
+) -> np.ndarray:
     """Return the vectors (n, V, D, R) of a slice of uint8 images (n, channels, H, W).
 
     Args:
@@ -253,16 +327,23 @@ def image_vectors(tower: Tower, images: np.ndarray, views: Any, regions: bool, c
 def text_vectors(tower: Tower, texts: Sequence[str], device: torch.device) -> np.ndarray:
     """Return the vectors (n, 1, D, 1) of texts; those that are too long are truncated."""
     blocks = [list(texts[start : start + AT_ONCE]) for start in range(0, len(texts), AT_ONCE)]
-    pooled = [tower(on_device(tower.prepare(block), device)).pooled.float().cpu() for block in blocks]
+    pooled = [
+        tower(on_device(tower.prepare(block), device)).pooled.float().cpu() for block in blocks
+    ]
     return torch.cat(pooled).numpy()[:, None, :, None]
 
 
 def on_device(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
     """Return a prepared batch with its tensors on a device."""
-    return {name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    return {
+        name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+        for name, value in batch.items()
+    }
 
 
-def refuse_long_texts(tower: Tower, settings: RunSettings, texts: Sequence[str], section: str = "text_encoder") -> None:
+def refuse_long_texts(
+    tower: Tower, settings: RunSettings, texts: Sequence[str], section: str = "text_encoder"
+) -> None:
     """Raise an error if a text is longer than the tower's limit and may not be truncated.
 
     Raises:
@@ -273,13 +354,15 @@ def refuse_long_texts(tower: Tower, settings: RunSettings, texts: Sequence[str],
     lengths = np.array(tower.lengths(texts))
     if count := int((lengths > tower.maximum_tokens).sum()):
         raise UserError(
-            f"{count} of {len(texts)} texts are too long for {section} {settings[section]['model']}: up to {lengths.max()} "
-            f"tokens; expected at most {tower.maximum_tokens}. Set {section}.truncate to true to truncate them."
+            f"{count} of {len(texts)} texts are too long for {section}"
+            f" {settings[section]['model']}: up to {lengths.max()} tokens; expected at most"
+            f" {tower.maximum_tokens}. Set {section}.truncate to true to truncate them."
         )
 
 
 def vectors_of_file(made_of: Mapping[str, Any], source: Any) -> np.ndarray:
-    """Return the vectors of a file as in stored features: the rows of images, or those of the first sentence with each text.
+    """Return the vectors of a file as in stored features: the rows of images, or those of the first
+    sentence with each text.
 
     Args:
         made_of: what :func:`trueneg.config.runs.frozen_towers` returns for the file.
@@ -297,6 +380,9 @@ def vectors_of_file(made_of: Mapping[str, Any], source: Any) -> np.ndarray:
         return values[..., None]
     values = read_vectors(path, column, len(source.sentences), "sentences")
     if values.ndim == 3:
-        raise UserError(f"{section}.path, {path}: sentences have several vectors each; expected one.")
-    _, first = np.unique(source.sentences["sentence"].to_numpy(object), return_index=True)  # in the order of distinct_texts
+        raise UserError(
+            f"{section}.path, {path}: sentences have several vectors each; expected one."
+        )
+    # in the order of distinct_texts
+    _, first = np.unique(source.sentences["sentence"].to_numpy(object), return_index=True)
     return values[first][:, None, :, None]

@@ -1,4 +1,6 @@
-"""The shared training loop; subclasses define the batches and the loss for two views or for image–text pairs."""
+"""The shared training loop; subclasses define the batches and the loss for two views or for
+image–text pairs.
+"""
 
 import contextlib
 import math
@@ -26,11 +28,13 @@ Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 class TrainingRun(ABC):
     """One run, trained epoch by epoch; its state can be saved between any two updates.
 
-    Every draw of an epoch comes from a generator keyed by seed, purpose and epoch. All objectives of a seed therefore see the
-    same samples, and a run can resume from any update without saved generator states.
+    Every draw of an epoch comes from a generator keyed by seed, purpose and epoch. All objectives
+    of a seed therefore see the same samples, and a run can resume from any update without saved
+    generator states.
 
-    Subclasses define a step: :meth:`set_up` loads the data and builds the networks, the optimiser and the monitors,
-    :meth:`batches` splits an epoch into batches, and :meth:`backward` computes the gradients of a batch.
+    Subclasses define a step: :meth:`set_up` loads the data and builds the networks, the optimiser
+    and the monitors, :meth:`batches` splits an epoch into batches, and :meth:`backward` computes
+    the gradients of a batch.
 
     Args:
         settings: resolved settings by section, including ``training`` and ``objective``.
@@ -44,17 +48,24 @@ class TrainingRun(ABC):
     Attributes:
         SAMPLES: unit counted in rows and records, such as ``views``.
         PER_PICK: units per sample in a batch, such as 2 views per image.
-        SAMPLE_KEY: key of a batch's rows that tells its samples apart: an attribute of ``data`` with one element per index.
-        TEXT_COLUMNS: key of the rows whose texts stand for the columns when the texts of pairs are compared.
-        STATE: names of attributes with plain values that are needed to resume a run; subclasses add their own.
+        SAMPLE_KEY: key of a batch's rows that tells its samples apart: an attribute of ``data``
+            with one element per index.
+        TEXT_COLUMNS: key of the rows whose texts stand for the columns when the texts of pairs are
+            compared.
+        STATE: names of attributes with plain values that are needed to resume a run; subclasses add
+            their own.
         directions: directions in which a sample is an anchor; for views, there is one.
         read_source, read_subsets: functions that read the data and the subsets of all seeds.
-        false_negatives: function of source, subset and settings that returns what is known before training.
+        false_negatives: function of source, subset and settings that returns what is known before
+            training.
         objective_model: class of the objective's settings, which says what the objective needs.
-        data: the training split, with ``source``, ``labels``, and ``counts`` and ``of_training`` for features of the source.
-        guide: rates the similarity of the samples of each batch; None if the objective needs no guide.
+        data: the training split, with ``source``, ``labels``, and ``counts`` and ``of_training``
+            for features of the source.
+        guide: rates the similarity of the samples of each batch; None if the objective needs no
+            guide.
         network: all trained modules but the loss.
-        loss: the objective's loss, whose parameters, if any, are trained, too; each epoch's row has those of one value.
+        loss: the objective's loss, whose parameters, if any, are trained, too; each epoch's row has
+            those of one value.
         optimizer: optimizer of the parameters of the network and the loss.
         monitors: running means reported in an epoch's row.
         remedy: advice in case of divergence, besides lowering the learning rate.
@@ -94,7 +105,12 @@ class TrainingRun(ABC):
         frozen: Frozen = NOTHING_FROZEN,
     ):
         self.frozen = frozen
-        self.training, self.seed, self.device, self.processes = settings["training"], seed, device, processes
+        self.training, self.seed, self.device, self.processes = (
+            settings["training"],
+            seed,
+            device,
+            processes,
+        )
         self.objective_model: Any = model_of(settings, "objective")
         self.name, self.batch_size = settings["objective"]["name"], self.training["batch_size"]
         self.epoch = self.update = 0
@@ -110,7 +126,8 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def set_up(self, settings: Settings, source: Any, subset: Any) -> int:
-        """Set ``data``, ``network`` (with weights drawn from torch's RNG), ``guide``, ``optimizer``, ``monitors`` and ``remedy``.
+        """Set ``data``, ``network`` (with weights drawn from torch's RNG), ``guide``,
+        ``optimizer``, ``monitors`` and ``remedy``.
 
         Returns:
             The number of samples per epoch.
@@ -118,7 +135,8 @@ class TrainingRun(ABC):
 
     def seed_dropout(self) -> None:
         """Seed torch's RNG for the dropout of an update."""
-        # Dropout differs between processes; the first process has the same draws as single-process training.
+        # Dropout differs between processes; the first process has the same draws as single-process
+        # training.
         process = f"/process {self.processes.rank}" if self.processes.rank else ""
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{process}"))
 
@@ -129,7 +147,9 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def batches(self, count: int) -> Generator[tuple[Any, ...], None, None]:
-        """Yield the arguments of :meth:`backward` for each of this epoch's first ``count`` updates that are not yet done."""
+        """Yield the arguments of :meth:`backward` for each of this epoch's first ``count`` updates
+        that are not yet done.
+        """
 
     @abstractmethod
     def backward(self, *batch: Any) -> tuple[Any, ...]:
@@ -141,10 +161,14 @@ class TrainingRun(ABC):
 
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors to save in the file of a finished run, on the CPU."""
-        return {name: value.detach().cpu().contiguous() for name, value in self.network.state_dict().items()}
+        return {
+            name: value.detach().cpu().contiguous()
+            for name, value in self.network.state_dict().items()
+        }
 
     def train_epoch(self, after_update: Callable[[], None] | None = None) -> dict[str, float]:
-        """Train one epoch, or the rest of an interrupted one (the last may be cut short by ``updates``).
+        """Train one epoch, or the rest of an interrupted one (the last may be cut short by
+        ``updates``).
 
         Args:
             after_update: called after every update; it may call :meth:`state`.
@@ -164,7 +188,9 @@ class TrainingRun(ABC):
                 self._set_learning_rate(first + update)
                 self.optimizer.zero_grad(set_to_none=True)
                 monitored = self.backward(*batch)
-                self.processes.average_gradients([*self.network.parameters(), *self.loss.parameters()])
+                self.processes.average_gradients(
+                    [*self.network.parameters(), *self.loss.parameters()]
+                )
                 self.optimizer.step()
                 self.monitors.add(*monitored)
                 self.update, self.seconds = update + 1, time.perf_counter() - began
@@ -174,13 +200,16 @@ class TrainingRun(ABC):
                     after_update()
         row, seconds = self.monitors.read(), time.perf_counter() - began
         learned = {name.rpartition(".")[2]: value for name, value in self.loss.named_parameters()}
-        row |= self.measured() | {name: value.item() for name, value in learned.items() if value.numel() == 1}
+        row |= self.measured() | {
+            name: value.item() for name, value in learned.items() if value.numel() == 1
+        }
         self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
         if not math.isfinite(row["loss"]):
             raise UserError(
-                f"The loss became {row['loss']} in epoch {self.epoch} of {self.epochs} (updates {first + 1} to {first + count} "
-                f"of {self.updates}, objective {self.name}, seed {self.seed}). The step size is probably too large: lower "
-                f"training.learning_rate, which is {self.training['learning_rate']:g}, or {self.remedy}."
+                f"The loss became {row['loss']} in epoch {self.epoch} of {self.epochs} (updates"
+                f" {first + 1} to {first + count} of {self.updates}, objective {self.name}, seed"
+                f" {self.seed}). The step size is probably too large: lower training.learning_rate,"
+                f" which is {self.training['learning_rate']:g}, or {self.remedy}."
             )
         return row | {
             "learning_rate": self.optimizer.param_groups[0]["lr"],
@@ -189,12 +218,18 @@ class TrainingRun(ABC):
         }
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the run's state as tensors (CPU, contiguous) and plain values; call between updates or epochs."""
-        modules = {name: getattr(self, name).state_dict() for name in ("network", "loss", "monitors")}
+        """Return the run's state as tensors (CPU, contiguous) and plain values; call between
+        updates or epochs.
+        """
+        modules = {
+            name: getattr(self, name).state_dict() for name in ("network", "loss", "monitors")
+        }
         tensors = named_tensors(optimizer=moments_of(self.optimizer), **modules)
         if self.guide is not None:
             tensors |= self.guide.state_dict()
-        values = {name: getattr(self, name) for name in self.STATE} | {"learning_rate": self.optimizer.param_groups[0]["lr"]}
+        values = {name: getattr(self, name) for name in self.STATE} | {
+            "learning_rate": self.optimizer.param_groups[0]["lr"]
+        }
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
@@ -210,7 +245,8 @@ class TrainingRun(ABC):
     @property
     def updates_done(self) -> int:
         """Number of updates since the start of the run."""
-        return min(self.epoch * self.updates_per_epoch + self.update, self.updates)  # the last epoch may be shorter
+        # the last epoch may be shorter
+        return min(self.epoch * self.updates_per_epoch + self.update, self.updates)
 
     @torch.no_grad()
     def rated(self, batch: Batch) -> Rated:
@@ -225,6 +261,8 @@ class TrainingRun(ABC):
         if done < self.warmup:
             factor = (done + 1) / self.warmup
         else:
-            factor = learning_rate_factor(self.training["schedule"], (done - self.warmup) / (self.updates - self.warmup))
+            factor = learning_rate_factor(
+                self.training["schedule"], (done - self.warmup) / (self.updates - self.warmup)
+            )
         for group in self.optimizer.param_groups:
             group["lr"] = self.training["learning_rate"] * factor

@@ -1,4 +1,6 @@
-"""The masked-language-model term of BioViL-style training: the text encoder also predicts masked words."""
+"""The masked-language-model term of BioViL-style training: the text encoder also predicts masked
+words.
+"""
 
 from typing import Any
 
@@ -8,7 +10,8 @@ from torch.nn import functional
 
 
 class MaskedWordHead(nn.Module):
-    """Map hidden states to vocabulary logits, as in BERT's head, with the input word embeddings as output weights.
+    """Map hidden states to vocabulary logits, as in BERT's head, with the input word embeddings as
+    output weights.
 
     Args:
         hidden: hidden size H.
@@ -31,13 +34,18 @@ class MaskedWordHead(nn.Module):
         """
         ids = tokens["input_ids"]
         hidden = ids.flatten().index_fill(0, masked, mask_id).view_as(ids)
-        states = bert(input_ids=hidden, attention_mask=tokens["attention_mask"]).last_hidden_state.flatten(0, 1)[masked]
-        logits = functional.linear(self.transform(states), bert.embeddings.word_embeddings.weight, self.bias)
+        states = bert(
+            input_ids=hidden, attention_mask=tokens["attention_mask"]
+        ).last_hidden_state.flatten(0, 1)[masked]
+        logits = functional.linear(
+            self.transform(states), bert.embeddings.word_embeddings.weight, self.bias
+        )
         return functional.cross_entropy(logits.float(), ids.flatten()[masked], reduction="sum")
 
 
 def masked_positions(draws: Tensor, lengths: Tensor, share: float) -> Tensor:
-    """Select the tokens to mask: a share of each sentence's words, at least one, but never its first or last token.
+    """Select the tokens to mask: a share of each sentence's words, at least one, but never its
+    first or last token.
 
     Args:
         draws: uniform in [0, 1), (B, L) or wider, where L is the largest length.

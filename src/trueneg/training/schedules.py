@@ -25,8 +25,9 @@ def scheduled_value(setting: Mapping[str, Any], progress: float) -> float:
     """Return the value of a scheduled parameter of an objective.
 
     Args:
-        setting: ``{"schedule": "warm-start", "before", "after", "at"}``, or ``{"schedule": "linear", "start", "end", "every"}``,
-            which goes from ``start`` to ``end`` in steps that each last a fraction ``every`` of the run.
+        setting: ``{"schedule": "warm-start", "before", "after", "at"}``, or ``{"schedule":
+            "linear", "start", "end", "every"}``, which goes from ``start`` to ``end`` in steps that
+            each last a fraction ``every`` of the run.
         progress: completed fraction of the run, in [0, 1).
 
     Example:
@@ -43,16 +44,24 @@ def scheduled_value(setting: Mapping[str, Any], progress: float) -> float:
 
 
 def interval_of(setting: Mapping[str, Any], progress: float) -> int:
-    """Return the 0-based index of the interval of length ``every`` that contains a point of the run."""
-    return math.floor(progress / setting["every"] + 1e-9)  # 0.3 / 0.1 is slightly less than 3 in floating point
+    """Return the 0-based index of the interval of length ``every`` that contains a point of the
+    run.
+    """
+    # 0.3 / 0.1 is slightly less than 3 in floating point
+    return math.floor(progress / setting["every"] + 1e-9)
 
 
 def macro_auc(embeddings: Tensor, groups: Tensor) -> float:
-    r"""Estimate how often an anchor is nearer to its own group than to another: BCL's α (Liu and Wang, 2023, Eq. 15).
+    r"""Estimate how often an anchor is nearer to its own group than to another: BCL's α (Liu and
+    Wang, 2023, Eq. 15).
 
-    .. math:: \frac{1}{|D|} \sum_a \frac{\#\{(i, j): s(a, i) > s(a, j)\} + \frac12 \#\{s(a, i) = s(a, j)\}}{n_a^+ n_a^-}
+    .. math::
 
-    where i runs over the anchor's group without the anchor itself, j over all other groups, and s is the cosine.
+        \frac{1}{|D|} \sum_a \frac{\#\{(i, j): s(a, i) > s(a, j)\} + \frac12 \#\{s(a, i) =
+        s(a, j)\}}{n_a^+ n_a^-}
+
+    where i runs over the anchor's group without the anchor itself, j over all other groups, and s
+    is the cosine.
 
     Args:
         embeddings: (n, D) embeddings from at least two groups.
@@ -70,6 +79,8 @@ def macro_auc(embeddings: Tensor, groups: Tensor) -> float:
         same, other = row[near], row[~group].sort().values
         if len(same) and len(other):
             # Each member of the group counts the others below it, and half of those tied with it.
-            below = torch.searchsorted(other, same, side="left") + torch.searchsorted(other, same, side="right")
+            below = torch.searchsorted(other, same, side="left") + torch.searchsorted(
+                other, same, side="right"
+            )
             areas.append(float(below.double().mean() / (2 * len(other))))
     return sum(areas) / len(areas) if areas else math.nan

@@ -1,4 +1,6 @@
-"""SimCLR with any objective: two augmented views of an image are positives of each other (Chen et al., 2020)."""
+"""SimCLR with any objective: two augmented views of an image are positives of each other (Chen et
+al., 2020).
+"""
 
 import functools
 from collections import OrderedDict
@@ -22,7 +24,14 @@ from trueneg.models.towers.stored import PooledTower, StoredTower, StoredViews
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.training.augment import build_augmentation
-from trueneg.training.frozen import NOTHING_FROZEN, Frozen, build_tower, is_tower, packed, restore_tower
+from trueneg.training.frozen import (
+    NOTHING_FROZEN,
+    Frozen,
+    build_tower,
+    is_tower,
+    packed,
+    restore_tower,
+)
 from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import Batch, Rated, rate_views
 from trueneg.training.loop import Settings, TrainingRun
@@ -53,12 +62,20 @@ class SimCLR(TrainingRun):
         temperature = values.pop("temperature", None) or training["temperature"]
         self.remedy = f"raise the temperature, which is {temperature:g}"
         self.class_probability = self.data.class_probability(values.pop("class_probability", None))
-        self.schedules = {name: value for name, value in values.items() if isinstance(value, Mapping) and "schedule" in value}
-        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
+        self.schedules = {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, Mapping) and "schedule" in value
+        }
+        # values of the scheduled parameters in this epoch
+        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)
         self.loss = build(values | self.scheduled, temperature=temperature).to(self.device)
         self.by_sample = compares_samples(self.loss)
         rate, decay = training["learning_rate"], training["weight_decay"]
-        groups = [{"params": self.network.parameters()}, {"params": self.loss.parameters(), "weight_decay": 0.0}]
+        groups = [
+            {"params": self.network.parameters()},
+            {"params": self.loss.parameters(), "weight_decay": 0.0},
+        ]
         self.optimizer = torch.optim.Adam(groups, lr=rate, weight_decay=decay, fused=True)
         marks, estimates = marks_negatives(self.loss), self.loss.estimator.combines
         self.monitors = ViewMonitors(self.data.rare, self.device, marks, estimates)
@@ -71,35 +88,56 @@ class SimCLR(TrainingRun):
             self._follow_schedules()
         for name, value in self.scheduled.items():
             setattr(self.loss.estimator, name, value)
-        order = torch.randperm(len(self.data.images), generator=self.generator("batches")).to(self.device)
+        order = torch.randperm(len(self.data.images), generator=self.generator("batches")).to(
+            self.device
+        )
         drawn, size = count * self.batch_size, self.data.images.shape[-2:]
         generators = [self.generator(f"augmentation {view}") for view in (1, 2)]
-        views = [view.to(self.device) for view in self.augmentation.draw_views(drawn, size, generators)]
+        views = [
+            view.to(self.device) for view in self.augmentation.draw_views(drawn, size, generators)
+        ]
         for update in range(self.update, count):
             batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
             yield order[batch], [view[batch] for view in views]
 
     def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[Any, ...]:
-        images, drawn = self.data.images[self.processes.part(chosen)], [self.processes.part(view) for view in parameters]
+        images, drawn = (
+            self.data.images[self.processes.part(chosen)],
+            [self.processes.part(view) for view in parameters],
+        )
         eta, labels = self.class_probability, self.data.labels[chosen]
         eta = eta[chosen] if isinstance(eta, Tensor) else eta
-        # Dropout, resampling and the oracle's controls can only use torch's global RNG, so each step restores its state.
+        # Dropout, resampling and the oracle's controls can only use torch's global RNG, so each
+        # step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             self.seed_dropout()
             first, second = views = self._embed(images, drawn)
-            rated = self.rated(Batch({"images": chosen}, functools.partial(self._rated_by, images, drawn, views)))
+            rated = self.rated(
+                Batch({"images": chosen}, functools.partial(self._rated_by, images, drawn, views))
+            )
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
-            terms = self.loss.terms(first, second, class_probability=eta, labels=labels, **rated._asdict())
+            terms = self.loss.terms(
+                first, second, class_probability=eta, labels=labels, **rated._asdict()
+            )
             terms.loss.backward()
         return terms, labels
 
     def _embed(self, images: Tensor, drawn: list[Any], network: Any = None) -> list[Tensor]:
-        """Embed this process's share of a batch, by default with the network being trained; return the whole batch's views."""
+        """Embed this process's share of a batch, by default with the network being trained; return
+        the whole batch's views.
+        """
         embed, network = (self.embed, self.network) if network is None else (embed_views, network)
-        return [self.processes.whole(view) for view in embed(network, self.augmentation, images, drawn).chunk(2)]
+        return [
+            self.processes.whole(view)
+            for view in embed(network, self.augmentation, images, drawn).chunk(2)
+        ]
 
-    def _rated_by(self, images: Tensor, drawn: list[Any], views: list[Tensor], network: Any = None) -> Rated:
-        """Return the similarities according to a copy of the network; None: those of the views as embedded in training."""
+    def _rated_by(
+        self, images: Tensor, drawn: list[Any], views: list[Tensor], network: Any = None
+    ) -> Rated:
+        """Return the similarities according to a copy of the network; None: those of the views as
+        embedded in training.
+        """
         first, second = views if network is None else self._embed(images, drawn, network)
         return rate_views(first, second, self.by_sample)
 
@@ -121,36 +159,56 @@ class SimCLR(TrainingRun):
 
     @torch.no_grad()
     def _measured_location(self) -> float:
-        """Measure BCL's α: macro-AUC of held-out embeddings, clipped to [0.5, 0.99] (at 1, the nearest negative has weight 0)."""
+        """Measure BCL's α: macro-AUC of held-out embeddings, clipped to [0.5, 0.99] (at 1, the
+        nearest negative has weight 0).
+        """
         images, labels = (part.to(self.device) for part in self.data.held_out)
         self.network.eval()
-        embeddings = self.network(self.augmentation.normalise(images).contiguous(memory_format=torch.channels_last))
+        embeddings = self.network(
+            self.augmentation.normalise(images).contiguous(memory_format=torch.channels_last)
+        )
         self.network.train()
         return min(max(macro_auc(embeddings, labels), 0.5), 0.99)
 
 
 def compares_samples(loss: Any) -> bool:
-    """Return whether the estimator or, if it uses no similarities, the rule of the targets compares samples instead of views."""
+    """Return whether the estimator or, if it uses no similarities, the rule of the targets compares
+    samples instead of views.
+    """
     user = loss.estimator if loss.estimator.needs_similarity else loss.target_rule
     return getattr(user, "compares_samples", False)
 
 
-def augmentation_of(settings: Settings, source: ImageSource, frozen: Frozen = NOTHING_FROZEN) -> Any:
-    """Return the augmentation of a run: stored versions of images if the tower is frozen; towers normalise images themselves."""
+def augmentation_of(
+    settings: Settings, source: ImageSource, frozen: Frozen = NOTHING_FROZEN
+) -> Any:
+    """Return the augmentation of a run: stored versions of images if the tower is frozen; towers
+    normalise images themselves.
+    """
     if frozen.images is not None:
         if (versions := frozen.images.values.shape[1]) < 3:
             problem = (
-                f"the encoder has {versions} vectors per image; expected those of the image itself and of two augmented versions"
+                f"the encoder has {versions} vectors per image; expected those of the image itself"
+                " and of two augmented versions"
             )
-            raise UserError(f"{problem} or more, because two views of an image are positives of each other.")
+            raise UserError(
+                f"{problem} or more, because two views of an image are positives of each other."
+            )
         return StoredViews(versions)
     channels = source.images.shape[1]
-    statistics = ([0.0] * channels, [1.0] * channels) if is_tower(settings, "encoder") else channel_statistics(source)
+    statistics = (
+        ([0.0] * channels, [1.0] * channels)
+        if is_tower(settings, "encoder")
+        else channel_statistics(source)
+    )
     return build_augmentation(settings["augmentation"], *statistics)
 
 
 def projected_encoder(
-    settings: Settings, channels: int, frozen: Frozen = NOTHING_FROZEN, tensors: dict[str, Tensor] | None = None
+    settings: Settings,
+    channels: int,
+    frozen: Frozen = NOTHING_FROZEN,
+    tensors: dict[str, Tensor] | None = None,
 ) -> nn.Module:
     """Build an encoder with its projection head, for images with these channels.
 
@@ -158,24 +216,35 @@ def projected_encoder(
         settings: the run's settings.
         channels: channels of the images.
         frozen: stored vectors of a frozen tower, in place of the encoder.
-        tensors: content of a finished run's file, which is loaded; None: weights are loaded or drawn from torch's RNG.
+        tensors: content of a finished run's file, which is loaded; None: weights are loaded or
+            drawn from torch's RNG.
     """
     encoder: Any
     if frozen.images is not None:
         encoder = PooledTower(StoredTower(frozen.images.dimensions))
     elif is_tower(settings, "encoder"):
-        build = build_tower if tensors is None else functools.partial(restore_tower, tensors=tensors)
+        build = (
+            build_tower if tensors is None else functools.partial(restore_tower, tensors=tensors)
+        )
         encoder = PooledTower(build(settings, "encoder"))
     else:
         encoder = build_encoder(**settings["encoder"], in_channels=channels)
-    network = nn.Sequential(OrderedDict(encoder=encoder, projection=build_head(encoder.dimensions, **settings["projection"])))
+    network = nn.Sequential(
+        OrderedDict(
+            encoder=encoder, projection=build_head(encoder.dimensions, **settings["projection"])
+        )
+    )
     if tensors is not None:
         network.load_state_dict(tensors)
     return network
 
 
-def evaluated_encoder(settings: Settings, channels: int, frozen: Frozen, tensors: dict[str, Tensor]) -> Any:
-    """Return a finished run's encoder without its projection; if the encoder is frozen, with it: it is all that was trained."""
+def evaluated_encoder(
+    settings: Settings, channels: int, frozen: Frozen, tensors: dict[str, Tensor]
+) -> Any:
+    """Return a finished run's encoder without its projection; if the encoder is frozen, with it: it
+    is all that was trained.
+    """
     network: Any = projected_encoder(settings, channels, frozen, tensors)
     if frozen.images is None:
         return network.encoder
@@ -183,8 +252,11 @@ def evaluated_encoder(settings: Settings, channels: int, frozen: Frozen, tensors
     return network
 
 
-def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, parameters: Sequence[Any]) -> Tensor:
-    """Embed augmented views of (B, C, H, W) uint8 images; returns float32 (V·B, D), ordered by view.
+def embed_views(
+    network: nn.Module, augmentation: nn.Module, images: Tensor, parameters: Sequence[Any]
+) -> Tensor:
+    """Embed augmented views of (B, C, H, W) uint8 images; returns float32 (V·B, D), ordered by
+    view.
 
     Args:
         network: network that maps images to embeddings.
@@ -193,18 +265,22 @@ def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, par
         parameters: augmentation parameters, one tensor for each of the V views.
     """
     # All views go through one forward pass, so they share batch-normalisation statistics.
-    views = torch.cat([augmentation(images, drawn) for drawn in parameters]).contiguous(memory_format=torch.channels_last)
+    views = torch.cat([augmentation(images, drawn) for drawn in parameters]).contiguous(
+        memory_format=torch.channels_last
+    )
     with autocast(images.device):
         return network(views).float()
 
 
 @functools.cache
 def compiled_embedding() -> Callable[..., Tensor]:
-    """Compile :func:`embed_views` and its backward pass with torch.compile, once for all runs of a process.
+    """Compile :func:`embed_views` and its backward pass with torch.compile, once for all runs of a
+    process.
 
-    The weights are inputs of the compiled code, so the network of the next seed needs no recompilation, and on a GPU only a new
-    recording of its launches (``reduce-overhead``). Loss and optimiser are not compiled: schedules change constants of the loss,
-    and each change would trigger a recompilation.
+    The weights are inputs of the compiled code, so the network of the next seed needs no
+    recompilation, and on a GPU only a new recording of its launches (``reduce-overhead``). Loss and
+    optimiser are not compiled: schedules change constants of the loss, and each change would
+    trigger a recompilation.
 
     Raises:
         UserError: on the first call of the compiled function, if this machine cannot compile.
@@ -220,13 +296,15 @@ def compiled_embedding() -> Callable[..., Tensor]:
             return compiled(*arguments)
         except TorchDynamoException as error:
             raise UserError(
-                f"training.compile is true, but torch.compile failed: {str(error).splitlines()[0]} Install a C++ compiler (and "
-                "Triton on a GPU), or set training.compile to false."
+                f"training.compile is true, but torch.compile failed: {str(error).splitlines()[0]}"
+                " Install a C++ compiler (and Triton on a GPU), or set training.compile to false."
             ) from error
 
     return embed
 
 
 def channel_statistics(source: ImageSource) -> tuple[list[float], list[float]]:
-    """Return the mean and standard deviation of each channel over images outside the official test split, in [0, 1]."""
+    """Return the mean and standard deviation of each channel over images outside the official test
+    split, in [0, 1].
+    """
     return statistics_of(source.images, np.flatnonzero(~source.is_test))

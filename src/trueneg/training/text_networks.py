@@ -34,10 +34,12 @@ class TextNetworks(NamedTuple):
     frozen: Frozen = NOTHING_FROZEN
 
     def side(self, section: str) -> Networks:
-        """Return the networks that embed the texts of one side, as :func:`~trueneg.training.text_inputs.text_inputs` takes them.
+        """Return the networks that embed the texts of one side, as
+        :func:`~trueneg.training.text_inputs.text_inputs` takes them.
 
         Args:
-            section: ``text_encoder`` for anchors, or ``positive_encoder``, which may be the same tower.
+            section: ``text_encoder`` for anchors, or ``positive_encoder``, which may be the same
+                tower.
         """
         if section not in self.settings:
             section = ANCHORS
@@ -47,7 +49,9 @@ class TextNetworks(NamedTuple):
         return Networks(embedder, None, None, None, settings, frozen)
 
 
-def build_text_networks(settings: Settings, frozen: Frozen = NOTHING_FROZEN, build: Callable = build_tower) -> TextNetworks:
+def build_text_networks(
+    settings: Settings, frozen: Frozen = NOTHING_FROZEN, build: Callable = build_tower
+) -> TextNetworks:
     """Build new networks; weights that are not loaded are drawn from torch's RNG.
 
     Args:
@@ -56,7 +60,8 @@ def build_text_networks(settings: Settings, frozen: Frozen = NOTHING_FROZEN, bui
         build: returns the tower of a section.
 
     Raises:
-        UserError: if a tower or its weights cannot be obtained, or two towers without heads have vectors of different sizes.
+        UserError: if a tower or its weights cannot be obtained, or two towers without heads have
+            vectors of different sizes.
     """
     embedders = []
     for section in (ANCHORS, POSITIVES) if POSITIVES in settings else (ANCHORS,):
@@ -66,30 +71,47 @@ def build_text_networks(settings: Settings, frozen: Frozen = NOTHING_FROZEN, bui
     sizes = [embedder.text_encoder.dimensions for embedder in embedders]
     if len(set(sizes)) > 1 and settings["projection"].get("dimensions") is None:
         problem = f"text_encoder has {sizes[0]} dimensions, and positive_encoder {sizes[1]}"
-        raise UserError(f"{problem}; expected embeddings of the same size. Use a head, and set projection.dimensions.")
+        raise UserError(
+            f"{problem}; expected embeddings of the same size. Use a head, and set"
+            " projection.dimensions."
+        )
     similarity = settings["similarity"]
     scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
     scale.requires_grad_(similarity["learned_logit_scale"])
-    return TextNetworks(TextPairModel(embedders[0], embedders[1] if embedders[1:] else None, scale), settings, frozen)
+    return TextNetworks(
+        TextPairModel(embedders[0], embedders[1] if embedders[1:] else None, scale),
+        settings,
+        frozen,
+    )
 
 
 def finished_tensors(networks: TextNetworks) -> dict[str, Tensor]:
-    """Return the contents of a finished run's file, on the CPU: the model's tensors, and the files that rebuild its towers."""
+    """Return the contents of a finished run's file, on the CPU: the model's tensors, and the files
+    that rebuild its towers.
+    """
     entries = dict(networks.model.state_dict())
     for section in (ANCHORS, POSITIVES) if POSITIVES in networks.settings else (ANCHORS,):
         entries |= packed(networks.side(section).model.text_encoder, section)
     return {name: value.detach().cpu().contiguous() for name, value in entries.items()}
 
 
-def read_text_networks(path: str | Path, settings: Settings, frozen: Frozen = NOTHING_FROZEN) -> TextNetworks:
-    """Load the networks of a finished run on the CPU, in evaluation mode; no other files are needed.
+def read_text_networks(
+    path: str | Path, settings: Settings, frozen: Frozen = NOTHING_FROZEN
+) -> TextNetworks:
+    """Load the networks of a finished run on the CPU, in evaluation mode; no other files are
+    needed.
 
     Raises:
-        UserError: if the file is missing, or does not contain the networks described by the settings.
+        UserError: if the file is missing, or does not contain the networks described by the
+            settings.
     """
-    with reading(path, "the model of a text run with these settings", "Delete the run to train it again."):
+    with reading(
+        path, "the model of a text run with these settings", "Delete the run to train it again."
+    ):
         tensors = load_file(path)
-        networks = build_text_networks(settings, frozen, functools.partial(restore_tower, tensors=tensors))
+        networks = build_text_networks(
+            settings, frozen, functools.partial(restore_tower, tensors=tensors)
+        )
         networks.model.load_state_dict(tensors)
     networks.model.eval()
     return networks

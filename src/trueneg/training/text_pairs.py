@@ -17,18 +17,27 @@ from trueneg.training.image_text import ReleasedNetworks
 from trueneg.training.loop import Settings
 from trueneg.training.pair_training import PairTraining, share_of_negatives, with_overrides
 from trueneg.training.text_inputs import text_inputs
-from trueneg.training.text_networks import ANCHORS, POSITIVES, TextNetworks, build_text_networks, finished_tensors
+from trueneg.training.text_networks import (
+    ANCHORS,
+    POSITIVES,
+    TextNetworks,
+    build_text_networks,
+    finished_tensors,
+)
 
 
 class TextInputs(NamedTuple):
-    """What a process encodes of a batch: inputs of the tower for its anchors, and for the columns of each of them in turn."""
+    """What a process encodes of a batch: inputs of the tower for its anchors, and for the columns
+    of each of them in turn.
+    """
 
     anchors: dict[str, Any]
     columns: dict[str, Any]
 
 
 class TextPairs(PairTraining):
-    """Training on pairs of texts; in the terms of image–text training, anchors are texts, and their positives images.
+    """Training on pairs of texts; in the terms of image–text training, anchors are texts, and their
+    positives images.
 
     Raises:
         UserError: if a text is in two splits, or if the settings do not match the source; also see
@@ -42,7 +51,9 @@ class TextPairs(PairTraining):
     def set_up(self, settings: Settings, source: TextSource, subset: TextSubset) -> int:
         refuse_text_leakage(source, subset)
         self.data = TextData(source, subset, settings["dataset"]["positives"], self.device)
-        self.networks = build_text_networks({**settings, "similarity": with_overrides(settings)}, self.frozen)
+        self.networks = build_text_networks(
+            {**settings, "similarity": with_overrides(settings)}, self.frozen
+        )
         self.model = self.networks.model.to(self.device)
         self.tokens = []
         for section in (ANCHORS, POSITIVES):
@@ -57,38 +68,63 @@ class TextPairs(PairTraining):
         size = self.batch_size
         drawn = self.data.epoch("", self.generator("pairs"))
         parts = [drawn.part(slice(start, start + size)) for start in range(0, count * size, size)]
-        pairs = [PairIndices(part.images.T.flatten().to(self.device), part.sentences.to(self.device)) for part in parts]
+        pairs = [
+            PairIndices(part.images.T.flatten().to(self.device), part.sentences.to(self.device))
+            for part in parts
+        ]
         self.share_of_same_text = share_of_negatives(map(self.data.same_text, pairs))
         for update in range(self.update, count):
-            shares = [self.data.text_numbers[self.processes.part(each)].flatten() for each in reversed(parts[update])]
-            inputs = TextInputs(*(tokens.batch(numbers) for tokens, numbers in zip(self.tokens, shares, strict=True)))
+            shares = [
+                self.data.text_numbers[self.processes.part(each)].flatten()
+                for each in reversed(parts[update])
+            ]
+            inputs = TextInputs(
+                *(
+                    tokens.batch(numbers)
+                    for tokens, numbers in zip(self.tokens, shares, strict=True)
+                )
+            )
             yield pairs[update], inputs
 
     def _embed(self, inputs: TextInputs, model: Any) -> tuple[Tensor, ImageEmbeddings]:
-        """Embed this process's share of a batch, and return the embeddings of the whole batch: anchors (B, D), and columns."""
+        """Embed this process's share of a batch, and return the embeddings of the whole batch:
+        anchors (B, D), and columns.
+        """
         self.seed_dropout()
         with autocast(self.device):
             anchors, columns = model.anchors(**inputs.anchors), model.positives(**inputs.columns)
-        columns = columns.float().unflatten(0, (len(anchors), -1))  # by anchor, as processes have whole anchors
+        # by anchor, as processes have whole anchors
+        columns = columns.float().unflatten(0, (len(anchors), -1))
         anchors, columns = self.processes.whole(anchors.float()), self.processes.whole(columns)
         return anchors, ImageEmbeddings(columns.transpose(0, 1).flatten(0, 1), None)
 
     def measured(self) -> dict[str, float]:
-        """Return the logit scale, the share of negatives with the same text, before any are left out, and any threshold."""
-        measured = {"logit_scale": self.model.logit_scale().item(), "share of same text": self.share_of_same_text.item()}
+        """Return the logit scale, the share of negatives with the same text, before any are left
+        out, and any threshold.
+        """
+        measured = {
+            "logit_scale": self.model.logit_scale().item(),
+            "share of same text": self.share_of_same_text.item(),
+        }
         return measured | ({} if self.guide is None else self.guide.measured())
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the tensors, on the CPU, that :func:`trueneg.training.text_networks.read_text_networks` restores."""
+        """Return the tensors, on the CPU, that
+        :func:`trueneg.training.text_networks.read_text_networks` restores.
+        """
         return finished_tensors(self.networks)
 
 
 class UntrainedTowers(ReleasedNetworks):
-    """A run that evaluates the towers of a text study without training; the source is only checked."""
+    """A run that evaluates the towers of a text study without training; the source is only
+    checked.
+    """
 
     finished_tensors = staticmethod(finished_tensors)
 
     @staticmethod
-    def build(settings: Settings, source: TextSource, subset: TextSubset, frozen: Frozen) -> TextNetworks:
+    def build(
+        settings: Settings, source: TextSource, subset: TextSubset, frozen: Frozen
+    ) -> TextNetworks:
         refuse_text_leakage(source, subset)
         return build_text_networks(settings, frozen)

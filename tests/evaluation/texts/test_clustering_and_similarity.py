@@ -10,14 +10,19 @@ from tests.evaluation.texts.embedded import embedded_run, labelled_run, paired_r
 from trueneg.evaluation.texts import clustering, similarity
 from trueneg.stats.measurement import Measurement
 
-V_MEASURE, SPEARMAN = Measurement("clustering", "V-measure", "seen"), Measurement("similarity", "Spearman")
+V_MEASURE, SPEARMAN = (
+    Measurement("clustering", "V-measure", "seen"),
+    Measurement("similarity", "Spearman"),
+)
 
 
 def entropy(values, given=None):
     """Return the entropy of values, in nats, or their conditional entropy."""
     given = [0] * len(values) if given is None else given
     both, groups = Counter(zip(values, given, strict=True)), Counter(given)
-    return -sum(count / len(values) * math.log(count / groups[group]) for (_, group), count in both.items())
+    return -sum(
+        count / len(values) * math.log(count / groups[group]) for (_, group), count in both.items()
+    )
 
 
 def test_the_v_measure_is_the_harmonic_mean_of_homogeneity_and_completeness():
@@ -42,14 +47,16 @@ def test_clusters_depend_on_the_seed_of_the_run_alone():
     assert values(clustering, paired_run()) == {}
 
 
-def test_similarity_is_the_correlation_of_ranks_of_the_first_text_as_anchor_and_the_second_as_positive():
+def test_similarity_is_the_correlation_of_ranks_of_anchors_and_positives():
     run = paired_run()
     rated = run.source.rated.to_numpy(int).tolist()
     cosines = [float(run.anchors[first] @ run.positives[second]) for first, second, _ in rated]
 
     def mean_ranks(numbers):
         return [
-            sum(other < number for other in numbers) + (1 + sum(other == number for other in numbers)) / 2 for number in numbers
+            sum(other < number for other in numbers)
+            + (1 + sum(other == number for other in numbers)) / 2
+            for number in numbers
         ]
 
     expected = np.corrcoef(mean_ranks(cosines), mean_ranks([score for _, _, score in rated]))[0, 1]

@@ -16,8 +16,12 @@ SETTINGS = {"knn": {"neighbours": 5}, "linear_probe": {"C": 2.0}, "retrieval": {
 def test_tasks_read_only_texts_that_are_embedded(make):
     run = make()
     sides = []
-    for vectors, needed in zip((run.anchors, run.positives), needed_rows(run.source, run.subset), strict=True):
+    for vectors, needed in zip(
+        (run.anchors, run.positives), needed_rows(run.source, run.subset), strict=True
+    ):
         sides.append(torch.full_like(vectors, torch.nan))
         sides[-1][needed] = vectors[needed]
     partial = dataclasses.replace(run, anchors=sides[0], positives=sides[1])
-    assert [*rows_of("trueneg.evaluation.texts", [partial], SETTINGS)] == [*rows_of("trueneg.evaluation.texts", [run], SETTINGS)]
+    assert [*rows_of("trueneg.evaluation.texts", [partial], SETTINGS)] == [
+        *rows_of("trueneg.evaluation.texts", [run], SETTINGS)
+    ]

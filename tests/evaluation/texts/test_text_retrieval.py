@@ -24,14 +24,23 @@ def expected(scores, relevant):
         places = [position for position, place in enumerate(order, start=1) if is_relevant[place]]
         ranks.append(places[0])
         gain = sum(1 / math.log2(1 + place) for place in places if place <= 10)
-        ndcgs.append(gain / sum(1 / math.log2(1 + place) for place in range(1, min(10, len(places)) + 1)))
+        ndcgs.append(
+            gain / sum(1 / math.log2(1 + place) for place in range(1, min(10, len(places)) + 1))
+        )
     metrics = {("R", k): sum(rank <= k for rank in ranks) / len(ranks) for k in KS}
-    return metrics | {("MRR", None): sum(1 / rank for rank in ranks) / len(ranks), ("nDCG", 10): sum(ndcgs) / len(ndcgs)}
+    return metrics | {
+        ("MRR", None): sum(1 / rank for rank in ranks) / len(ranks),
+        ("nDCG", 10): sum(ndcgs) / len(ndcgs),
+    }
 
 
 def of_part(found, split, labels):
     """Return the values of one part by metric and k, except chance."""
-    rows = {(one.metric, one.k): value for (where, one), value in found.items() if (where, one.labels) == (split, labels)}
+    rows = {
+        (one.metric, one.k): value
+        for (where, one), value in found.items()
+        if (where, one.labels) == (split, labels)
+    }
     return {key: value for key, value in rows.items() if key[0] != "chance"}
 
 
@@ -51,7 +60,8 @@ def test_texts_with_the_label_of_the_query_are_relevant():
         relevant = run.source.labels[queries][:, None] == run.source.labels[bank]
         part = of_part(found, split, labels)
         assert part == pytest.approx(expected(scores.tolist(), relevant.tolist()))
-        assert part["nDCG", 10] == pytest.approx(ndcg_score(relevant, scores, k=10))  # no scores are equal
+        # no scores are equal
+        assert part["nDCG", 10] == pytest.approx(ndcg_score(relevant, scores, k=10))
         assert 0.2 < part["nDCG", 10] < 1
 
 
@@ -67,7 +77,9 @@ def test_positives_of_all_anchors_with_the_same_text_are_relevant():
     relevant = [[place in positives[anchor] for place in candidates] for anchor in anchors]
     assert of_part(found, "test", "seen") == pytest.approx(expected(scores, relevant))
     own = (run.anchors[20:40] @ run.positives[60:].T).tolist()
-    assert of_part(found, "validation", "seen") == pytest.approx(expected(own, np.eye(20, dtype=bool).tolist()))
+    assert of_part(found, "validation", "seen") == pytest.approx(
+        expected(own, np.eye(20, dtype=bool).tolist())
+    )
 
 
 @pytest.mark.usefixtures("block")
@@ -80,7 +92,9 @@ def test_a_text_is_no_wrong_answer_to_itself():
     relevant = np.eye(8, dtype=bool)[[place for _, place in pairs]]
     relevant[0, 1] = True
     scores = (run.anchors @ run.anchors.T).masked_fill(torch.eye(8, dtype=torch.bool), -torch.inf)
-    assert of_part(found, "test", "seen") == pytest.approx(expected(scores.tolist(), relevant.tolist()))
+    assert of_part(found, "test", "seen") == pytest.approx(
+        expected(scores.tolist(), relevant.tolist())
+    )
     assert of_part(found, "test", "seen")["R", 1] == 1
     by_chance = found["test", Measurement("retrieval", "chance", "seen", k=1)]
     assert by_chance == pytest.approx((7 * 1 / 7 + 2 / 7) / 8)  # seven other texts
@@ -89,7 +103,9 @@ def test_a_text_is_no_wrong_answer_to_itself():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_similarities_count_against_the_encoder(dtype):
     labels = [0, 0, 1, 1, 1, 0, 1]
-    run = embedded_run(np.ones((7, 2), dtype), labels, bank=range(5), validation=[5, 6], test=[5, 6])
+    run = embedded_run(
+        np.ones((7, 2), dtype), labels, bank=range(5), validation=[5, 6], test=[5, 6]
+    )
     part = of_part(values(retrieval, run, SETTINGS), "test", "seen")
     relevant = [[True, True, False, False, False], [False, False, True, True, True]]
     assert part == pytest.approx(expected(np.ones((2, 5)).tolist(), relevant))
@@ -99,18 +115,28 @@ def test_equal_similarities_count_against_the_encoder(dtype):
 
 def test_chance_is_the_mean_over_all_orders_of_the_candidates():
     run = embedded_run(
-        np.random.default_rng(0).standard_normal((7, 3)), [0, 0, 1, 1, 1, 0, 1], bank=range(5), validation=[5], test=[5, 6]
+        np.random.default_rng(0).standard_normal((7, 3)),
+        [0, 0, 1, 1, 1, 0, 1],
+        bank=range(5),
+        validation=[5],
+        test=[5, 6],
     )
     found = values(retrieval, run, SETTINGS)
     for k in KS:
         hits = [
-            any(place in order[:k] for place in own) for order in itertools.permutations(range(5)) for own in ((0, 1), (2, 3, 4))
+            any(place in order[:k] for place in own)
+            for order in itertools.permutations(range(5))
+            for own in ((0, 1), (2, 3, 4))
         ]
-        assert found["test", Measurement("retrieval", "chance", "seen", k=k)] == pytest.approx(np.mean(hits))
+        assert found["test", Measurement("retrieval", "chance", "seen", k=k)] == pytest.approx(
+            np.mean(hits)
+        )
 
 
 def test_texts_whose_label_no_training_text_has_are_left_out_and_counted(caplog):
-    run = embedded_run(np.eye(6), [0, 0, 1, 2, 0, 2], bank=[0, 1, 2], validation=[4], test=[3, 4, 5])
+    run = embedded_run(
+        np.eye(6), [0, 0, 1, 2, 0, 2], bank=[0, 1, 2], validation=[4], test=[3, 4, 5]
+    )
     counted = embedded_run(np.eye(6), [0, 0, 1, 2, 0, 2], bank=[0, 1, 2], validation=[4], test=[4])
     assert values(retrieval, run, SETTINGS) == values(retrieval, counted, SETTINGS)
     assert [record.args for record in caplog.records] == [(2,)]

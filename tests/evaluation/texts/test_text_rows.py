@@ -1,4 +1,6 @@
-"""Text studies declare the rows that their tasks write, and compare and select only by rows that exist."""
+"""Text studies declare the rows that their tasks write, and compare and select only by rows that
+exist.
+"""
 
 import pytest
 
@@ -12,7 +14,12 @@ from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
 
 LABELLED = {"source": "text_table", "path": "texts.csv", "label_column": "label"}
-GIVEN = {"source": "text_table", "path": "pairs.csv", "positives": "given", "positive_column": "answer"}
+GIVEN = {
+    "source": "text_table",
+    "path": "pairs.csv",
+    "positives": "given",
+    "positive_column": "answer",
+}
 RATED = {"path": "rated.csv"}
 PRIMARY = {"treatment": "DCL", "baseline": "CL", "oracle": "none"}
 KNN = {"task": "knn", "labels": "seen", "metric": "accuracy"}
@@ -20,11 +27,24 @@ RETRIEVAL = {"task": "retrieval", "labels": "seen", "metric": "R", "k": 1}
 
 
 def text_study(dataset, primary=KNN, values=0.1, **sections):
-    """Return a small text study; `values` is its class probability, or several to select one from."""
+    """Return a small text study; `values` is its class probability, or several to select one
+    from.
+    """
     objectives = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": values}}
     encoder = {"name": "sentence_transformers", "model": "all-MiniLM-L6-v2", "train": "none"}
-    study = {"kind": "text", "title": "t", "question": "q", "dataset": dataset, "text_encoder": encoder, "seeds": 2}
-    return study | {"training": {"updates": 1}, "objectives": objectives, "primary": PRIMARY | primary} | sections
+    study = {
+        "kind": "text",
+        "title": "t",
+        "question": "q",
+        "dataset": dataset,
+        "text_encoder": encoder,
+        "seeds": 2,
+    }
+    return (
+        study
+        | {"training": {"updates": 1}, "objectives": objectives, "primary": PRIMARY | primary}
+        | sections
+    )
 
 
 def unseen(validation, test):
@@ -53,7 +73,10 @@ def without(run, *splits):
 def test_the_rows_are_those_that_the_tasks_declare(dataset, primary, run):
     study = load_configuration({"mine": text_study(dataset, primary)}, "mine.yaml").studies["mine"]
     names = {"study": "s", "dataset": "d", "condition": "{}", "objective": "CL", "variant": "{}"}
-    rows = [names | row for row in rows_of("trueneg.evaluation.texts", [run], study.evaluation.model_dump())]
+    rows = [
+        names | row
+        for row in rows_of("trueneg.evaluation.texts", [run], study.evaluation.model_dump())
+    ]
     assert written(to_table(rows), study) == declared(study)
     assert len(rows) == len(declared(study))
 
@@ -74,12 +97,32 @@ def test_measurements_with_a_chance_level_are_primary(primary):
 @pytest.mark.parametrize(
     ("dataset", "primary", "facts"),
     [
-        (unseen(2, 2), {"task": "clustering", "metric": "V-measure", "labels": "seen"}, ["V-measure", "chance", "knn, accuracy"]),
-        (unseen(2, 2), {"task": "retrieval", "metric": "MRR", "labels": "seen"}, ["MRR", "chance", "retrieval, R"]),
-        (unseen(2, 0), {**KNN, "labels": "unseen"}, ["primary.labels", "'unseen'", "expected one of: seen"]),
-        (LABELLED, {"task": "similarity", "metric": "Spearman"}, ["needs rated pairs", "text_table"]),
+        (
+            unseen(2, 2),
+            {"task": "clustering", "metric": "V-measure", "labels": "seen"},
+            ["V-measure", "chance", "knn, accuracy"],
+        ),
+        (
+            unseen(2, 2),
+            {"task": "retrieval", "metric": "MRR", "labels": "seen"},
+            ["MRR", "chance", "retrieval, R"],
+        ),
+        (
+            unseen(2, 0),
+            {**KNN, "labels": "unseen"},
+            ["primary.labels", "'unseen'", "expected one of: seen"],
+        ),
+        (
+            LABELLED,
+            {"task": "similarity", "metric": "Spearman"},
+            ["needs rated pairs", "text_table"],
+        ),
         (GIVEN, KNN, ["needs labels", "text_table"]),
-        (GIVEN | {"positives": "dropout", "positive_column": None}, RETRIEVAL, ["needs given pairs or labels"]),
+        (
+            GIVEN | {"positives": "dropout", "positive_column": None},
+            RETRIEVAL,
+            ["needs given pairs or labels"],
+        ),
     ],
 )
 def test_other_measurements_are_refused(dataset, primary, facts):
@@ -97,23 +140,47 @@ def test_validation_selects_only_by_labels_that_it_has(labels, sets):
     else:
         (sentence,) = mistakes(mine=study)
         assert all(
-            fact in sentence for fact in ("primary.labels is 'unseen'", "seen", "validation split", "DCL", "single values")
+            fact in sentence
+            for fact in (
+                "primary.labels is 'unseen'",
+                "seen",
+                "validation split",
+                "DCL",
+                "single values",
+            )
         )
         assert mistakes(mine=text_study(unseen(*sets), {**KNN, "labels": labels})) == []
 
 
 def test_ratings_select_nothing():
-    study = text_study(unseen(2, 2) | {"rated": RATED}, {"task": "similarity", "metric": "Spearman"}, values=[0.1, 0.2])
+    study = text_study(
+        unseen(2, 2) | {"rated": RATED},
+        {"task": "similarity", "metric": "Spearman"},
+        values=[0.1, 0.2],
+    )
     (sentence,) = mistakes(mine=study)
-    assert all(fact in sentence for fact in ("primary.task is 'similarity'", "knn", "validation split", "DCL"))
+    assert all(
+        fact in sentence
+        for fact in ("primary.task is 'similarity'", "knn", "validation split", "DCL")
+    )
 
 
 @pytest.mark.parametrize("names", [["similarity"], ["similarity", "knn"]])
 def test_every_measurement_has_a_place_in_the_table(names):
     """Texts without labels have rated pairs only."""
     measured = [Measurement("similarity", "Spearman")]
-    measured += [Measurement("knn", "accuracy", labels) for labels in ("seen", "unseen") if "knn" in names]
-    names = {"study": "s", "dataset": "d", "objective": "CL", "variant": "{}", "seed": 0, "run": "r", "split": "test"}
+    measured += [
+        Measurement("knn", "accuracy", labels) for labels in ("seen", "unseen") if "knn" in names
+    ]
+    names = {
+        "study": "s",
+        "dataset": "d",
+        "objective": "CL",
+        "variant": "{}",
+        "seed": 0,
+        "run": "r",
+        "split": "test",
+    }
     layout = texts(to_table([names | key._asdict() | {"value": 0.5} for key in measured]))
     assert {key for group in layout.groups.values() for key in group} == set(measured)
     assert all(len(group) == len(layout.heads) for group in layout.groups.values())

@@ -1,4 +1,6 @@
-"""Only computing and training towers imports their libraries, which takes seconds and up to a gigabyte."""
+"""Only computing and training towers imports their libraries, which takes seconds and up to a
+gigabyte.
+"""
 
 import json
 import os
@@ -54,14 +56,23 @@ def guided(study, **towers):
 
 
 STUDIES = {
-    "tiny": guided(tiny_study(encoder=TIMM | {"views": 2}, projection={"name": "residual", "dimensions": None}), encoder=CLIP),
+    "tiny": guided(
+        tiny_study(
+            encoder=TIMM | {"views": 2}, projection={"name": "residual", "dimensions": None}
+        ),
+        encoder=CLIP,
+    ),
     "words": tiny_words(),
-    "world": guided(tiny_world(encoder=TIMM, text_encoder=TEXTS, figures={}, **HEAD), text_encoder=CLIP),
+    "world": guided(
+        tiny_world(encoder=TIMM, text_encoder=TEXTS, figures={}, **HEAD), text_encoder=CLIP
+    ),
 }
 
 
 def imported_by(code, folder, environment=os.environ):
-    """Run code in a fresh process, and return which of the libraries it imported, with what it printed."""
+    """Run code in a fresh process, and return which of the libraries it imported, with what it
+    printed.
+    """
     code = f"import sys\n{code}\nprint('imported', *sorted({HEAVY} & set(sys.modules)))"
     run = {"capture_output": True, "text": True, "cwd": folder}
     done = subprocess.run([sys.executable, "-c", code], env=dict(environment), **run)
@@ -76,7 +87,8 @@ def test_neither_modules_nor_checks_of_studies_without_towers_import_them(tmp_pa
     last, printed = imported_by(EVERYTHING + CHECK, tmp_path)
     assert last == "imported"
     assert printed.count("runs to train") == 2
-    assert imported_by("sys.modules['timm'] = sys", tmp_path)[0] == "imported timm"  # would be noticed
+    # would be noticed
+    assert imported_by("sys.modules['timm'] = sys", tmp_path)[0] == "imported timm"
 
 
 def test_planning_studies_with_towers_does_not_import_them(tmp_path):
@@ -88,7 +100,9 @@ def test_planning_studies_with_towers_does_not_import_them(tmp_path):
 
 
 def write_job(name, folder):
-    """Write the source and the vectors of a run's frozen towers, and the arguments of its training."""
+    """Write the source and the vectors of a run's frozen towers, and the arguments of its
+    training.
+    """
     run = first_run(name, STUDIES, "Guided")
     folder.mkdir()
     if name == "tiny":
@@ -105,14 +119,23 @@ def write_job(name, folder):
     vectors, generator = [], np.random.default_rng(0)
     for made in frozen_towers(run.settings).values():
         count = len(samples[made["samples"]])
-        values = generator.standard_normal((count, 1 + (made["tower"].get("views") or 0), 16, 1), np.float32)
+        values = generator.standard_normal(
+            (count, 1 + (made["tower"].get("views") or 0), 16, 1), np.float32
+        )
         vectors.append(f"{folder}/{features_key(made)}.npz")
         made = made | {"weights": "unknown", "data": source.checksum}
         shards = {"compute": values.__getitem__, "grid": None, "at_once": count}
         write_features(vectors[-1], folder / "cache", made, count, restricted=False, **shards)
     assert len(vectors) == {"tiny": 2, "world": 3}[name]
-    places = {"source": "source.npz", "subsets": "subsets.parquet", "store": "runs", "manifest": "manifest.json"}
-    return {"runs": [run.to_json()], "vectors": vectors} | {key: f"{folder}/{place}" for key, place in places.items()}
+    places = {
+        "source": "source.npz",
+        "subsets": "subsets.parquet",
+        "store": "runs",
+        "manifest": "manifest.json",
+    }
+    return {"runs": [run.to_json()], "vectors": vectors} | {
+        key: f"{folder}/{place}" for key, place in places.items()
+    }
 
 
 def test_training_on_stored_vectors_does_not_import_them(tmp_path):

@@ -18,23 +18,57 @@ from trueneg.models.towers.tower import train_only
 from trueneg.training.export import write_encoder
 from trueneg.training.guides.ema import EmaGuide
 
-open_clip = pytest.importorskip("open_clip", reason="compares with open_clip's own models (the extra towers)")
+open_clip = pytest.importorskip(
+    "open_clip", reason="compares with open_clip's own models (the extra towers)"
+)
 
 TEXTS = ["No pleural effusion.", "A &amp; B, É, 12:30 ___", "Clear", " two  spaces, the left lobe "]
-WORDS = ["<pad>", "</s>", "<unk>", "no", "pleural", "effusion", "a", "b", "clear", "two", "spaces", "the", "left", "lobe"]
+WORDS = [
+    "<pad>",
+    "</s>",
+    "<unk>",
+    "no",
+    "pleural",
+    "effusion",
+    "a",
+    "b",
+    "clear",
+    "two",
+    "spaces",
+    "the",
+    "left",
+    "lobe",
+]
 PREPROCESSING = {"mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}
 CLIP_TEXT = clip_config()["text_cfg"]
 VIT = {"image_size": 32, "patch_size": 8, "width": 64, "layers": 2, "head_width": 32}
-SIGLIP_TEXT = {"context_length": 16, "vocab_size": len(WORDS), "width": 96, "heads": 2, "layers": 2, "no_causal_mask": True}
+SIGLIP_TEXT = {
+    "context_length": 16,
+    "vocab_size": len(WORDS),
+    "width": 96,
+    "heads": 2,
+    "layers": 2,
+    "no_causal_mask": True,
+}
 SIGLIP_TEXT |= {
     "proj_bias": True,
     "pool_type": "last",
     "hf_tokenizer_name": "nobody/tiny",
     "tokenizer_kwargs": {"clean": "canonicalize"},
 }
-COCA_VISION = VIT | {"attentional_pool": True, "attn_pooler_heads": 2, "attn_pooler_queries": 5, "output_tokens": True}
+COCA_VISION = VIT | {
+    "attentional_pool": True,
+    "attn_pooler_heads": 2,
+    "attn_pooler_queries": 5,
+    "output_tokens": True,
+}
 COCA_TEXT = CLIP_TEXT | {"context_length": 23, "embed_cls": True, "output_tokens": True}
-HF_TEXT = {"hf_model_name": "nobody/tiny", "hf_tokenizer_name": "nobody/tiny", "hf_proj_type": "mlp", "context_length": 16}
+HF_TEXT = {
+    "hf_model_name": "nobody/tiny",
+    "hf_tokenizer_name": "nobody/tiny",
+    "hf_proj_type": "mlp",
+    "context_length": 16,
+}
 CONFIGS = {
     "resnet": clip_config(),
     "vit": {"embed_dim": 24, "vision_cfg": VIT, "text_cfg": CLIP_TEXT},
@@ -47,12 +81,22 @@ CONFIGS = {
         "embed_dim": 96,
         "init_logit_bias": -10,
         "custom_text": True,
-        "vision_cfg": {"image_size": 160, "timm_model_name": "test_vit3", "timm_pool": "map", "timm_proj": "none"},
+        "vision_cfg": {
+            "image_size": 160,
+            "timm_model_name": "test_vit3",
+            "timm_pool": "map",
+            "timm_proj": "none",
+        },
         "text_cfg": SIGLIP_TEXT,
     },
     "convnext": {
         "embed_dim": 24,
-        "vision_cfg": {"image_size": 64, "timm_model_name": "test_convnext", "timm_pool": "", "timm_proj": "mlp"},
+        "vision_cfg": {
+            "image_size": 64,
+            "timm_model_name": "test_convnext",
+            "timm_pool": "",
+            "timm_proj": "mlp",
+        },
         "text_cfg": CLIP_TEXT,
     },
     "coca": {
@@ -60,7 +104,13 @@ CONFIGS = {
         "custom_text": True,
         "vision_cfg": COCA_VISION,
         "text_cfg": COCA_TEXT,
-        "multimodal_cfg": {"context_length": 24, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
+        "multimodal_cfg": {
+            "context_length": 24,
+            "vocab_size": 49408,
+            "width": 16,
+            "heads": 2,
+            "layers": 1,
+        },
     },
     "hugging_face": {"embed_dim": 24, "vision_cfg": VIT, "text_cfg": HF_TEXT},
 }
@@ -79,18 +129,34 @@ def write_hugging_face(folder):
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast, RobertaConfig
 
-    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="<unk>"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer = Tokenizer(
+        models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="<unk>")
+    )
+    tokenizer.normalizer, tokenizer.pre_tokenizer = (
+        normalizers.Lowercase(),
+        pre_tokenizers.Whitespace(),
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
     special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2}
-    RobertaConfig(vocab_size=len(WORDS), max_position_embeddings=32, pad_token_id=0, **sizes).save_pretrained(folder)
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+    }
+    RobertaConfig(
+        vocab_size=len(WORDS), max_position_embeddings=32, pad_token_id=0, **sizes
+    ).save_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Return open_clip's own model, with weights that would expose mistakes, and the settings of its files, by name."""
+    """Return open_clip's own model, with weights that would expose mistakes, and the settings of
+    its files, by name.
+    """
     made = {}
     for name, config in CONFIGS.items():
         folder, config = tmp_path_factory.mktemp(name), copy.deepcopy(config)
@@ -110,12 +176,21 @@ def models(tmp_path_factory):
                 if key.endswith("running_var"):
                     tensor.abs_()
         save_file(
-            {key: value.contiguous() for key, value in network.state_dict().items()}, folder / "open_clip_model.safetensors"
+            {key: value.contiguous() for key, value in network.state_dict().items()},
+            folder / "open_clip_model.safetensors",
         )
         path.write_text(json.dumps({"model_cfg": config, "preprocess_cfg": PREPROCESSING}))
-        files = {"name": "open_clip", "train": "all", "model": str(path), "weights": str(folder / "open_clip_model.safetensors")}
+        files = {
+            "name": "open_clip",
+            "train": "all",
+            "model": str(path),
+            "weights": str(folder / "open_clip_model.safetensors"),
+        }
         made[name] = SimpleNamespace(
-            network=network, folder=folder, files=files, images=files | {"resolution": None, "views": None}
+            network=network,
+            folder=folder,
+            files=files,
+            images=files | {"resolution": None, "views": None},
         )
         made[name].texts = files | {"truncate": False, "maximum_tokens": None}
     return made
@@ -144,7 +219,10 @@ def test_image_vectors_match_open_clip(models, name):
     images = pixels(CONFIGS[name]["vision_cfg"]["image_size"])
     pooled, regions = tower(images)
     close(pooled, encode_image(model.network, normalised(images)))
-    close(tower(images[:, :1]).pooled, encode_image(model.network, normalised(images[:, :1].expand(-1, 3, -1, -1))))
+    close(
+        tower(images[:, :1]).pooled,
+        encode_image(model.network, normalised(images[:, :1].expand(-1, 3, -1, -1))),
+    )
     assert (tower.dimensions, tower.training) == (pooled.shape[1], False)
     if name in WITH_REGIONS:
         assert tower.grid == WITH_REGIONS[name]
@@ -174,11 +252,15 @@ def test_text_vectors_and_tokens_match_open_clip(models, name):
 
 @torch.no_grad()
 def test_a_region_of_a_resnet_is_attention_pooling_of_its_cell_alone(models):
-    """With a single token, attention has weight 1: open_clip's pooling of that cell without positions."""
+    """With a single token, attention has weight 1: open_clip's pooling of that cell without
+    positions.
+    """
     network = copy.deepcopy(models["resnet"].network)
     images = pixels(64, count=1)
     regions = OpenClipImages.build(models["resnet"].images)(images).regions
-    features = network.visual.forward_intermediates(normalised(images), indices=1)["image_intermediates"][0]
+    features = network.visual.forward_intermediates(normalised(images), indices=1)[
+        "image_intermediates"
+    ][0]
     network.visual.attnpool.positional_embedding = torch.nn.Parameter(torch.zeros(2, 128))
     for row in range(2):
         for column in range(2):
@@ -189,7 +271,10 @@ def test_a_region_of_a_resnet_is_attention_pooling_of_its_cell_alone(models):
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["vit", "vit_average"])
 def test_regions_of_a_vit_are_projected_patch_tokens(models, name):
-    visual, tower = copy.deepcopy(models[name].network.visual), OpenClipImages.build(models[name].images)
+    visual, tower = (
+        copy.deepcopy(models[name].network.visual),
+        OpenClipImages.build(models[name].images),
+    )
     visual.output_tokens = True
     _, tokens = visual(normalised(pixels(32)))
     if name == "vit_average":  # its norm follows the average
@@ -199,7 +284,10 @@ def test_regions_of_a_vit_are_projected_patch_tokens(models, name):
 
 @torch.no_grad()
 def test_regions_of_a_timm_trunk_are_projected(models):
-    visual, tower = models["convnext"].network.visual, OpenClipImages.build(models["convnext"].images)
+    visual, tower = (
+        models["convnext"].network.visual,
+        OpenClipImages.build(models["convnext"].images),
+    )
     features = visual.trunk.forward_features(normalised(pixels(64)))
     cell = visual.head(visual.trunk.forward_head(features[:, :, :1, 1:]))
     close(tower(pixels(64)).regions[:, :, 0, 1], cell)
@@ -222,14 +310,19 @@ def test_another_resolution_interpolates_positions_as_open_clip_does(models, nam
 @pytest.mark.parametrize("name", CONFIGS)
 def test_restored_towers_give_the_same_vectors_without_files_or_hub(models, name):
     gone = {"model": "gone.json", "weights": "gone.pt"}
-    images, texts = OpenClipImages.build(models[name].images), OpenClipTexts.build(models[name].texts)
+    images, texts = (
+        OpenClipImages.build(models[name].images),
+        OpenClipTexts.build(models[name].texts),
+    )
     images_again = OpenClipImages.restore(models[name].images | gone, images.files())
     images_again.load_state_dict(images.state_dict())
     pictures = pixels(CONFIGS[name]["vision_cfg"]["image_size"])
     assert torch.equal(images_again(pictures).pooled, images(pictures).pooled)
     texts_again = OpenClipTexts.restore(models[name].texts | gone, texts.files())
     texts_again.load_state_dict(texts.state_dict())
-    assert torch.equal(texts_again(texts_again.prepare(TEXTS)).pooled, texts(texts.prepare(TEXTS)).pooled)
+    assert torch.equal(
+        texts_again(texts_again.prepare(TEXTS)).pooled, texts(texts.prepare(TEXTS)).pooled
+    )
     assert texts_again.files().keys() == texts.files().keys()
 
 
@@ -237,7 +330,10 @@ def test_restored_towers_give_the_same_vectors_without_files_or_hub(models, name
 @pytest.mark.parametrize("kind", ["images", "images of another size", "texts", "short texts"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_exported_towers_give_the_same_vectors_without_files_or_hub(models, name, kind, tmp_path):
-    larger, settings = 2 * CONFIGS[name]["vision_cfg"]["image_size"], models[name].texts | {"truncate": True}
+    larger, settings = (
+        2 * CONFIGS[name]["vision_cfg"]["image_size"],
+        models[name].texts | {"truncate": True},
+    )
     if "images" in kind:
         changes = {"resolution": larger, "weights": "none"} if kind != "images" else {}
         tower = OpenClipImages.build(models[name].images | changes)
@@ -256,7 +352,9 @@ def test_exported_towers_give_the_same_vectors_without_files_or_hub(models, name
     # Embeddings and layers of a transformer, or timm's stem and blocks.
     [("vit", 3, 3), ("siglip", 10, 3), ("resnet", 0, 3), ("hugging_face", 3, 4)],
 )
-def test_the_last_blocks_are_trained_with_what_follows_them(models, name, image_blocks, text_blocks):
+def test_the_last_blocks_are_trained_with_what_follows_them(
+    models, name, image_blocks, text_blocks
+):
     for kind, settings, count in [
         (OpenClipImages, models[name].images, image_blocks),
         (OpenClipTexts, models[name].texts, text_blocks),
@@ -266,11 +364,20 @@ def test_the_last_blocks_are_trained_with_what_follows_them(models, name, image_
         for last in range(1, count + 1):
             tower.network.requires_grad_(True)
             train_only(tower, {"last": last}, "encoder")
-            trained = {key for key, parameter in tower.network.named_parameters() if parameter.requires_grad}
+            trained = {
+                key
+                for key, parameter in tower.network.named_parameters()
+                if parameter.requires_grad
+            }
             tower.network.requires_grad_(True)
-            # open_clip counts a projection or attention pooling as a group, but not that of a Hugging Face network.
+            # open_clip counts a projection or attention pooling as a group, but not that of a
+            # Hugging Face network.
             tower.network.lock(last + (not hasattr(tower.network, "config")))
-            assert trained == {key for key, parameter in tower.network.named_parameters() if parameter.requires_grad}
+            assert trained == {
+                key
+                for key, parameter in tower.network.named_parameters()
+                if parameter.requires_grad
+            }
 
 
 @torch.no_grad()
@@ -307,9 +414,14 @@ def test_a_moving_average_of_the_tower_stays_finite(models, name):
 
 @pytest.mark.parametrize("name", ["resnet", "vit", "siglip", "convnext"])
 def test_gradients_reach_every_parameter(models, name):
-    images, texts = OpenClipImages.build(models[name].images).train(), OpenClipTexts.build(models[name].texts).train()
+    images, texts = (
+        OpenClipImages.build(models[name].images).train(),
+        OpenClipTexts.build(models[name].texts).train(),
+    )
     pooled, regions = images(pixels(CONFIGS[name]["vision_cfg"]["image_size"]))
-    (pooled.sum() + regions.square().sum() + texts(texts.prepare(TEXTS)).pooled.square().sum()).backward()
+    (
+        pooled.sum() + regions.square().sum() + texts(texts.prepare(TEXTS)).pooled.square().sum()
+    ).backward()
     for tower in (images, texts):
         assert [key for key, parameter in tower.named_parameters() if parameter.grad is None] == []
 
@@ -329,7 +441,9 @@ def test_the_activation_is_that_of_the_published_weights(tmp_path, monkeypatch):
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "RN50", CONFIGS["resnet"])
     torch.save(open_clip.create_model("RN50").state_dict(), tmp_path / "weights.pt")
     monkeypatch.setattr(open_clip, "download_pretrained", lambda tag: str(tmp_path / "weights.pt"))
-    tower = OpenClipTexts.build({"model": "RN50", "weights": "openai", "truncate": False, "maximum_tokens": None})
+    tower = OpenClipTexts.build(
+        {"model": "RN50", "weights": "openai", "truncate": False, "maximum_tokens": None}
+    )
     assert type(tower.network.transformer.resblocks[0].mlp.gelu).__name__ == "QuickGELU"
 
 
@@ -344,9 +458,15 @@ def test_a_file_of_a_library_model_is_normalised_as_its_published_weights():
     ("changes", "facts"),
     [
         ({"model": "ViT-B32"}, ("ViT-B32 is not a model of open_clip", "ViT-B-32")),
-        ({"model": "nowhere.json"}, ("nowhere.json: does not exist", "JSON configuration of open_clip")),
+        (
+            {"model": "nowhere.json"},
+            ("nowhere.json: does not exist", "JSON configuration of open_clip"),
+        ),
         ({"model": __file__.replace(".py", ".json")}, ("does not exist",)),
-        ({"model": "RN50-quickgelu", "weights": "openia"}, ("openia does not exist", "openai", "yfcc15m")),
+        (
+            {"model": "RN50-quickgelu", "weights": "openia"},
+            ("openia does not exist", "openai", "yfcc15m"),
+        ),
         ({"weights": "nowhere.pt"}, ("nowhere.pt does not exist", "none for this model")),
         ({"weights": __file__}, (__file__, "complete state dict")),
         ({"resolution": 7}, ("open_clip_config.json", "output (H: 0, W: 0)")),
@@ -364,34 +484,57 @@ def test_the_error_names_tensors_that_do_not_fit(models, tmp_path):
     state["extra"], state["visual.proj"] = torch.zeros(1), torch.zeros(3)
     save_file(state, tmp_path / "other.safetensors")
     with pytest.raises(UserError) as refused:
-        OpenClipImages.build(models["vit"].images | {"weights": str(tmp_path / "other.safetensors")})
+        OpenClipImages.build(
+            models["vit"].images | {"weights": str(tmp_path / "other.safetensors")}
+        )
     for fact in ("other.safetensors", '"extra"', "visual.proj"):
         assert fact in str(refused.value)
 
 
 def test_an_incomplete_configuration_is_refused(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps({"embed_dim": 3, "vision_cfg": VIT}))
-    with pytest.raises(UserError, match=r"model\.json: cannot be read as a model that open_clip builds .*text_cfg"):
-        OpenClipImages.build({"model": str(tmp_path / "model.json"), "weights": str(tmp_path / "model.json"), "resolution": None})
+    with pytest.raises(
+        UserError, match=r"model\.json: cannot be read as a model that open_clip builds .*text_cfg"
+    ):
+        OpenClipImages.build(
+            {
+                "model": str(tmp_path / "model.json"),
+                "weights": str(tmp_path / "model.json"),
+                "resolution": None,
+            }
+        )
 
 
 def test_a_model_with_its_own_code_is_refused(models, tmp_path):
     """The folder's configuration names a module, and its tokenizer's settings allow to run one."""
     write_hugging_face(tmp_path)
     (tmp_path / "own.py").write_text("raise SystemExit('custom code ran')")
-    config = {"model_type": "unheard_of", "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"}}
+    config = {
+        "model_type": "unheard_of",
+        "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"},
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.json").write_text(json.dumps(CONFIGS["hugging_face"]))
     settings = models["vit"].texts | {"model": str(tmp_path / "model.json"), "weights": "none"}
-    with pytest.raises(UserError, match=r"model\.json: cannot be read as a model that open_clip builds without custom code"):
+    with pytest.raises(
+        UserError,
+        match=r"model\.json: cannot be read as a model that open_clip builds without custom code",
+    ):
         OpenClipTexts.build(settings)
     described = json.loads((tmp_path / "tokenizer_config.json").read_text())
-    described |= {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", None]}}
+    described |= {
+        "tokenizer_class": "OwnTokenizer",
+        "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", None]},
+    }
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(described))
     text = SIGLIP_TEXT | {"tokenizer_kwargs": {"trust_remote_code": True}}
     (tmp_path / "model.json").write_text(json.dumps(CONFIGS["siglip"] | {"text_cfg": text}))
     with pytest.raises(
-        UserError, match=r"model\.json: cannot be read as a tokenizer that transformers loads without custom code"
+        UserError,
+        match=(
+            r"model\.json: cannot be read as a tokenizer that transformers loads without custom"
+            r" code"
+        ),
     ):
         OpenClipTexts.build(settings)
 
@@ -403,8 +546,14 @@ def test_a_model_with_its_own_code_is_refused(models, tmp_path):
             {"model": "RN50-quickgelu", "weights": "openai"},
             r"RN50-quickgelu openai: cannot be downloaded from timm/resnet50_clip.openai",
         ),
-        ({"model": "ViT-B-16-SigLIP", "weights": "none"}, r"the tokenizer timm/ViT-B-16-SigLIP: cannot be downloaded"),
-        ({"model": "roberta-ViT-B-32", "weights": "none"}, r"the configuration of roberta-base: cannot be downloaded"),
+        (
+            {"model": "ViT-B-16-SigLIP", "weights": "none"},
+            r"the tokenizer timm/ViT-B-16-SigLIP: cannot be downloaded",
+        ),
+        (
+            {"model": "roberta-ViT-B-32", "weights": "none"},
+            r"the configuration of roberta-base: cannot be downloaded",
+        ),
     ],
 )
 def test_a_failed_download_names_the_address(tmp_path, monkeypatch, settings, address):
@@ -416,8 +565,13 @@ def test_a_failed_download_names_the_address(tmp_path, monkeypatch, settings, ad
 
 def test_without_open_clip_the_error_names_the_extra(models, monkeypatch):
     monkeypatch.setitem(sys.modules, "open_clip", None)
-    for kind, settings in [(OpenClipImages, models["vit"].images), (OpenClipTexts, models["vit"].texts)]:
-        with pytest.raises(UserError, match=r"open_clip is missing .*pip install 'trueneg\[towers\]'"):
+    for kind, settings in [
+        (OpenClipImages, models["vit"].images),
+        (OpenClipTexts, models["vit"].texts),
+    ]:
+        with pytest.raises(
+            UserError, match=r"open_clip is missing .*pip install 'trueneg\[towers\]'"
+        ):
             kind.build(settings)
 
 

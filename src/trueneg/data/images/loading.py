@@ -30,11 +30,15 @@ def load_source(
 
     Args:
         source: one of :data:`trueneg.specs.sources.IMAGE_SOURCES`.
-        path: folder of the source's files; None for sources that are included in an installed package.
-        resolution: side in pixels of the square that images are resized to; None keeps the original size.
+        path: folder of the source's files; None for sources that are included in an installed
+            package.
+        resolution: side in pixels of the square that images are resized to; None keeps the original
+            size.
         download: whether to download the source into `path` if it is missing.
-        unlabelled: number of unlabelled images to add; at most the number in :data:`trueneg.specs.sources.UNLABELLED`.
-        skip_incomplete: how many unusable images may be left out of the user's own (:class:`trueneg.data.skipping.Skipped`).
+        unlabelled: number of unlabelled images to add; at most the number in
+            :data:`trueneg.specs.sources.UNLABELLED`.
+        skip_incomplete: how many unusable images may be left out of the user's own
+            (:class:`trueneg.data.skipping.Skipped`).
 
     Raises:
         UserError: if files of the source are missing, damaged or have an unexpected layout.
@@ -43,33 +47,55 @@ def load_source(
         >>> load_source("digits").images.shape
         (1797, 1, 8, 8)
     """
-    options = {"resolution": resolution, "download": download, "unlabelled": unlabelled, "skip_incomplete": skip_incomplete}
-    options = {name: value for name, value in options.items() if value}  # most sources have only the first two
+    options = {
+        "resolution": resolution,
+        "download": download,
+        "unlabelled": unlabelled,
+        "skip_incomplete": skip_incomplete,
+    }
+    # most sources have only the first two
+    options = {name: value for name, value in options.items() if value}
     loaded = importlib.import_module(f"trueneg.data.images.sources.{source}").load(path, **options)
-    size, classes, tests = " × ".join(map(str, loaded.images.shape[1:])), len(loaded.class_names), loaded.is_test.sum()
-    logger.info(f"{source}: {len(loaded.images):,} images of {size} pixels, {classes} classes, {tests:,} official test images")
+    size, classes, tests = (
+        " × ".join(map(str, loaded.images.shape[1:])),
+        len(loaded.class_names),
+        loaded.is_test.sum(),
+    )
+    logger.info(
+        f"{source}: {len(loaded.images):,} images of {size} pixels, {classes} classes, {tests:,}"
+        " official test images"
+    )
     if identical := describe_identical(loaded.images):
         logger.warning(f"{source}: {identical}")
     return loaded
 
 
 def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a data set's settings for :func:`trueneg.data.images.subsets.make_subset`, checked against the source.
+    """Return a data set's settings for :func:`trueneg.data.images.subsets.make_subset`, checked
+    against the source.
 
     Raises:
-        UserError: if a number in `rare_classes` is ambiguous, a class has the name of a group of classes, or the source has no
-            test images and `test` is not set.
+        UserError: if a number in `rare_classes` is ambiguous, a class has the name of a group of
+            classes, or the source has no test images and `test` is not set.
     """
     if reserved := [name for name in source.class_names if name in GROUPS]:
-        expected = f"expected other names than {', '.join(GROUPS)}, which are those of groups of classes"
-        raise UserError(f"{dataset.get('path')} has a class named {reserved[0]}; {expected}; rename it.")
+        expected = (
+            f"expected other names than {', '.join(GROUPS)}, which are those of groups of classes"
+        )
+        raise UserError(
+            f"{dataset.get('path')} has a class named {reserved[0]}; {expected}; rename it."
+        )
     refuse_ambiguous(dataset["rare_classes"], source.class_names)
     if dataset["source"] in OWN and dataset["test"] is None and not source.is_test.any():
         problem = f"{dataset['path']} has no test images, and dataset.test is not set"
-        raise UserError(f"{problem}; set dataset.test to the share of the images to hold out, such as 0.25.")
+        raise UserError(
+            f"{problem}; set dataset.test to the share of the images to hold out, such as 0.25."
+        )
     return {key: dataset[key] for key in DRAWING}
 
 
 def prepare_source(settings: Mapping[str, Any], path: str | Path) -> None:
-    """Load a source with `settings`, the arguments of :func:`load_source`, and write it to an .npz file."""
+    """Load a source with `settings`, the arguments of :func:`load_source`, and write it to an .npz
+    file.
+    """
     write_source(load_source(**settings), path)

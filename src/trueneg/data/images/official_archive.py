@@ -1,4 +1,6 @@
-"""Published image datasets, read from parquet files or from the official binary archive, which can be downloaded."""
+"""Published image datasets, read from parquet files or from the official binary archive, which can
+be downloaded.
+"""
 
 import logging
 import os
@@ -36,11 +38,12 @@ class OfficialArchive:
         url: URL of the official .tar.gz archive.
         md5: hexadecimal MD5 of the archive.
         unpacked: name of the folder in the archive.
-        binary_files: number and type of the records of each file in this folder, training images first. A record has the field
-            ``label``, the field ``image`` (colour planes), or both.
+        binary_files: number and type of the records of each file in this folder, training images
+            first. A record has the field ``label``, the field ``image`` (colour planes), or both.
         first_label: label of the first class in the binary files.
         column_major: whether the planes are stored in column-major order.
-        unlabelled_files: number and type of the records of each file of unlabelled images; these files are read only on request.
+        unlabelled_files: number and type of the records of each file of unlabelled images; these
+            files are read only on request.
     """
 
     name: str
@@ -56,38 +59,60 @@ class OfficialArchive:
 
     def folder(self, path: str | Path | None) -> Path:
         """Return the folder given by ``dataset.path``."""
-        return required_path(path, self.name, f"train*.parquet and test*.parquet, or {self.unpacked}")
+        return required_path(
+            path, self.name, f"train*.parquet and test*.parquet, or {self.unpacked}"
+        )
 
     def load(
-        self, path: str | Path | None, *, resolution: int | None = None, download: bool = False, unlabelled: int = 0
+        self,
+        path: str | Path | None,
+        *,
+        resolution: int | None = None,
+        download: bool = False,
+        unlabelled: int = 0,
     ) -> ImageSource:
         """Read the parquet files or the official binary version, whichever the folder contains.
 
         Args:
-            path: folder that contains train*.parquet and test*.parquet, the unpacked folder, or the files of the unpacked folder.
+            path: folder that contains train*.parquet and test*.parquet, the unpacked folder, or the
+                files of the unpacked folder.
             resolution: side in pixels of the square to resize to; None keeps the original size.
-            download: whether to download the official binary version if the folder contains neither version.
-            unlabelled: number of unlabelled images to append: the first ones of the binary version, which is then required.
+            download: whether to download the official binary version if the folder contains neither
+                version.
+            unlabelled: number of unlabelled images to append: the first ones of the binary version,
+                which is then required.
 
         Raises:
-            UserError: if files are missing, damaged, have an unexpected layout, or cannot be downloaded.
+            UserError: if files are missing, damaged, have an unexpected layout, or cannot be
+                downloaded.
         """
         folder = self.folder(path)
         if parquet_files(folder) and not unlabelled:
             encoded = listed(folder, self.class_names, self.rows)
-            return decoded_source(self.name, encoded, place=folder, mode="RGB", resolution=resolution)
+            return decoded_source(
+                self.name, encoded, place=folder, mode="RGB", resolution=resolution
+            )
         if self._binary_folder(folder) is None and download:
             fetch_archive(self.url, self.md5, folder, self.unpacked)
         binary = self._binary_folder(folder)
         if binary is None:
-            layout = self.unpacked if unlabelled else f"train*.parquet and test*.parquet, or {self.unpacked}"
-            remedy = "Set dataset.download: true to download the binary version, or copy the files there."
+            layout = (
+                self.unpacked
+                if unlabelled
+                else f"train*.parquet and test*.parquet, or {self.unpacked}"
+            )
+            remedy = (
+                "Set dataset.download: true to download the binary version, or copy the files"
+                " there."
+            )
             raise UserError(f"{folder}: found {contents(folder)}; expected {layout}. {remedy}")
         images, labels = self._read_binary(binary, resolution, unlabelled)
         is_test = (np.arange(len(labels)) >= self.rows["train"]) & (labels >= 0)
         return ImageSource(self.name, images, labels, is_test, self.class_names)
 
-    def _read_binary(self, folder: Path, resolution: int | None, unlabelled: int) -> tuple[np.ndarray, np.ndarray]:
+    def _read_binary(
+        self, folder: Path, resolution: int | None, unlabelled: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         images, labels = [], []
         for name, (count, kind) in self._files(unlabelled).items():
             records = binary_records(folder / name, count, kind)
@@ -96,7 +121,9 @@ class OfficialArchive:
                 labels.append(np.full(len(records), -1))
             if "label" in (kind.names or ()):
                 last = self.first_label + len(self.class_names) - 1
-                labels.append(checked_labels(folder / name, records["label"], self.first_label, last))
+                labels.append(
+                    checked_labels(folder / name, records["label"], self.first_label, last)
+                )
             if "image" in (kind.names or ()):
                 planes = records["image"].swapaxes(2, 3) if self.column_major else records["image"]
                 images.append(resize_images(planes, resolution))
@@ -115,7 +142,14 @@ class OfficialArchive:
 
     def _binary_folder(self, folder: Path) -> Path | None:
         places = (folder, folder / self.unpacked)
-        return next((place for place in places if any((place / name).is_file() for name in self.binary_files)), None)
+        return next(
+            (
+                place
+                for place in places
+                if any((place / name).is_file() for name in self.binary_files)
+            ),
+            None,
+        )
 
 
 def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
@@ -125,38 +159,52 @@ def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
         UserError: if the file is missing, or its size differs from that of `count` records.
     """
     if not file.is_file():
-        raise UserError(f"{file} is missing; expected all files of the archive. Unpack the archive again.")
+        raise UserError(
+            f"{file} is missing; expected all files of the archive. Unpack the archive again."
+        )
     size, expected = file.stat().st_size, count * kind.itemsize
     if size != expected:
         shown = f"{size:,} bytes long ({size // kind.itemsize:,} of {count:,} images)"
-        raise UserError(f"{file} is {shown}; expected {expected:,}; unpack or download the archive again.")
+        raise UserError(
+            f"{file} is {shown}; expected {expected:,}; unpack or download the archive again."
+        )
     return np.memmap(file, kind, "r")
 
 
 def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
-    """Unpack a .tar.gz archive to `folder`/`unpacked`; download it first unless it is already in the folder.
+    """Unpack a .tar.gz archive to `folder`/`unpacked`; download it first unless it is already in
+    the folder.
 
     Raises:
-        UserError: if the archive cannot be downloaded, has the wrong checksum, or cannot be unpacked.
+        UserError: if the archive cannot be downloaded, has the wrong checksum, or cannot be
+            unpacked.
     """
-    from torchvision.datasets.utils import download_url  # imports torch, which is not needed for reading
+    # imports torch, which is not needed for reading
+    from torchvision.datasets.utils import download_url
 
     name = url.rsplit("/", 1)[1]
     logger.info("%s: downloading %s", folder, url)
     try:
         download_url(url, folder, md5=md5)
-        # Unpack to a temporary folder and move it, so that a killed process does not leave a partial dataset.
+        # Unpack to a temporary folder and move it, so that a killed process does not leave a
+        # partial dataset.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as aside:
             with tarfile.open(folder / name) as archive:
                 _unpack(archive, Path(aside).resolve())
             os.replace(Path(aside) / unpacked, folder / unpacked)
     except (*DAMAGE, RuntimeError, tarfile.TarError) as error:  # RuntimeError: wrong checksum
-        remedy = f"Copy {name} or the dataset's parquet files to {folder} yourself, then run the same command again."
-        raise UserError(f"{folder}: {url} could not be downloaded and unpacked ({error}). {remedy}") from error
+        remedy = (
+            f"Copy {name} or the dataset's parquet files to {folder} yourself, then run the same"
+            " command again."
+        )
+        raise UserError(
+            f"{folder}: {url} could not be downloaded and unpacked ({error}). {remedy}"
+        ) from error
 
 
 def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
-    """Unpack the regular files of an archive, but no links or devices; Python before 3.11.4 has no filters for this.
+    """Unpack the regular files of an archive, but no links or devices; Python before 3.11.4 has no
+    filters for this.
 
     Raises:
         TarError: if a file would be outside the folder.

@@ -23,19 +23,22 @@ def decoded_source(
     resolution: int | None = None,
     skip_incomplete: float = False,
 ) -> ImageSource:
-    """Decode same-size images, or resize to one size, and leave out unusable ones if `skip_incomplete` allows it.
+    """Decode same-size images, or resize to one size, and leave out unusable ones if
+    `skip_incomplete` allows it.
 
     Args:
         name: name of the source.
         listed: n encoded images, at least one.
         place: folder of the images, for messages.
-        mode: ``"L"`` (greyscale) or ``"RGB"``; None: greyscale if all readable images are, else RGB.
+        mode: ``"L"`` (greyscale) or ``"RGB"``; None: greyscale if all readable images are, else
+            RGB.
         resolution: side in pixels of the square to resize to; None keeps the original size.
         skip_incomplete: how many unusable images may be left out, as in :class:`Skipped`.
 
     Raises:
-        UserError: names all images that are unusable, unless they may be left out, or that, without `resolution`, differ in size
-            from the first; also if a class loses all of its training, validation or test images.
+        UserError: names all images that are unusable, unless they may be left out, or that, without
+            `resolution`, differ in size from the first; also if a class loses all of its training,
+            validation or test images.
     """
     skipped = ""
     if skip_incomplete:
@@ -43,7 +46,9 @@ def decoded_source(
         before, listed = listed, listed.part(usable)
         for label, split in sorted(before.classes() - listed.classes())[:1]:
             problem = f"no {split} image of class {listed.class_names[label]} is usable"
-            raise UserError(f"{place}: {problem}; replace some of these images, or remove the class.")
+            raise UserError(
+                f"{place}: {problem}; replace some of these images, or remove the class."
+            )
     images = listed.images
     mode = mode or ("L" if all(map(is_grey, images.read())) else "RGB")
     pixels: Any = None
@@ -59,15 +64,22 @@ def decoded_source(
         if image.shape == pixels.shape[1:]:
             pixels[position] = image
         else:
-            size, expected = ("{2} × {1}".format(*shape) for shape in (image.shape, pixels.shape[1:]))
-            problem = f"{images.name(position)} is {size} pixels; expected {expected} as in the first usable image"
+            size, expected = (
+                "{2} × {1}".format(*shape) for shape in (image.shape, pixels.shape[1:])
+            )
+            problem = (
+                f"{images.name(position)} is {size} pixels; expected {expected} as in the first"
+                " usable image"
+            )
             differing.append(f"{problem}. Set dataset.resolution to resize all images to one size.")
     refuse(mistakes, differing)
     return ImageSource(name, **listed._replace(images=pixels)._asdict(), skipped=skipped)
 
 
 def is_grey(encoded: bytes | None) -> bool:
-    """Return whether an image has no colours; True also for an unreadable image, which decoding reports."""
+    """Return whether an image has no colours; True also for an unreadable image, which decoding
+    reports.
+    """
     try:
         return Image.getmodebase(open_image(encoded).mode) == "L"
     except UnreadableImageError:

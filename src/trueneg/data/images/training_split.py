@@ -19,28 +19,43 @@ class ViewData:
 
     Args:
         source: all images.
-        subset: subset of the source; ``train`` and, for measurements during training, ``validation`` are used.
+        subset: subset of the source; ``train`` and, for measurements during training,
+            ``validation`` are used.
         device: device of the tensors.
         vectors: stored vectors (N, …) of all images, which take their place.
 
     Attributes:
         images: (n, channels, H, W) uint8, or the vectors.
-        labels: (n,) classes; each unlabelled image has one of its own, below 0, so it has no known false negatives.
+        labels: (n,) classes; each unlabelled image has one of its own, below 0, so it has no known
+            false negatives.
         rare: (C,) bool, whether a class is rare; on the CPU.
         held_out: images of the validation split and their classes, on the CPU.
         counts: number of images of the source, by ``images``.
     """
 
-    def __init__(self, source: ImageSource, subset: Subset, device: torch.device, vectors: np.ndarray | None = None):
+    def __init__(
+        self,
+        source: ImageSource,
+        subset: Subset,
+        device: torch.device,
+        vectors: np.ndarray | None = None,
+    ):
         self.source, self._subset, self._device = source, subset, device
         images = source.images if vectors is None else vectors
         self.images = torch.from_numpy(images[subset.train]).to(device)
         self._classes = source.labels[subset.train]
         unique = -1 - np.arange(len(self._classes))
-        self.labels = torch.from_numpy(np.where(self._classes < 0, unique, self._classes)).to(device)
-        self.rare = torch.tensor([label in subset.rare_classes for label in range(len(source.class_names))])
+        self.labels = torch.from_numpy(np.where(self._classes < 0, unique, self._classes)).to(
+            device
+        )
+        self.rare = torch.tensor(
+            [label in subset.rare_classes for label in range(len(source.class_names))]
+        )
         held_out = subset.validation[:MEASURED_IMAGES]
-        self.held_out = torch.from_numpy(images[held_out]), torch.from_numpy(source.labels[held_out])
+        self.held_out = (
+            torch.from_numpy(images[held_out]),
+            torch.from_numpy(source.labels[held_out]),
+        )
         self.counts = {"images": len(source.images)}
 
     def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -48,14 +63,17 @@ class ViewData:
         return {"images": features["images"][torch.from_numpy(self._subset.train)].to(self._device)}
 
     def class_probability(self, value: float | str | None) -> float | Tensor | None:
-        """Return η: that of a rare class (``low``), of a common one (``high``), or (n,) of each image's class (``true``).
+        """Return η: that of a rare class (``low``), of a common one (``high``), or (n,) of each
+        image's class (``true``).
 
-        A number is returned unchanged. The η of an unlabelled image is 0, as in the oracle: nothing is corrected where the class
-        is unknown.
+        A number is returned unchanged. The η of an unlabelled image is 0, as in the oracle: nothing
+        is corrected where the class is unknown.
         """
         if value != "true":
             by_name: dict[Any, Any] = {"low": self._subset.eta_low, "high": self._subset.eta_high}
             return by_name.get(value, value)
         eta, labelled = torch.zeros(len(self._classes)), self._classes >= 0
-        eta[labelled] = torch.as_tensor(from_class_frequency(self._classes[labelled]), dtype=torch.float32)
+        eta[labelled] = torch.as_tensor(
+            from_class_frequency(self._classes[labelled]), dtype=torch.float32
+        )
         return eta.to(self._device)

@@ -2,13 +2,16 @@
 
 The lists::
 
-    image-retrieval/candidate.csv     CheXpert's columns; 1,600 images with exactly one of eight labels, 200 per label
-    image-retrieval/query.csv         Variable, Path; 80 images, ten per label
-    text-retrieval/query.csv          Variable, Text; 40 sentences, five per label (the lists' README says ten)
+    image-retrieval/candidate.csv     CheXpert's columns; 1,600 images with exactly one of eight
+    labels, 200 per label image-retrieval/query.csv         Variable, Path; 80 images, ten per label
+    text-retrieval/query.csv          Variable, Text; 40 sentences, five per label (the lists'
+    README says ten)
 
-The images are those of CheXpert (Irvin et al., 2019) in either of its two sizes. ``dataset.path``, or the archive's folder in it,
-contains files such as ``train/patient00001/study1/view1_frontal.jpg``. Paths in the lists begin with the name of the archive. All
-images belong to CheXpert's TRAINING split, so training on CheXpert must exclude the images that :func:`read_lists` returns.
+The images are those of CheXpert (Irvin et al., 2019) in either of its two sizes. ``dataset.path``,
+or the archive's folder in it, contains files such as
+``train/patient00001/study1/view1_frontal.jpg``. Paths in the lists begin with the name of the
+archive. All images belong to CheXpert's TRAINING split, so training on CheXpert must exclude the
+images that :func:`read_lists` returns.
 """
 
 import logging
@@ -36,20 +39,40 @@ from trueneg.io.reading import RUN_STEP, reading
 
 log = logging.getLogger(__name__)
 
-PAGE, LISTS_PAGE = "https://stanfordmlgroup.github.io/competitions/chexpert/", "https://github.com/yuhaozhang/convirt"
-ORIGIN = f"It is part of CheXpert and of CheXpert-small, which Stanford AIMI provides after registration ({PAGE})."
-ORIGIN_OF_LISTS = f"It is part of {LISTS_PAGE}; clone the repository, and set the path of the lists to the clone."
+PAGE, LISTS_PAGE = (
+    "https://stanfordmlgroup.github.io/competitions/chexpert/",
+    "https://github.com/yuhaozhang/convirt",
+)
+ORIGIN = (
+    "It is part of CheXpert and of CheXpert-small, which Stanford AIMI provides after registration"
+    f" ({PAGE})."
+)
+ORIGIN_OF_LISTS = (
+    f"It is part of {LISTS_PAGE}; clone the repository, and set the path of the lists to the clone."
+)
 ARCHIVES = ("CheXpert-v1.0-small", "CheXpert-v1.0")
-RADIOGRAPHS = Part(("train", *(f"{archive}/train" for archive in ARCHIVES)), "the radiographs", ORIGIN)
+RADIOGRAPHS = Part(
+    ("train", *(f"{archive}/train" for archive in ARCHIVES)), "the radiographs", ORIGIN
+)
 LISTS = (
     Part(("image-retrieval/candidate.csv",), "the candidate images", ORIGIN_OF_LISTS),
     Part(("image-retrieval/query.csv",), "the query images", ORIGIN_OF_LISTS),
     Part(("text-retrieval/query.csv",), "the query sentences", ORIGIN_OF_LISTS),
 )
 EACH = (200, 10, 5)  # number of rows per label in each list
-LABELS = ("No Finding", "Cardiomegaly", "Edema", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion", "Fracture")
+LABELS = (
+    "No Finding",
+    "Cardiomegaly",
+    "Edema",
+    "Pneumonia",
+    "Atelectasis",
+    "Pneumothorax",
+    "Pleural Effusion",
+    "Fracture",
+)
 PATH = re.compile(
-    rf"\s*(?:(?:{'|'.join(map(re.escape, ARCHIVES))})/)?(train/(patient\d+)/study\d+/view\d+_(?:frontal|lateral)\.jpg)\s*"
+    rf"\s*(?:(?:{'|'.join(map(re.escape, ARCHIVES))})/)?"
+    r"(train/(patient\d+)/study\d+/view\d+_(?:frontal|lateral)\.jpg)\s*"
 )
 IMAGE = Values(PATH.pattern, "an image of CheXpert's training split", unique=True)
 LABEL_NAME = Values("|".join(LABELS), f"one of {', '.join(LABELS)}")
@@ -77,13 +100,15 @@ class Benchmark:
 
 
 def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Read the lists; check their labels and row counts, and that no image is both a query and a candidate.
+    """Read the lists; check their labels and row counts, and that no image is both a query and a
+    candidate.
 
     Args:
         path: folder of the cloned lists.
 
     Returns:
-        Tables of the candidate images and of the query images: ``path`` (within CheXpert's folder), ``patient``, ``label``; and a
+        Tables of the candidate images and of the query images: ``path`` (within CheXpert's folder),
+            ``patient``, ``label``; and a
         table of the query sentences: ``sentence``, ``label``.
 
     Raises:
@@ -91,32 +116,55 @@ def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
     """
     files = [part.required(Path(path).expanduser()) for part in LISTS]
     sentence = Values(r".*\S.*", "a sentence", unique=True)
-    candidates = read_columns(files[0], {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)}, ORIGIN_OF_LISTS)
+    candidates = read_columns(
+        files[0], {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)}, ORIGIN_OF_LISTS
+    )
     images = read_columns(files[1], {"Variable": LABEL_NAME, "Path": IMAGE}, ORIGIN_OF_LISTS)
     texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
     positive = label_values(candidates[list(OBSERVATIONS)]) == 1
     unclear = candidates.index[positive.sum(axis=1) != 1]
-    refuse([f"{files[0]}: {place} has no label of 1, or several; expected exactly one. {ORIGIN_OF_LISTS}" for place in unclear])
+    refuse(
+        [
+            f"{files[0]}: {place} has no label of 1, or several; expected exactly one."
+            f" {ORIGIN_OF_LISTS}"
+            for place in unclear
+        ]
+    )
     candidates["Variable"] = positive.idxmax(axis=1)
     mistakes = []
     for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):
         counts = table["Variable"].value_counts().reindex(LABELS, fill_value=0)
         wrong = counts[counts != each].items()
-        mistakes += [f"{file} has {count} rows for {label}; expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
+        mistakes += [
+            f"{file} has {count} rows for {label}; expected {each}. {ORIGIN_OF_LISTS}"
+            for label, count in wrong
+        ]
     candidates, images = _images(candidates), _images(images)
     both = images["path"].isin(candidates["path"]).sum()
     if both:
-        mistakes.append(f"{files[1]} contains {both} images that are also candidates; expected none. {ORIGIN_OF_LISTS}")
+        mistakes.append(
+            f"{files[1]} contains {both} images that are also candidates; expected none."
+            f" {ORIGIN_OF_LISTS}"
+        )
     refuse(mistakes)
-    return candidates, images, texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True)
+    return (
+        candidates,
+        images,
+        texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True),
+    )
 
 
-def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int) -> None:
-    """Decode the listed images, candidates first, as greyscale squares; only the owner can read the files written.
+def prepare_chexpert_8x200(
+    settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int
+) -> None:
+    """Decode the listed images, candidates first, as greyscale squares; only the owner can read the
+    files written.
 
     Args:
-        settings: ``path`` (CheXpert's folder), ``lists`` (a clone of ConVIRT's lists), ``resolution``, and optionally ``fit``.
-        benchmark: .npz file to write, with the sentences in a .parquet file in the same folder; read by :func:`read_benchmark`.
+        settings: ``path`` (CheXpert's folder), ``lists`` (a clone of ConVIRT's lists),
+            ``resolution``, and optionally ``fit``.
+        benchmark: .npz file to write, with the sentences in a .parquet file in the same folder;
+            read by :func:`read_benchmark`.
         cache: folder of the decoded images; it may be removed afterwards.
         threads: number of decoding threads.
 
@@ -147,12 +195,19 @@ def read_benchmark(path: str | Path) -> Benchmark:
         UserError: if one of the two files is missing or damaged.
     """
     remedy = f"Remove it and {sentences_of(path)}, then run the same command again."
-    with reading(path, "a file of CheXpert 8×200", remedy, missing=RUN_STEP), open_arrays(path) as archive:
-        return Benchmark(label_names=LABELS, texts=privacy.read_table(sentences_of(path))[0], **archive)
+    with (
+        reading(path, "a file of CheXpert 8×200", remedy, missing=RUN_STEP),
+        open_arrays(path) as archive,
+    ):
+        return Benchmark(
+            label_names=LABELS, texts=privacy.read_table(sentences_of(path))[0], **archive
+        )
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report which lists are missing from ``lists``, and whether CheXpert's images are missing from ``path``."""
+    """Report which lists are missing from ``lists``, and whether CheXpert's images are missing from
+    ``path``.
+    """
     lists = missing_parts(Path(settings["lists"]).expanduser(), LISTS)
     return lists + missing_parts(_folder(settings), (RADIOGRAPHS,))
 
@@ -163,14 +218,22 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
     lists = found_parts(folder, LISTS)
     try:
         radiographs = RADIOGRAPHS.required(_folder(settings)).parent
-        named = [path for part in LISTS[:2] for path in read_columns(part.required(folder), ["Path"])["Path"]]
+        named = [
+            path
+            for part in LISTS[:2]
+            for path in read_columns(part.required(folder), ["Path"])["Path"]
+        ]
     except UserError:  # reported by the job that reads the lists
         return UserFiles(lists)
-    return UserFiles(lists, [radiographs / match[1] for match in map(PATH.fullmatch, named) if match])
+    return UserFiles(
+        lists, [radiographs / match[1] for match in map(PATH.fullmatch, named) if match]
+    )
 
 
 def _folder(settings: Mapping[str, Any]) -> Path:
-    return required_path(settings["path"], "chexpert", "train/ (CheXpert-v1.0-small or CheXpert-v1.0)")
+    return required_path(
+        settings["path"], "chexpert", "train/ (CheXpert-v1.0-small or CheXpert-v1.0)"
+    )
 
 
 def _images(table: pd.DataFrame) -> pd.DataFrame:

@@ -14,14 +14,31 @@ CHEX5 = {
     "pneumothorax": "Pneumothorax",
 }
 OBSERVATIONS = (
-    *("No Finding", "Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Opacity", "Lung Lesion", "Edema", "Consolidation"),
-    *("Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion", "Pleural Other", "Fracture", "Support Devices"),
+    *(
+        "No Finding",
+        "Enlarged Cardiomediastinum",
+        "Cardiomegaly",
+        "Lung Opacity",
+        "Lung Lesion",
+        "Edema",
+        "Consolidation",
+    ),
+    *(
+        "Pneumonia",
+        "Atelectasis",
+        "Pneumothorax",
+        "Pleural Effusion",
+        "Pleural Other",
+        "Fracture",
+        "Support Devices",
+    ),
 )
 LABEL = Values(r"\s*((0|-?1)(\.0)?)?\s*", "1, 0, -1 or an empty value")
 
 
 def label_values(table: pd.DataFrame) -> pd.DataFrame:
-    """Convert label columns (:data:`LABEL`) to float32: 1, 0, or NaN if unknown. Uncertain and unmentioned labels are NaN, not 0.
+    """Convert label columns (:data:`LABEL`) to float32: 1, 0, or NaN if unknown. Uncertain and
+    unmentioned labels are NaN, not 0.
 
     Example:
         >>> label_values(pd.DataFrame({"Edema": ["1.0", ""], "Fracture": ["-1.0", "0"]})).to_numpy()

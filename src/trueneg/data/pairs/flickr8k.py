@@ -1,14 +1,17 @@
-"""Flickr8k: photographs with captions, and human ratings of captions written for OTHER photographs, which reveal false negatives.
+"""Flickr8k: photographs with captions, and human ratings of captions written for OTHER photographs,
+which reveal false negatives.
 
-Official layout (Hodosh, Young and Hockenmaier, 2013: Flickr8k_Dataset.zip and Flickr8k_text.zip, unpacked into one folder)::
+Official layout (Hodosh, Young and Hockenmaier, 2013: Flickr8k_Dataset.zip and Flickr8k_text.zip,
+unpacked into one folder)::
 
-    Flicker8k_Dataset/<image>.jpg                     official spelling; Flickr8k_Dataset/ is read too
-    Flickr8k.token.txt                                <image>.jpg#<0-4> TAB caption
-    Flickr_8k.{train,dev,test}Images.txt              one line per image
-    ExpertAnnotations.txt                             image TAB caption id TAB three ratings, 1 to 4
+    Flicker8k_Dataset/<image>.jpg                     official spelling; Flickr8k_Dataset/ is read
+    too Flickr8k.token.txt                                <image>.jpg#<0-4> TAB caption
+    Flickr_8k.{train,dev,test}Images.txt              one line per image ExpertAnnotations.txt
+    image TAB caption id TAB three ratings, 1 to 4
 
-Alternatively, the folder contains the parquet files described in :mod:`trueneg.data.pairs.photographs` and
-``ExpertAnnotations.txt``. The text files may be in a subfolder ``Flickr8k_text``.
+Alternatively, the folder contains the parquet files described in
+:mod:`trueneg.data.pairs.photographs` and ``ExpertAnnotations.txt``. The text files may be in a
+subfolder ``Flickr8k_text``.
 """
 
 import logging
@@ -40,15 +43,26 @@ SPLIT_LISTS = {
     "validation": _text("Flickr_8k.devImages.txt", "the official validation images"),
     "test": _text("Flickr_8k.testImages.txt", "the official test images"),
 }
-IMAGES = Part(("Flicker8k_Dataset", "Flickr8k_Dataset"), "the photographs", "Unpack Flickr8k_Dataset.zip there.")
+IMAGES = Part(
+    ("Flicker8k_Dataset", "Flickr8k_Dataset"),
+    "the photographs",
+    "Unpack Flickr8k_Dataset.zip there.",
+)
 # The official captions include five for an image that the image folder does not contain.
 WITHOUT_IMAGE = "2258277193_586949ec62.jpg.1"
 RATED = ("rating 1", "rating 2", "rating 3")
-RATING_LINE = r"(?P<image>[^\t]+)\t(?P<report>[^\t]+)#(?P<index>[0-4])\t(?P<first>[1-4])\t(?P<second>[1-4])\t(?P<third>[1-4])"
+RATING_LINE = (
+    r"(?P<image>[^\t]+)\t(?P<report>[^\t]+)#(?P<index>[0-4])"
+    r"\t(?P<first>[1-4])\t(?P<second>[1-4])\t(?P<third>[1-4])"
+)
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Read the photographs, with the ratings of pairs whose image and caption are both in the source."""
+def read_images(
+    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
+) -> PairImages:
+    """Read the photographs, with the ratings of pairs whose image and caption are both in the
+    source.
+    """
     table, images = SOURCE.read(settings["path"])
     ratings = read_ratings(settings["path"])
     unknown = sorted({*ratings["image"], *ratings["report"]} - set(table["image"]))
@@ -62,16 +76,18 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def read_ratings(path: str | Path | None) -> pd.DataFrame:
-    """Read three experts' ratings of how well captions describe images; most captions were written for other images.
+    """Read three experts' ratings of how well captions describe images; most captions were written
+    for other images.
 
-    1: the caption does not describe the image at all; 2: it describes minor aspects; 3: it almost describes the image, with minor
-    mistakes; 4: it describes the image.
+    1: the caption does not describe the image at all; 2: it describes minor aspects; 3: it almost
+    describes the image, with minor mistakes; 4: it describes the image.
 
     Args:
         path: folder in one of the layouts described in this module.
 
     Returns:
-        One row per pair: ``image``; the caption's ``report`` (the image it was written for) and ``index`` (0 to 4); and
+        One row per pair: ``image``; the caption's ``report`` (the image it was written for) and
+            ``index`` (0 to 4); and
         ``rating 1``, ``rating 2``, ``rating 3``.
 
     Raises:
@@ -81,7 +97,13 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
     expected = "an image, a caption's id and three ratings from 1 to 4, separated by tabs"
     table = read_lines(file, RATING_LINE, expected, RATINGS.origin)
     twice = table.index[table.duplicated(["image", "report", "index"])]
-    refuse([f"{file}: {place} rates the same pair as an earlier line; expected each pair once. {COPY_AGAIN}" for place in twice])
+    refuse(
+        [
+            f"{file}: {place} rates the same pair as an earlier line; expected each pair once."
+            f" {COPY_AGAIN}"
+            for place in twice
+        ]
+    )
     table.columns = pd.Index(["image", "report", "index", *RATED])
     return table.astype(dict.fromkeys(("index", *RATED), np.int64)).reset_index(drop=True)
 
@@ -91,7 +113,9 @@ def _read_official(folder: Path) -> pd.DataFrame:
     for split, part in SPLIT_LISTS.items():
         file = part.required(folder)
         images = read_lines(file, "(?P<image>.*)", "an image", part.origin)
-        mistakes = wrong_values(images, "image", images["image"].isin(splits), "an image that is in no other split")
+        mistakes = wrong_values(
+            images, "image", images["image"].isin(splits), "an image that is in no other split"
+        )
         refuse([f"{file}: {mistake} {part.origin}" for mistake in mistakes])
         splits |= dict.fromkeys(images["image"], split)
     table = read_captions(CAPTIONS.required(folder), splits, CAPTIONS.origin)

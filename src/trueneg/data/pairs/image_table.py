@@ -1,9 +1,9 @@
 """The user's own data: a folder of images, and a table of their texts, patients and labels.
 
-The table has one of the formats of :func:`trueneg.data.tables.read_columns`. Each row has an image and one of its texts; an
-image with several texts has several rows. Optional columns give the patient (or any group that must not be split between
-training and test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its
-rows.
+The table has one of the formats of :func:`trueneg.data.tables.read_columns`. Each row has an image
+and one of its texts; an image with several texts has several rows. Optional columns give the
+patient (or any group that must not be split between training and test) and labels (1, 0, or empty
+for unknown). These belong to the image, so they must be the same in all of its rows.
 """
 
 import functools
@@ -31,7 +31,10 @@ from trueneg.text.cleaning import has_words
 
 SOURCE, FOLDER = "image_table", "the images listed in the table"
 log = logging.getLogger(__name__)
-EXPECTED_LABEL = "1, 0, or empty if unknown (true and false are read, too); for classes by name, one column per class"
+EXPECTED_LABEL = (
+    "1, 0, or empty if unknown (true and false are read, too); for classes by name, one column per"
+    " class"
+)
 SPELLINGS = {"": "", "0": "0", "1": "1", "false": "0", "true": "1"}
 
 
@@ -43,8 +46,12 @@ def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
     return texts
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Read the images of the table, in colour if ``colour`` is true. The classes of sentences are unknown."""
+def read_images(
+    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
+) -> PairImages:
+    """Read the images of the table, in colour if ``colour`` is true. The classes of sentences are
+    unknown.
+    """
     texts, labels, skipped = read_image_table(settings)
     images = texts.drop_duplicates("report")
     images = images[usable(images["report"].to_numpy(str), tables["sentences"], settings["images"])]
@@ -63,18 +70,23 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """Report whether the folder or the table is missing."""
     required = {"path": "the folder of your own images", "table": "your own table"}
-    missing = {key: what for key, what in required.items() if not Path(settings[key]).expanduser().exists()}
+    missing = {
+        key: what for key, what in required.items() if not Path(settings[key]).expanduser().exists()
+    }
     return [f"reports.{key}, {settings[key]}: {what}" for key, what in missing.items()]
 
 
 def check_table(settings: Mapping[str, Any]) -> str:
-    """Check every row if the table exists, before anything is computed, but no images if their folder is missing.
+    """Check every row if the table exists, before anything is computed, but no images if their
+    folder is missing.
 
     Returns:
-        A sentence with the number of rows that ``skip_incomplete`` leaves out, by kind (empty if none).
+        A sentence with the number of rows that ``skip_incomplete`` leaves out, by kind (empty if
+            none).
 
     Raises:
-        UserError: as :func:`read_image_table`; also if a label is 1 or 0 for fewer than two patients.
+        UserError: as :func:`read_image_table`; also if a label is 1 or 0 for fewer than two
+            patients.
     """
     _columns(settings)  # refuses a column that is used twice, even if the table does not exist yet
     if not Path(settings["table"]).expanduser().is_file():
@@ -86,65 +98,113 @@ def check_table(settings: Mapping[str, Any]) -> str:
         if count < 2:
             problem = f"{column} is {value} for {'one patient' if count else 'no patient'}"
             expected = "at least two, because training and test share no patient"
-            mistakes.append(f"{settings['table']}: {problem}; expected {expected}; remove it from dataset.label_columns.")
+            mistakes.append(
+                f"{settings['table']}: {problem}; expected {expected}; remove it from"
+                " dataset.label_columns."
+            )
     refuse(mistakes)
     return skipped
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the table and the images listed in it."""
-    table, folder = Path(settings["table"]).expanduser(), required_path(settings["path"], SOURCE, FOLDER)
+    table, folder = (
+        Path(settings["table"]).expanduser(),
+        required_path(settings["path"], SOURCE, FOLDER),
+    )
     try:
         cells = read_columns(table, [settings["image_column"]])[settings["image_column"]]
     except UserError:  # reported by the job that reads the table
         return UserFiles([table])
     files = files_of(folder, filter(None, (relative(name, folder) for name in cells.unique())))
-    return UserFiles([table], [path for name, paths in files.items() for path in paths or [folder / name]])
+    return UserFiles(
+        [table], [path for name, paths in files.items() for path in paths or [folder / name]]
+    )
 
 
-def read_image_table(settings: Mapping[str, Any], has_images: bool = True) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+def read_image_table(
+    settings: Mapping[str, Any], has_images: bool = True
+) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Read and check the table; the image files must exist but are not opened.
 
     Args:
-        settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (paths within the folder),
-            ``text_column``, ``patient_column`` (None: every image is its own patient), ``split_sentences`` (True: a text is a
-            report to be split into sentences; False: a text is a single sentence, such as a caption), and optionally
-            ``label_columns`` and ``skip_incomplete`` (which rows may be left out: :mod:`trueneg.data.skipping`).
+        settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (paths
+            within the folder), ``text_column``, ``patient_column`` (None: every image is its own
+            patient), ``split_sentences`` (True: a text is a report to be split into sentences;
+            False: a text is a single sentence, such as a caption), and optionally ``label_columns``
+            and ``skip_incomplete`` (which rows may be left out: :mod:`trueneg.data.skipping`).
         has_images: False does not look for the image files.
 
     Returns:
-        Two tables with one row per text and the same index: ``report`` (file name of the image), ``patient`` and ``text``; and
-        the labels of the image as float32, one column per label: 1, 0, or NaN for unknown. Then a sentence about the rows left
+        Two tables with one row per text and the same index: ``report`` (file name of the image),
+            ``patient`` and ``text``; and
+        the labels of the image as float32, one column per label: 1, 0, or NaN for unknown. Then a
+            sentence about the rows left
         out (empty if none).
 
     Raises:
-        UserError: names the file and line of up to two errors of each kind: an empty image, text or patient, a missing image, an
-            invalid label, a duplicate row, or an image with conflicting patients or labels.
+        UserError: names the file and line of up to two errors of each kind: an empty image, text or
+            patient, a missing image, an invalid label, a duplicate row, or an image with
+            conflicting patients or labels.
     """
-    folder, labels = required_path(settings["path"], SOURCE, FOLDER), list(settings.get("label_columns", ()))
+    folder, labels = (
+        required_path(settings["path"], SOURCE, FOLDER),
+        list(settings.get("label_columns", ())),
+    )
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
     rows = Rows(settings["table"], _read_table(settings), settings)
     fill_in = "; fill it in, or remove the row"
-    rows.check(image, lambda names: names == "", f"an image's file name{fill_in}", "without an image")
-    is_text, expected = (has_words, "a text with a word") if settings["split_sentences"] else (bool, "a non-empty text")
-    rows.check(text, lambda texts: ~texts.map(is_text).astype(bool), f"{expected}{fill_in}", "without a text")
+    rows.check(
+        image, lambda names: names == "", f"an image's file name{fill_in}", "without an image"
+    )
+    is_text, expected = (
+        (has_words, "a text with a word")
+        if settings["split_sentences"]
+        else (bool, "a non-empty text")
+    )
+    rows.check(
+        text,
+        lambda texts: ~texts.map(is_text).astype(bool),
+        f"{expected}{fill_in}",
+        "without a text",
+    )
     if patient is not None:
         rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
     if has_images:
-        counts = {name: len(files) for name, files in files_of(folder, filter(None, rows.table[image].unique())).items()}
+        counts = {
+            name: len(files)
+            for name, files in files_of(folder, filter(None, rows.table[image].unique())).items()
+        }
         expected = f"an image in {folder}; copy it there, or correct reports.path"
-        rows.check(image, lambda names: names.map(counts) == 0, expected, "whose image is not in the folder")
-        expected = "one file, but several differ only in the Unicode form of their name; rename them"
+        rows.check(
+            image,
+            lambda names: names.map(counts) == 0,
+            expected,
+            "whose image is not in the folder",
+        )
+        expected = (
+            "one file, but several differ only in the Unicode form of their name; rename them"
+        )
         rows.check(image, lambda names: names.map(counts) > 1, expected)
     for column in labels:
         rows.check(column, lambda values: ~values.isin(set(SPELLINGS.values())), EXPECTED_LABEL)
     for column in filter(None, (patient, *labels)):
         first = rows.table.groupby(image)[column].transform("first")
         other = rows.table.index[(rows.table[image] != "") & (rows.table[column] != first)]
-        rows.mistakes.append([f"{place}: {column} differs from its value in the first row of the image." for place in other])
+        rows.mistakes.append(
+            [
+                f"{place}: {column} differs from its value in the first row of the image."
+                for place in other
+            ]
+        )
     expected = "each image–text pair once, but an earlier row has the same pair; remove one"
     repeated = "that repeat the image and text of an earlier row"
-    rows.check(image, lambda names: (names != "") & rows.table.duplicated([image, text]), expected, repeated)
+    rows.check(
+        image,
+        lambda names: (names != "") & rows.table.duplicated([image, text]),
+        expected,
+        repeated,
+    )
     table, skipped = rows.usable()
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return texts, table[labels].replace("", np.nan).astype(np.float32), skipped
@@ -154,9 +214,17 @@ def _read_table(settings: Mapping[str, Any]) -> pd.DataFrame:
     """Return the columns as text, with each value in one of its spellings."""
     columns, folder = _columns(settings), required_path(settings["path"], SOURCE, FOLDER)
     image, text, patient = columns[0], columns[1], settings["patient_column"]
-    table = read_columns(settings["table"], columns, texts=[text], restricted=settings.get("restricted", False))
-    forms = {image: lambda name: relative(name, folder), text: lambda cell: cell.strip(SPACE), patient: identifier}
-    return pd.DataFrame({name: table[name].map(forms.get(name, label)) for name in columns}, index=table.index)
+    table = read_columns(
+        settings["table"], columns, texts=[text], restricted=settings.get("restricted", False)
+    )
+    forms = {
+        image: lambda name: relative(name, folder),
+        text: lambda cell: cell.strip(SPACE),
+        patient: identifier,
+    }
+    return pd.DataFrame(
+        {name: table[name].map(forms.get(name, label)) for name in columns}, index=table.index
+    )
 
 
 def label(written: str) -> str:
@@ -165,7 +233,9 @@ def label(written: str) -> str:
 
 
 def relative(name: str, folder: Path) -> str:
-    """Return the path of an image within the folder (outside: ``../…``), with slashes and in Unicode's composed form."""
+    """Return the path of an image within the folder (outside: ``../…``), with slashes and in
+    Unicode's composed form.
+    """
     name = unicodedata.normalize("NFC", name.strip(SPACE))
     if "\\" in name and not os.path.lexists(folder / name):  # as Windows separates folders
         name = name.replace("\\", "/")
@@ -173,11 +243,15 @@ def relative(name: str, folder: Path) -> str:
 
 
 def files_of(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
-    """Return the files of each name in the folder: none if it does not exist, several if they differ in the Unicode form."""
+    """Return the files of each name in the folder: none if it does not exist, several if they
+    differ in the Unicode form.
+    """
 
     @functools.cache
     def entries(place: Path) -> dict[str, list[Path]]:
-        """Return the entries of a folder by the composed form of their names, which some file systems decompose."""
+        """Return the entries of a folder by the composed form of their names, which some file
+        systems decompose.
+        """
         by_name: defaultdict[str, list[Path]] = defaultdict(list)
         for entry in place.iterdir() if place.is_dir() and os.access(place, os.R_OK) else ():
             by_name[unicodedata.normalize("NFC", entry.name)].append(entry)
@@ -186,7 +260,8 @@ def files_of(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
     files = {}
     for name in names:
         places = [folder]
-        for part in name.split("/"):  # ".." is not an entry, so images outside the folder do not exist
+        # ".." is not an entry, so images outside the folder do not exist
+        for part in name.split("/"):
             places = [entry for place in places for entry in entries(place).get(part, ())]
         files[name] = [place for place in places if place.is_file()]
     return files
@@ -194,8 +269,16 @@ def files_of(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
 
 def _columns(settings: Mapping[str, Any]) -> list[str]:
     """Return the names of the table's columns: image, text, patient (if there is one), labels."""
-    names = [settings["image_column"], settings["text_column"], settings["patient_column"], *settings.get("label_columns", ())]
+    names = [
+        settings["image_column"],
+        settings["text_column"],
+        settings["patient_column"],
+        *settings.get("label_columns", ()),
+    ]
     columns = [name for name in names if name is not None]
     if len(set(map(plain, columns))) < len(columns):
-        raise UserError(f"reports: the columns are {', '.join(columns)}; expected a different column for each purpose.")
+        raise UserError(
+            f"reports: the columns are {', '.join(columns)}; expected a different column for each"
+            " purpose."
+        )
     return columns

@@ -1,4 +1,5 @@
-"""MIMIC-CXR: chest radiographs, sentences from their studies' reports, and MS-CXR's boxes; all data is restricted.
+"""MIMIC-CXR: chest radiographs, sentences from their studies' reports, and MS-CXR's boxes; all data
+is restricted.
 
 MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), in PhysioNet's layout::
 
@@ -7,9 +8,10 @@ MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), in PhysioNet's l
     mimic-cxr-2.0.0-split.csv.gz                  train, validate, test
     mimic-cxr-2.0.0-chexpert.csv.gz               labels of the studies
 
-In release 2.1.0 the tables keep 2.0.0 in their names. Tables may also be decompressed. The image folders (p10, …) may be in the
-same folder as the tables, and ``dataset.path`` may be the folder ``files`` itself. The reports belong to a separate dataset,
-MIMIC-CXR (``mimic-cxr-reports.zip``), which :mod:`trueneg.data.reports.mimic_cxr` reads and which defines the names of reports
+In release 2.1.0 the tables keep 2.0.0 in their names. Tables may also be decompressed. The image
+folders (p10, …) may be in the same folder as the tables, and ``dataset.path`` may be the folder
+``files`` itself. The reports belong to a separate dataset, MIMIC-CXR (``mimic-cxr-reports.zip``),
+which :mod:`trueneg.data.reports.mimic_cxr` reads and which defines the names of reports
 (``s50414267``) and patients (``p10000032``) used here.
 """
 
@@ -31,8 +33,13 @@ from trueneg.io.files import UserFiles
 
 PAGE = "https://physionet.org/content/mimic-cxr-jpg/"
 REPORTS_PAGE = "https://physionet.org/content/mimic-cxr/"
-ORIGIN = f"It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet ({PAGE})."
-ORIGIN_OF_REPORTS = f"Unpack mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 from PhysioNet ({REPORTS_PAGE})."
+ORIGIN = (
+    "It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet"
+    f" ({PAGE})."
+)
+ORIGIN_OF_REPORTS = (
+    f"Unpack mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 from PhysioNet ({REPORTS_PAGE})."
+)
 EXPECTED = "mimic-cxr-2.0.0-metadata.csv.gz, the other tables, and files/ (MIMIC-CXR-JPG)"
 
 
@@ -45,25 +52,34 @@ SPLIT = _table("split", "the official splits")
 CHEXPERT = _table("chexpert", "labels of the studies")
 RADIOGRAPHS = Part(("files/p1?", "p1?"), "the radiographs, p10 … p19", ORIGIN)
 REPORTS = Part(
-    tuple(f"{root}p1?/p*/s*.txt" for root in ("mimic-cxr-reports/files/", "files/", "")), "the reports", ORIGIN_OF_REPORTS
+    tuple(f"{root}p1?/p*/s*.txt" for root in ("mimic-cxr-reports/files/", "files/", "")),
+    "the reports",
+    ORIGIN_OF_REPORTS,
 )
 SPLITS = {"train": "train", "validate": "validation", "test": "test"}
 PIXELS = Values(r"0*[1-9]\d*", "a positive number of pixels")
-IDS = {"dicom_id": Values(r".*\S.*", "an image id", unique=True), "study_id": NUMBER, "subject_id": NUMBER}
+IDS = {
+    "dicom_id": Values(r".*\S.*", "an image id", unique=True),
+    "study_id": NUMBER,
+    "subject_id": NUMBER,
+}
 
 # The view code is used only if the position is missing.
 FRONTAL_POSITIONS = ("AP", "PA")
 FRONTAL_CODES = ("antero-posterior", "postero-anterior")
-# Nearly every report has findings, an impression or a last paragraph. If more than this share of reports, and more than a few,
-# have no text, report files are missing.
+# Nearly every report has findings, an impression or a last paragraph. If more than this share of
+# reports, and more than a few, have no text, report files are missing.
 WITHOUT_TEXT, FEW = 0.1, 10
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Read the frontal or all radiographs as greyscale images; a study can have several. The classes of sentences are unknown.
+def read_images(
+    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
+) -> PairImages:
+    """Read the frontal or all radiographs as greyscale images; a study can have several. The
+    classes of sentences are unknown.
 
-    Every image has the labels of its study. The splits are the official ones, except that all patients of MS-CXR are in the test
-    split.
+    Every image has the labels of its study. The splits are the official ones, except that all
+    patients of MS-CXR are in the test split.
     """
     radiographs, drawn = read_radiographs(settings["path"]), ms_cxr.NO_BOXES
     if settings["ms_cxr"] is not None:
@@ -73,7 +89,11 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
         radiographs = radiographs[radiographs["frontal"]]
     chosen = usable(radiographs["report"].to_numpy(str), tables["sentences"], settings["images"])
     # With dataset.images, only the studies up to the last one in use need reports.
-    needed = radiographs if settings["images"] is None else radiographs.iloc[: np.flatnonzero(chosen)[-1] + 1]
+    needed = (
+        radiographs
+        if settings["images"] is None
+        else radiographs.iloc[: np.flatnonzero(chosen)[-1] + 1]
+    )
     images = radiographs[chosen].reset_index(drop=True)
     studies = needed["report"].nunique()
     lacking = studies - images["report"].nunique()
@@ -81,7 +101,9 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
         problem = f"{lacking:,} of {studies:,} studies have no sentence"
         raise UserError(f"mimic_cxr: {problem}, so reports are missing. {ORIGIN_OF_REPORTS}")
     root = RADIOGRAPHS.required(_folder(settings["path"])).parent
-    boxes = ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"], settings["fit"])
+    boxes = ms_cxr.image_boxes(
+        drawn, images["dicom"].to_numpy(str), settings["resolution"], settings["fit"]
+    )
     return PairImages(
         ImageFiles(tuple(root / file for file in images["file"]), ORIGIN),
         images["report"].to_numpy(str),
@@ -97,30 +119,45 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """Report which files are missing from the folders ``path`` and ``ms_cxr``."""
     missing = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, RADIOGRAPHS))
     boxes = settings["ms_cxr"]
-    return missing if boxes is None else missing + missing_parts(Path(boxes).expanduser(), (ms_cxr.BOXES,))
+    return (
+        missing
+        if boxes is None
+        else missing + missing_parts(Path(boxes).expanduser(), (ms_cxr.BOXES,))
+    )
 
 
 def missing_reports(settings: Mapping[str, Any]) -> list[str]:
-    """Report whether the text reports are missing from the folder ``path`` of a likelihood study."""
+    """Report whether the text reports are missing from the folder ``path`` of a likelihood
+    study.
+    """
     return missing_parts(Path(settings["path"]).expanduser(), (REPORTS,))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """Return the tables and MS-CXR's boxes, not the 377,000 images: checking them takes minutes and releases do not change."""
+    """Return the tables and MS-CXR's boxes, not the 377,000 images: checking them takes minutes and
+    releases do not change.
+    """
     tables = found_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT))
-    boxes = [] if settings["ms_cxr"] is None else Path(settings["ms_cxr"]).expanduser().glob("MS_CXR_Local_Alignment_*")
+    boxes = (
+        []
+        if settings["ms_cxr"] is None
+        else Path(settings["ms_cxr"]).expanduser().glob("MS_CXR_Local_Alignment_*")
+    )
     return UserFiles([*tables, *boxes])
 
 
 def read_radiographs(path: str | Path | None) -> pd.DataFrame:
-    """Read the list of images from the tables and check that the tables are consistent; image files are not accessed.
+    """Read the list of images from the tables and check that the tables are consistent; image files
+    are not accessed.
 
     Args:
         path: folder in the layout described in this module.
 
     Returns:
-        ``dicom``, ``report``, ``patient``, ``file`` (path within the images' folder), ``width`` and ``height`` (pixels),
-        ``frontal`` (whether the view is AP or PA), ``split`` (train, validation, test); sorted by patient, study,
+        ``dicom``, ``report``, ``patient``, ``file`` (path within the images' folder), ``width`` and
+            ``height`` (pixels),
+        ``frontal`` (whether the view is AP or PA), ``split`` (train, validation, test); sorted by
+            patient, study,
         id.
 
     Raises:
@@ -128,25 +165,46 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     """
     folder = _folder(path)
     metadata_file, split_file = METADATA.required(folder), SPLIT.required(folder)
-    views = {"ViewPosition": None, "ViewCodeSequence_CodeMeaning": None, "Rows": PIXELS, "Columns": PIXELS}
+    views = {
+        "ViewPosition": None,
+        "ViewCodeSequence_CodeMeaning": None,
+        "Rows": PIXELS,
+        "Columns": PIXELS,
+    }
     metadata = read_columns(metadata_file, IDS | views, ORIGIN)
-    split = read_columns(split_file, IDS | {"split": Values("|".join(SPLITS), ", ".join(SPLITS))}, ORIGIN)
+    split = read_columns(
+        split_file, IDS | {"split": Values("|".join(SPLITS), ", ".join(SPLITS))}, ORIGIN
+    )
     joined = metadata.merge(split, on=list(IDS), how="outer", indicator=True)
-    for side, file, other in (("left_only", split_file, metadata_file), ("right_only", metadata_file, split_file)):
+    for side, file, other in (
+        ("left_only", split_file, metadata_file),
+        ("right_only", metadata_file, split_file),
+    ):
         lacking = (joined["_merge"] == side).sum()
         if lacking:
-            raise UserError(f"{file} lacks {lacking:,} images of {other}, or has different study or patient ids. {ORIGIN}")
+            raise UserError(
+                f"{file} lacks {lacking:,} images of {other}, or has different study or patient"
+                f" ids. {ORIGIN}"
+            )
     report, patient = "s" + joined["study_id"], "p" + joined["subject_id"]
-    position, code = joined["ViewPosition"].str.strip(), joined["ViewCodeSequence_CodeMeaning"].str.strip()
+    position, code = (
+        joined["ViewPosition"].str.strip(),
+        joined["ViewCodeSequence_CodeMeaning"].str.strip(),
+    )
     radiographs = pd.DataFrame(
         {
             "dicom": joined["dicom_id"],
             "report": report,
             "patient": patient,
-            "file": patient.str[:3] + "/" + patient + "/" + report + "/" + joined["dicom_id"] + ".jpg",
+            "file": (
+                patient.str[:3] + "/" + patient + "/" + report + "/" + joined["dicom_id"] + ".jpg"
+            ),
             "width": joined["Columns"].astype(int),
             "height": joined["Rows"].astype(int),
-            "frontal": position.isin(FRONTAL_POSITIONS) | ((position == "") & code.str.lower().isin(FRONTAL_CODES)),
+            "frontal": (
+                position.isin(FRONTAL_POSITIONS)
+                | ((position == "") & code.str.lower().isin(FRONTAL_CODES))
+            ),
             "split": joined["split"].map(SPLITS),
         }
     )
@@ -160,14 +218,19 @@ def read_labels(path: str | Path | None) -> pd.DataFrame:
         path: folder in the layout described in this module.
 
     Returns:
-        float32 columns cardiomegaly, edema, effusion, pneumonia, pneumothorax, indexed by report: 1, 0, or NaN if unknown, that
+        float32 columns cardiomegaly, edema, effusion, pneumonia, pneumothorax, indexed by report:
+            1, 0, or NaN if unknown, that
         is, uncertain (-1) or not mentioned (empty).
 
     Raises:
         UserError: as in :func:`read_radiographs`.
     """
     study = Values(r"\d+", "a number", unique=True)
-    table = read_columns(CHEXPERT.required(_folder(path)), {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)}, ORIGIN)
+    table = read_columns(
+        CHEXPERT.required(_folder(path)),
+        {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)},
+        ORIGIN,
+    )
     labels = label_values(table[list(CHEX5.values())])
     return labels.set_axis(list(CHEX5), axis=1).set_axis("s" + table["study_id"].to_numpy(object))
 

@@ -1,10 +1,11 @@
 """MS-CXR: sentences with boxes drawn by radiologists in MIMIC-CXR images (Boecking et al., 2022).
 
-The folder contains the table of PhysioNet's release 1.1.0 (``MS_CXR_Local_Alignment_v1.1.0.csv``) or 0.1
-(``MS_CXR_Local_Alignment_v1.0.0.csv``), with one line per box. The ``.json`` files next to it contain the same data and are not
-read. A phrase is a sentence about an image together with its category; it can have several boxes. The column ``split`` of
-version 1.1.0 is ignored because it differs from MIMIC-CXR's splits. Instead, :func:`hold_out` excludes every patient with a box
-from training and validation.
+The folder contains the table of PhysioNet's release 1.1.0 (``MS_CXR_Local_Alignment_v1.1.0.csv``)
+or 0.1 (``MS_CXR_Local_Alignment_v1.0.0.csv``), with one line per box. The ``.json`` files next to
+it contain the same data and are not read. A phrase is a sentence about an image together with its
+category; it can have several boxes. The column ``split`` of version 1.1.0 is ignored because it
+differs from MIMIC-CXR's splits. Instead, :func:`hold_out` excludes every patient with a box from
+training and validation.
 """
 
 import logging
@@ -22,12 +23,20 @@ from trueneg.data.tables import Values, read_columns, wrong_values
 log = logging.getLogger(__name__)
 
 PAGE = "https://physionet.org/content/ms-cxr/"
-ORIGIN = f"It is part of MS-CXR 0.1 and 1.1.0, available to credentialed users on PhysioNet ({PAGE})."
-BOXES = Part(("MS_CXR_Local_Alignment_v1.1.0.csv", "MS_CXR_Local_Alignment_v1.0.0.csv"), "the boxes of MS-CXR", ORIGIN)
+ORIGIN = (
+    f"It is part of MS-CXR 0.1 and 1.1.0, available to credentialed users on PhysioNet ({PAGE})."
+)
+BOXES = Part(
+    ("MS_CXR_Local_Alignment_v1.1.0.csv", "MS_CXR_Local_Alignment_v1.0.0.csv"),
+    "the boxes of MS-CXR",
+    ORIGIN,
+)
 NUMBERS = ("x", "y", "w", "h", "image_width", "image_height")
 TEXT = Values(r"(?s).*\S.*", "a non-empty text")
 CORNERS = ["x0", "y0", "x1", "y1"]
-NO_BOXES = pd.DataFrame(columns=["dicom", "report", "patient", "width", "height", "sentence", "finding", *CORNERS])
+NO_BOXES = pd.DataFrame(
+    columns=["dicom", "report", "patient", "width", "height", "sentence", "finding", *CORNERS]
+)
 
 
 def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
@@ -38,27 +47,44 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
         radiographs: table returned by :func:`trueneg.data.pairs.mimic_cxr.read_radiographs`.
 
     Returns:
-        One row per box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image, ``sentence``, ``finding`` (the
+        One row per box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image,
+            ``sentence``, ``finding`` (the
         category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in image pixels.
 
     Raises:
         UserError: names the missing file, or the lines that are invalid or do not match the images.
     """
     file = BOXES.required(Path(path).expanduser())
-    table = read_columns(file, {"dicom_id": None, "category_name": TEXT, "label_text": TEXT, **dict.fromkeys(NUMBERS)}, ORIGIN)
-    images = radiographs.set_index("dicom", drop=False).reindex(table["dicom_id"]).set_axis(table.index)
-    x, y, width, height, *sizes = (pd.to_numeric(table[name], errors="coerce").astype(np.float64) for name in NUMBERS)
+    table = read_columns(
+        file,
+        {"dicom_id": None, "category_name": TEXT, "label_text": TEXT, **dict.fromkeys(NUMBERS)},
+        ORIGIN,
+    )
+    images = (
+        radiographs.set_index("dicom", drop=False).reindex(table["dicom_id"]).set_axis(table.index)
+    )
+    x, y, width, height, *sizes = (
+        pd.to_numeric(table[name], errors="coerce").astype(np.float64) for name in NUMBERS
+    )
     unknown = images["file"].isna()
     inside = (x + width > 0) & (y + height > 0) & (x < images["width"]) & (y < images["height"])
-    invalid = ~(inside & (width > 0) & (height > 0) & np.isfinite(x + width) & np.isfinite(y + height))
+    invalid = ~(
+        inside & (width > 0) & (height > 0) & np.isfinite(x + width) & np.isfinite(y + height)
+    )
     written = table.assign(box=table["x"].str.cat(table[["y", "w", "h"]], sep=", "))
     mistakes = ["the table contains no boxes."] if table.empty else []
     mistakes += wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
     for side, size in zip(("width", "height"), sizes, strict=True):
-        mistakes += wrong_values(table, f"image_{side}", ~unknown & (size != images[side]), "that of MIMIC-CXR-JPG")
-    mistakes += wrong_values(written, "box", ~unknown & invalid, "x, y, w and h of a box in the image")
+        mistakes += wrong_values(
+            table, f"image_{side}", ~unknown & (size != images[side]), "that of MIMIC-CXR-JPG"
+        )
+    mistakes += wrong_values(
+        written, "box", ~unknown & invalid, "x, y, w and h of a box in the image"
+    )
     refuse([f"{file}: {mistake} {ORIGIN}" for mistake in mistakes])
-    boxes = images[["dicom", "report", "patient", "width", "height"]].astype({"width": int, "height": int})
+    boxes = images[["dicom", "report", "patient", "width", "height"]].astype(
+        {"width": int, "height": int}
+    )
     for column, original in (("sentence", "label_text"), ("finding", "category_name")):
         boxes[column] = table[original].str.split().str.join(" ")
     boxes = boxes.assign(x0=x, y0=y, x1=x + width, y1=y + height)
@@ -67,14 +93,17 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
 
 
 def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
-    """Move every patient with a box to the test split, so that they are not used for training or model selection.
+    """Move every patient with a box to the test split, so that they are not used for training or
+    model selection.
 
     Args:
         radiographs: table with ``patient`` and ``split``.
         boxes: table with ``patient``.
 
     Example:
-        >>> images = pd.DataFrame({"patient": ["p1", "p1", "p2"], "split": ["train", "train", "validation"]})
+        >>> images = pd.DataFrame(
+        ...     {"patient": ["p1", "p1", "p2"], "split": ["train", "train", "validation"]}
+        ... )
         >>> hold_out(images, pd.DataFrame({"patient": ["p1"]}))["split"].tolist()
         ['test', 'test', 'validation']
     """
@@ -94,16 +123,23 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int, fit: s
         fit: how the images become squares (:func:`trueneg.data.image_cache.square_in`).
 
     Returns:
-        The input of :func:`trueneg.evaluation.pairs.grounding.boxed_phrases`: ``report``, ``image`` (position in the source),
-        ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners. Corners may lie outside the square because the
+        The input of :func:`trueneg.evaluation.pairs.grounding.boxed_phrases`: ``report``, ``image``
+            (position in the source),
+        ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners. Corners may lie outside
+            the square because the
         grounding function computes the visible share of each box, which requires the whole box.
     """
     present = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
     if len(present) < len(boxes):
         unused = f"{len(boxes) - len(present):,} of {len(boxes):,}"
-        log.warning("%s boxes of MS-CXR are skipped because the study does not contain their images", unused)
+        log.warning(
+            "%s boxes of MS-CXR are skipped because the study does not contain their images", unused
+        )
     rows = present[[*CORNERS, "width", "height"]].astype(np.float64).itertuples(index=False)
-    squares = [to_square((x0, y0, x1, y1), (width, height), resolution, fit) for x0, y0, x1, y1, width, height in rows]
+    squares = [
+        to_square((x0, y0, x1, y1), (width, height), resolution, fit)
+        for x0, y0, x1, y1, width, height in rows
+    ]
     present[CORNERS] = np.array(squares, np.float64).reshape(-1, 4)
     present["image"], present["class"] = pd.Index(dicoms).get_indexer(present["dicom"]), -1
     return present[["report", "image", "sentence", "class", "finding", *CORNERS]]
@@ -115,13 +151,19 @@ def to_square(box: Sequence[float], size: Sequence[int], resolution: int, fit: s
     Args:
         box: corners (x0, y0, x1, y1) at pixel edges, in pixels of the image.
         size: (width, height) of the image.
-        resolution, fit: side of the square in pixels, and how it is made (:func:`trueneg.data.image_cache.square_in`).
+        resolution, fit: side of the square in pixels, and how it is made
+            (:func:`trueneg.data.image_cache.square_in`).
 
     Example:
-        >>> to_square([0, 0, 200, 100], (400, 200), 100, "crop")       # the square omits the left 50 of 200 columns
+        >>> to_square(
+        ...     [0, 0, 200, 100], (400, 200), 100, "crop"
+        ... )  # the square omits the left 50 of 200 columns
         [-50.0, 0.0, 50.0, 50.0]
         >>> to_square([0, 0, 200, 100], (400, 200), 100, "stretch")
         [0.0, 0.0, 50.0, 50.0]
     """
     resized, corner = square_in(size, resolution, fit)
-    return [value * resized[place % 2] / size[place % 2] - corner[place % 2] for place, value in enumerate(box)]
+    return [
+        value * resized[place % 2] / size[place % 2] - corner[place % 2]
+        for place, value in enumerate(box)
+    ]

@@ -1,17 +1,20 @@
 """Open-I: frontal chest radiographs of the Indiana University collection with their reports.
 
-The reports come with the torchxrayvision wheel (:mod:`trueneg.data.reports.open_i`). The user provides the images as a folder
-in one of two layouts. Its table assigns each image to a report and marks the frontal images, which the reports do not identify:
+The reports come with the torchxrayvision wheel (:mod:`trueneg.data.reports.open_i`). The user
+provides the images as a folder in one of two layouts. Its table assigns each image to a report and
+marks the frontal images, which the reports do not identify:
 
-=========================  =========================================  ====================================================
+=========================  =========================================  ==============================
 table                      columns                                    images
-=========================  =========================================  ====================================================
+=========================  =========================================  ==============================
 images.csv                 report (CXR12), image, projection          images/
-indiana_projections.csv    uid (12), filename, projection             images/images_normalized/, or images/
-=========================  =========================================  ====================================================
+indiana_projections.csv    uid (12), filename, projection             images/images_normalized/, or
+images/
+=========================  =========================================  ==============================
 
-``projection`` is Frontal or Lateral. Each image's file name must be its id in the report's XML, without ``CXR`` and with a suffix
-(``12_IM-0133-1001.dcm.png`` for ``CXR12_IM-0133-1001``); this is checked.
+``projection`` is Frontal or Lateral. Each image's file name must be its id in the report's XML,
+without ``CXR`` and with a suffix (``12_IM-0133-1001.dcm.png`` for ``CXR12_IM-0133-1001``); this is
+checked.
 """
 
 import logging
@@ -35,12 +38,27 @@ from trueneg.io.files import UserFiles, files_in
 
 log = logging.getLogger(__name__)
 
-LAYOUTS = {"images.csv": ("report", "image", "projection"), "indiana_projections.csv": ("uid", "filename", "projection")}
+LAYOUTS = {
+    "images.csv": ("report", "image", "projection"),
+    "indiana_projections.csv": ("uid", "filename", "projection"),
+}
 PAGE = "https://openi.nlm.nih.gov/faq"
-TABLE = Part(tuple(LAYOUTS), "the table of images and their reports", f"Create it from the reports of Open-I ({PAGE}).")
-IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"Download them from Open-I ({PAGE}).")
-EXPECTED = "images.csv (report, image, projection), or indiana_projections.csv (uid, filename, projection), and images/"
-# The code headings that correspond to each label. MeSH headings for fluid WITH air in the pleural space count for two labels.
+TABLE = Part(
+    tuple(LAYOUTS),
+    "the table of images and their reports",
+    f"Create it from the reports of Open-I ({PAGE}).",
+)
+IMAGES = Part(
+    ("images/images_normalized", "images"),
+    "the radiographs",
+    f"Download them from Open-I ({PAGE}).",
+)
+EXPECTED = (
+    "images.csv (report, image, projection), or indiana_projections.csv (uid, filename,"
+    " projection), and images/"
+)
+# The code headings that correspond to each label. MeSH headings for fluid WITH air in the pleural
+# space count for two labels.
 HEADINGS = {
     "cardiomegaly": {"Cardiomegaly"},
     "edema": {"Pulmonary Edema"},
@@ -50,23 +68,34 @@ HEADINGS = {
 }
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Read the frontal radiographs as greyscale images; each report counts as a patient because patients are unknown.
+def read_images(
+    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
+) -> PairImages:
+    """Read the frontal radiographs as greyscale images; each report counts as a patient because
+    patients are unknown.
 
-    ``eta true`` is omitted: nearly half of the sentences have no class, and 0 would be an unjustified value for them. The table
-    ``classes`` has ``class`` (number), ``name``, the number of ``sentences`` of the class and the number of ``images`` that
-    show it.
+    ``eta true`` is omitted: nearly half of the sentences have no class, and 0 would be an
+    unjustified value for them. The table ``classes`` has ``class`` (number), ``name``, the number
+    of ``sentences`` of the class and the number of ``images`` that show it.
     """
     archive, sentences = settings["archive"], tables["sentences"]
     images, codes = read_radiographs(settings["path"], archive), image_codes(archive)
     images = images[usable(images["report"].to_numpy(str), sentences, settings["images"])]
     reports = images["report"].to_numpy(str)
     keys = sentences.loc[sentences["report"].isin(set(reports)), ["report", "index"]]
-    assigned = keys.merge(tables["assigned"], on=["report", "index"], how="left", validate="one_to_one")
-    assigned["class"], names = pd.factorize(assigned["class"], sort=True)  # a sentence without a class gets −1
+    assigned = keys.merge(
+        tables["assigned"], on=["report", "index"], how="left", validate="one_to_one"
+    )
+    # a sentence without a class gets −1
+    assigned["class"], names = pd.factorize(assigned["class"], sort=True)
     shown = headings_shown(reports, codes, names.tolist())
     counts = np.bincount(assigned["class"][assigned["class"] >= 0], minlength=len(names))
-    classes = {"class": range(len(names)), "name": names, "sentences": counts, "images": shown.sum(0)}
+    classes = {
+        "class": range(len(names)),
+        "name": names,
+        "sentences": counts,
+        "images": shown.sum(0),
+    }
     return PairImages(
         ImageFiles(tuple(images["path"])),
         reports,
@@ -84,7 +113,9 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """Return the table and image folder in ``path``, and the ``archive`` of the reports if one is set."""
+    """Return the table and image folder in ``path``, and the ``archive`` of the reports if one is
+    set.
+    """
     folder = required_path(settings["path"], "open_i", EXPECTED)
     archive = open_i.user_files({"path": settings["archive"]}).files
     return UserFiles([*archive, *found_parts(folder, (TABLE,))], files_in(IMAGES.find(folder)))
@@ -106,23 +137,40 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     folder = required_path(path, "open_i", EXPECTED)
     file = TABLE.required(folder)
     report, image, projection = LAYOUTS[file.name]
-    either, unique = Values("Frontal|Lateral", "Frontal or Lateral"), Values(".*", "an image", unique=True)
+    either, unique = (
+        Values("Frontal|Lateral", "Frontal or Lateral"),
+        Values(".*", "an image", unique=True),
+    )
     table = read_columns(file, {report: None, image: unique, projection: either})
     table = table.set_axis(["report", "image", "projection"], axis=1)
     if report == "uid":
         table["report"] = "CXR" + table["report"]
     root, archived = IMAGES.required(folder), read_archive(find_archive(archive))
-    ids_of = {name: {node.get("id") for node in xml.iter("parentImage")} for name, xml in archived if xml is not None}
+    ids_of = {
+        name: {node.get("id") for node in xml.iter("parentImage")}
+        for name, xml in archived
+        if xml is not None
+    }
     unknown = ~table["report"].isin(ids_of)
     named = zip(table["report"], table["image"], strict=True)
     foreign = [not _is_of(image, ids_of.get(report, set()), report) for report, image in named]
-    mistakes = wrong_values(table, "report", unknown, f"one of the {len(ids_of):,} reports in the archive")
-    mistakes += wrong_values(table, "image", ~unknown & np.array(foreign, bool), "an image of this row's report")
+    mistakes = wrong_values(
+        table, "report", unknown, f"one of the {len(ids_of):,} reports in the archive"
+    )
+    mistakes += wrong_values(
+        table, "image", ~unknown & np.array(foreign, bool), "an image of this row's report"
+    )
     refuse([f"{file}: {mistake}" for mistake in mistakes])
-    frontal = table[table["projection"] == "Frontal"].assign(number=lambda frontal: frontal["report"].str[3:].astype(int))
+    frontal = table[table["projection"] == "Frontal"].assign(
+        number=lambda frontal: frontal["report"].str[3:].astype(int)
+    )
     frontal = frontal.sort_values(["number", "image"], ignore_index=True)
-    log.info("%s frontal images of %s reports", f"{len(frontal):,}", f"{frontal['report'].nunique():,}")
-    return pd.DataFrame({"report": frontal["report"], "path": [root / image for image in frontal["image"]]})
+    log.info(
+        "%s frontal images of %s reports", f"{len(frontal):,}", f"{frontal['report'].nunique():,}"
+    )
+    return pd.DataFrame(
+        {"report": frontal["report"], "path": [root / image for image in frontal["image"]]}
+    )
 
 
 def _is_of(image: str, ids: set[str | None], report: str) -> bool:
@@ -136,14 +184,21 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
 
     Args:
         reports: str (n,): report of each image.
-        codes: table with ``report`` and ``code``, from :func:`trueneg.data.reports.open_i.image_codes`.
+        codes: table with ``report`` and ``code``, from
+            :func:`trueneg.data.reports.open_i.image_codes`.
 
     Returns:
-        float32, shape (n, 5): 1 if the report has a code with one of the label's headings, 0 if it has only other codes, NaN if
+        float32, shape (n, 5): 1 if the report has a code with one of the label's headings, 0 if it
+            has only other codes, NaN if
         the experts did not index it or it has no code.
 
     Example:
-        >>> codes = pd.DataFrame({"report": ["a", "b", "c"], "code": ["Pulmonary Edema/mild", "normal", "No Indexing"]})
+        >>> codes = pd.DataFrame(
+        ...     {
+        ...         "report": ["a", "b", "c"],
+        ...         "code": ["Pulmonary Edema/mild", "normal", "No Indexing"],
+        ...     }
+        ... )
         >>> chexpert_labels(np.array(["a", "b", "c", "d"]), codes)[:, 1]
         array([ 1.,  0., nan, nan], dtype=float32)
     """
@@ -156,14 +211,17 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
 
 
 def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str]) -> np.ndarray:
-    """Return whether a sentence of each class is true of each image, judging by the codes of whole reports.
+    """Return whether a sentence of each class is true of each image, judging by the codes of whole
+    reports.
 
-    An image is a FALSE NEGATIVE for a sentence of the class ``Pleural Effusion`` if the experts gave the image's report a code
-    with that heading, and for a sentence of the class ``normal`` (any sentence of a report whose only code is ``normal``) if the
-    image's report is normal too. The share of indexed reports that meet this condition is the class's probability in
-    :func:`trueneg.data.reports.open_i_classes.assign_classes`. The criterion is coarse in both directions: it ignores side and
-    severity, so some of these images are true negatives; the statement of a sentence in a normal report (no effusion) is also
-    true of many reports that are not normal; and nothing is known about reports that are not indexed, so they count as showing
+    An image is a FALSE NEGATIVE for a sentence of the class ``Pleural Effusion`` if the experts
+    gave the image's report a code with that heading, and for a sentence of the class ``normal``
+    (any sentence of a report whose only code is ``normal``) if the image's report is normal too.
+    The share of indexed reports that meet this condition is the class's probability in
+    :func:`trueneg.data.reports.open_i_classes.assign_classes`. The criterion is coarse in both
+    directions: it ignores side and severity, so some of these images are true negatives; the
+    statement of a sentence in a normal report (no effusion) is also true of many reports that are
+    not normal; and nothing is known about reports that are not indexed, so they count as showing
     nothing.
 
     Args:
@@ -175,7 +233,9 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
         bool, shape (n, C).
 
     Example:
-        >>> codes = pd.DataFrame({"report": ["a", "b", "b"], "code": ["normal", "Opacity/left", "Cardiomegaly"]})
+        >>> codes = pd.DataFrame(
+        ...     {"report": ["a", "b", "b"], "code": ["normal", "Opacity/left", "Cardiomegaly"]}
+        ... )
         >>> headings_shown(np.array(["a", "b"]), codes, ["normal", "Opacity"]).tolist()
         [[True, False], [False, True]]
     """

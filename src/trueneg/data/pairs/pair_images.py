@@ -20,14 +20,16 @@ class PairImages:
     Args:
         images: encoded images, or decoded images as uint8 of shape (n, channels, R, R).
         reports: str, shape (n,): the report of each image; images of one study share it.
-        patients: str, shape (n,): the patient of each image, or its report if patients are unknown; no patient is in two splits.
+        patients: str, shape (n,): the patient of each image, or its report if patients are unknown;
+            no patient is in two splits.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         fit: how encoded images become squares (:func:`trueneg.data.image_cache.decode_square`).
         restricted: whether images and text are confidential and never shown.
         labels: data frame with n rows and one column per label: 1, 0, or NaN for unknown.
-        assigned: table with ``report``, ``index``, ``class``: the class of each sentence; None: classes are unknown.
-        probabilities: table with ``class``, ``image_probability``: the share of images for which a sentence of the class is
-            true; None: unknown.
+        assigned: table with ``report``, ``index``, ``class``: the class of each sentence; None:
+            classes are unknown.
+        probabilities: table with ``class``, ``image_probability``: the share of images for which a
+            sentence of the class is true; None: unknown.
         shown: bool, shape (n, classes): whether a sentence of the class is true of the image.
         tables: additional tables, by name (:data:`trueneg.data.pairs.registry.TABLES`).
         skipped: a sentence about the rows left out, by kind, without names; empty if none.
@@ -47,9 +49,19 @@ class PairImages:
     skipped: str = ""
 
     def part(self, positions: list[int]) -> "PairImages":
-        """Return the images at some positions, in ascending order; the source has no additional tables or `shown`."""
-        images = self.images[positions] if isinstance(self.images, np.ndarray) else self.images.part(positions)
-        reports, patients, labels = self.reports[positions], self.patients[positions], self.labels.iloc[positions]
+        """Return the images at some positions, in ascending order; the source has no additional
+        tables or `shown`.
+        """
+        images = (
+            self.images[positions]
+            if isinstance(self.images, np.ndarray)
+            else self.images.part(positions)
+        )
+        reports, patients, labels = (
+            self.reports[positions],
+            self.patients[positions],
+            self.labels.iloc[positions],
+        )
         return replace(self, images=images, reports=reports, patients=patients, labels=labels)
 
 
@@ -60,11 +72,15 @@ def check_count(count: int | None, available: int, what: str) -> None:
         UserError: if `count` is larger than `available`.
     """
     if count is not None and count > available:
-        raise UserError(f"dataset.images is {count:,}; expected at most {available:,}, the number of {what}; lower it.")
+        raise UserError(
+            f"dataset.images is {count:,}; expected at most {available:,}, the number of {what};"
+            " lower it."
+        )
 
 
 def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> np.ndarray:
-    """Select the images of the first `count` reports with sentences (None: all); log how many images have no sentence.
+    """Select the images of the first `count` reports with sentences (None: all); log how many
+    images have no sentence.
 
     Args:
         reports: str, shape (n,): the report of each image.
@@ -78,15 +94,24 @@ def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> n
         UserError: if no image is usable, or there are fewer reports than `count`.
 
     Example:
-        >>> usable(np.array(["b", "b", "c", "a"]), pd.DataFrame({"report": ["a", "b", "b"]}), count=1).tolist()
+        >>> usable(
+        ...     np.array(["b", "b", "c", "a"]), pd.DataFrame({"report": ["a", "b", "b"]}), count=1
+        ... ).tolist()
         [True, True, False, False]
     """
     has = np.isin(reports, sentences["report"].to_numpy(str))
     if not has.any():
-        problem = f"none of the {len(has):,} images has a sentence; expected images and text of the same data set"
+        problem = (
+            f"none of the {len(has):,} images has a sentence; expected images and text of the same"
+            " data set"
+        )
         raise UserError(f"{problem}; correct dataset.text or the paths.")
     if not has.all():
-        log.info("%s of %s images are skipped because their reports have no sentences", f"{(~has).sum():,}", f"{len(has):,}")
+        log.info(
+            "%s of %s images are skipped because their reports have no sentences",
+            f"{(~has).sum():,}",
+            f"{len(has):,}",
+        )
     available = pd.unique(reports[has])
     check_count(count, len(available), "reports with images and sentences")
     return has & np.isin(reports, available[:count])

@@ -1,4 +1,6 @@
-"""The input of image–text training: images, the sentences of their reports, and annotations of both."""
+"""The input of image–text training: images, the sentences of their reports, and annotations of
+both.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +11,13 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.arrays import content_hash, require_types
-from trueneg.data.scored_sentences import PROBABILITY_COLUMNS, ScoredSentences, read_source, update_with_texts, write_source
+from trueneg.data.scored_sentences import (
+    PROBABILITY_COLUMNS,
+    ScoredSentences,
+    read_source,
+    update_with_texts,
+    write_source,
+)
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
 ARRAYS = ("images", "reports", "patients", "labels", "shown")
@@ -17,38 +25,62 @@ ARRAYS = ("images", "reports", "patients", "labels", "shown")
 
 @dataclass(frozen=True, eq=False)
 class PairSource(ScoredSentences):
-    """Images, the sentences of their reports, and labels; n images, K labels, C latent classes of sentences.
+    """Images, the sentences of their reports, and labels; n images, K labels, C latent classes of
+    sentences.
 
     Args:
         name: name of the source, such as ``"phantom"``.
-        images: uint8, shape (n, channels, H, W), with 1 or 3 channels; :func:`read_pairs` memory-maps them.
+        images: uint8, shape (n, channels, H, W), with 1 or 3 channels; :func:`read_pairs`
+            memory-maps them.
         reports: str, shape (n,): id of each image's report. Images of one study share it.
         patients: str, shape (n,).
-        sentences: one row per sentence: ``report``, ``index`` (its position in the report), ``sentence``, ``class`` (latent
-            class, −1 if unknown), and any of the class probabilities η in [0, 1): ``eta``, ``eta permuted``, ``eta constant``,
-            ``eta by length``, ``eta true``; with the first four, the likelihoods that they are made of.
+        sentences: one row per sentence: ``report``, ``index`` (its position in the report),
+            ``sentence``, ``class`` (latent class, −1 if unknown), and any of the class
+            probabilities η in [0, 1): ``eta``, ``eta permuted``, ``eta constant``, ``eta by
+            length``, ``eta true``; with the first four, the likelihoods that they are made of.
         labels: float32, shape (n, K): 1, 0, or NaN for unknown.
         label_names: K distinct names.
-        shown: bool, shape (n, C): whether a sentence of class c is true of image i. This is the only record of which images are
-            false negatives for a sentence (:mod:`trueneg.data.pairs.statements`). C = 0 if classes are unknown.
-        restricted: whether images and text are confidential: never shown, and stored in files that only their owner can read.
+        shown: bool, shape (n, C): whether a sentence of class c is true of image i. This is the
+            only record of which images are false negatives for a sentence
+            (:mod:`trueneg.data.pairs.statements`). C = 0 if classes are unknown.
+        restricted: whether images and text are confidential: never shown, and stored in files that
+            only their owner can read.
         skipped: a sentence about the rows and images left out, by kind; empty if none.
-        language_model: the language model that embeds the sentences: its ``folder`` (or hub name), ``revision`` and ``checksum``.
+        language_model: the language model that embeds the sentences: its ``folder`` (or hub name),
+            ``revision`` and ``checksum``.
 
     Attributes:
-        checksum: hexadecimal SHA-256 of everything except the class probabilities and the language model, so runs that do not use
-            them stay valid if the language model changes.
+        checksum: hexadecimal SHA-256 of everything except the class probabilities and the language
+            model, so runs that do not use them stay valid if the language model changes.
 
     Raises:
-        ValueError: if an array has an unexpected type or shape, an image has no sentence or a report no image, a report belongs
-            to two patients, a sentence is empty or its position is used twice, or a class, label or class probability is
-            invalid.
+        ValueError: if an array has an unexpected type or shape, an image has no sentence or a
+            report no image, a report belongs to two patients, a sentence is empty or its position
+            is used twice, or a class, label or class probability is invalid.
 
     Example:
-        >>> sentences = pd.DataFrame({"report": ["a", "a"], "index": [0, 1], "sentence": ["No edema.", "Hello."], "class": -1})
-        >>> arrays = {"reports": np.array(["a"]), "patients": np.array(["p"]), "labels": np.array([[0.0]], np.float32)}
+        >>> sentences = pd.DataFrame(
+        ...     {
+        ...         "report": ["a", "a"],
+        ...         "index": [0, 1],
+        ...         "sentence": ["No edema.", "Hello."],
+        ...         "class": -1,
+        ...     }
+        ... )
+        >>> arrays = {
+        ...     "reports": np.array(["a"]),
+        ...     "patients": np.array(["p"]),
+        ...     "labels": np.array([[0.0]], np.float32),
+        ... }
         >>> black = np.zeros((1, 1, 8, 8), np.uint8)
-        >>> PairSource("black", black, **arrays, sentences=sentences, label_names=("edema",), shown=np.zeros((1, 0), bool)).size
+        >>> PairSource(
+        ...     "black",
+        ...     black,
+        ...     **arrays,
+        ...     sentences=sentences,
+        ...     label_names=("edema",),
+        ...     shown=np.zeros((1, 0), bool),
+        ... ).size
         (8, 8)
     """
 
@@ -79,12 +111,16 @@ class PairSource(ScoredSentences):
 
 
 def distinct_texts(source: PairSource) -> list[str]:
-    """Return each text of a source once, in alphabetical order: the rows of a frozen text tower's vectors."""
+    """Return each text of a source once, in alphabetical order: the rows of a frozen text tower's
+    vectors.
+    """
     return sorted(set(source.sentences["sentence"]))
 
 
 def probability_name(setting: str | Mapping[str, float]) -> str:
-    """Return the class probability that a setting draws from: its name, or ``true`` if only a share of the sentences has it."""
+    """Return the class probability that a setting draws from: its name, or ``true`` if only a share
+    of the sentences has it.
+    """
     return setting if isinstance(setting, str) else "true"
 
 
@@ -100,15 +136,20 @@ def join_sentences(
     Args:
         sentences: table with ``report``, ``index``, ``sentence``.
         assigned: table with ``report``, ``index``, ``class``; None: classes are unknown.
-        classes: table with ``class``, ``image_probability`` (the probability that a sentence of the class is true of a random
-            image; NaN for sentences that say nothing about images); source of ``eta true``.
-        eta: table with ``report``, ``index``, and the columns written by :func:`trueneg.text.eta.write_class_probabilities`.
+        classes: table with ``class``, ``image_probability`` (the probability that a sentence of the
+            class is true of a random image; NaN for sentences that say nothing about images);
+            source of ``eta true``.
+        eta: table with ``report``, ``index``, and the columns written by
+            :func:`trueneg.text.eta.write_class_probabilities`.
 
     Raises:
-        ValueError: if a table contains a sentence twice. Missing values become NaN, which :class:`PairSource` refuses.
+        ValueError: if a table contains a sentence twice. Missing values become NaN, which
+            :class:`PairSource` refuses.
 
     Example:
-        >>> sentences = pd.DataFrame({"report": ["a", "b"], "index": [0, 0], "sentence": ["No edema.", "Hello."]})
+        >>> sentences = pd.DataFrame(
+        ...     {"report": ["a", "b"], "index": [0, 0], "sentence": ["No edema.", "Hello."]}
+        ... )
         >>> assigned = sentences[["report", "index"]].assign(**{"class": [0, 1]})
         >>> classes = pd.DataFrame({"class": [0, 1], "image_probability": [0.75, np.nan]})
         >>> join_sentences(sentences, assigned=assigned, classes=classes)["eta true"].tolist()
@@ -128,30 +169,40 @@ def join_sentences(
 
 
 def beside(path: str | Path, table: str) -> Path:
-    """Return the path of a table stored next to a source: its ``boxes``, ``splits``, ``ratings`` or ``classes``."""
+    """Return the path of a table stored next to a source: its ``boxes``, ``splits``, ``ratings`` or
+    ``classes``.
+    """
     return Path(path).with_name(f"{Path(path).stem}-{table}.parquet")
 
 
 def write_pairs(source: PairSource, path: str | Path) -> None:
-    """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in the same folder."""
+    """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in
+    the same folder.
+    """
     write_source(source, path, ARRAYS)
 
 
 def read_pairs(path: str | Path) -> PairSource:
     """Read a source written by :func:`write_pairs` and verify its checksum.
 
-    The images are a read-only memory map of the file. They use only the system's page cache, which is shared by all processes
-    that read the file and freed when memory runs low. Each call reads all images once to verify the checksum; comparing a
-    recorded size and modification time would not detect later disk errors.
+    The images are a read-only memory map of the file. They use only the system's page cache, which
+    is shared by all processes that read the file and freed when memory runs low. Each call reads
+    all images once to verify the checksum; comparing a recorded size and modification time would
+    not detect later disk errors.
 
     Raises:
-        UserError: if one of the two files is missing or damaged, the images are compressed, or the files do not belong together.
+        UserError: if one of the two files is missing or damaged, the images are compressed, or the
+            files do not belong together.
     """
-    return read_source(PairSource, path, ARRAYS, what="a source of images and sentences", mapped="images")
+    return read_source(
+        PairSource, path, ARRAYS, what="a source of images and sentences", mapped="images"
+    )
 
 
 def _problems(source: PairSource) -> Iterator[str]:
-    """Yield messages about invalid values; they give row numbers because report names may be restricted."""
+    """Yield messages about invalid values; they give row numbers because report names may be
+    restricted.
+    """
     sentences, names, classes = source.sentences, source.label_names, source.shown.shape[1]
     if source.labels.shape[1] != len(names) or len(set(names)) != len(names):
         yield f"label_names are {list(names)}; expected {source.labels.shape[1]} distinct names"
@@ -159,7 +210,10 @@ def _problems(source: PairSource) -> Iterator[str]:
         yield "labels have values other than 0, 1 and NaN (unknown)"
     lacking = ~np.isin(source.reports, sentences["report"].to_numpy(str))
     if lacking.any():
-        yield f"{lacking.sum()} images have reports without sentences; the first is image {lacking.argmax()}"
+        yield (
+            f"{lacking.sum()} images have reports without sentences; the first is image"
+            f" {lacking.argmax()}"
+        )
     valid = {
         "a report that has an image": sentences["report"].isin(source.reports),
         "an index that is unique in its report": ~sentences.duplicated(["report", "index"]),
@@ -170,7 +224,10 @@ def _problems(source: PairSource) -> Iterator[str]:
         valid[f"{column} in [0, 1)"] = sentences[column].between(0, 1, inclusive="left")
     for expected, rows in valid.items():
         if not rows.all():
-            yield f"{(~rows).sum()} sentences are invalid, first in row {rows.argmin()} (counting from 0); expected {expected}"
+            yield (
+                f"{(~rows).sum()} sentences are invalid, first in row {rows.argmin()} (counting"
+                f" from 0); expected {expected}"
+            )
     if (pd.Series(source.patients).groupby(source.reports).nunique() > 1).any():
         yield "a report belongs to several patients; expected one"
 
@@ -178,5 +235,7 @@ def _problems(source: PairSource) -> Iterator[str]:
 def _checksum(source: PairSource) -> str:
     digest = content_hash(source.images, source.labels, source.shown)
     columns = (source.sentences[column].tolist() for column in SENTENCE_COLUMNS)
-    update_with_texts(digest, source.label_names, source.reports.tolist(), source.patients.tolist(), *columns)
+    update_with_texts(
+        digest, source.label_names, source.reports.tolist(), source.patients.tolist(), *columns
+    )
     return digest.hexdigest()

@@ -1,4 +1,6 @@
-"""Training, validation and test images of each seed: drawn by patient, or the dataset's official splits."""
+"""Training, validation and test images of each seed: drawn by patient, or the dataset's official
+splits.
+"""
 
 import functools
 import itertools
@@ -38,7 +40,9 @@ class PairSubset:
     source_checksum: str
 
 
-def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: float = 0.2) -> PairSubset:
+def split_pairs(
+    source: PairSource, seed: int, validation: float = 0.1, test: float = 0.2
+) -> PairSubset:
     """Split a source by patient: all images and reports of a patient are in the same split.
 
     Patients are drawn by name, so the order of the images does not matter.
@@ -53,9 +57,15 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
         UserError: if there are too few patients for the three splits.
 
     Example:
-        >>> sentences = pd.DataFrame({"report": list("abcd"), "index": 0, "sentence": "Hello.", "class": -1})
+        >>> sentences = pd.DataFrame(
+        ...     {"report": list("abcd"), "index": 0, "sentence": "Hello.", "class": -1}
+        ... )
         >>> names = np.array(list("abcd"))
-        >>> black, labels, shown = np.zeros((4, 1, 8, 8), np.uint8), np.zeros((4, 0), np.float32), np.zeros((4, 0), bool)
+        >>> black, labels, shown = (
+        ...     np.zeros((4, 1, 8, 8), np.uint8),
+        ...     np.zeros((4, 0), np.float32),
+        ...     np.zeros((4, 0), bool),
+        ... )
         >>> source = PairSource("black", black, names, names, sentences, labels, (), shown)
         >>> subset = split_pairs(source, seed=0, validation=0.25, test=0.25)
         >>> [len(part) for part in (subset.train, subset.validation, subset.test)]
@@ -66,7 +76,9 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
     if sum(sizes) >= len(patients):
         problem = f"source {source.name} has {counted(len(patients), 'patient')}"
         needed = f"expected more than the {sum(sizes)} needed for validation and test"
-        raise UserError(f"{problem}; {needed}; add patients, or lower dataset.validation and dataset.test.")
+        raise UserError(
+            f"{problem}; {needed}; add patients, or lower dataset.validation and dataset.test."
+        )
     shuffled = np.random.default_rng(seed_for(seed, "pair split")).permutation(patients)
     parts = zip(("test", "validation", "train"), np.split(shuffled, np.cumsum(sizes)), strict=True)
     images = {name: np.flatnonzero(np.isin(source.patients, part)) for name, part in parts}
@@ -78,16 +90,24 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
 
     Args:
         source: images and sentences.
-        splits: table with ``report`` and ``split``: train, validation, test, or any other value for unassigned reports.
+        splits: table with ``report`` and ``split``: train, validation, test, or any other value for
+            unassigned reports.
         seed: seed stored in the subset; it does not affect the images.
 
     Raises:
-        UserError: if a report of the source is not in the table, a split has no image, or a patient is in two splits.
+        UserError: if a report of the source is not in the table, a split has no image, or a patient
+            is in two splits.
 
     Example:
-        >>> sentences = pd.DataFrame({"report": list("abc"), "index": 0, "sentence": "Hello.", "class": -1})
+        >>> sentences = pd.DataFrame(
+        ...     {"report": list("abc"), "index": 0, "sentence": "Hello.", "class": -1}
+        ... )
         >>> names, nothing = np.array(list("abc")), np.zeros((3, 0))
-        >>> black, labels, shown = np.zeros((3, 1, 8, 8), np.uint8), nothing.astype(np.float32), nothing.astype(bool)
+        >>> black, labels, shown = (
+        ...     np.zeros((3, 1, 8, 8), np.uint8),
+        ...     nothing.astype(np.float32),
+        ...     nothing.astype(bool),
+        ... )
         >>> source = PairSource("black", black, names, names, sentences, labels, (), shown)
         >>> splits = pd.DataFrame({"report": list("abc"), "split": ["test", "train", "validation"]})
         >>> official_subset(source, splits, seed=0).train
@@ -103,14 +123,21 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
     parts = {name: np.flatnonzero(of_image == name) for name in SPLITS}
     for name, images in parts.items():
         if not len(images):
-            raise UserError(f"source {source.name}: no image is in the official {name} split; raise dataset.images.")
+            raise UserError(
+                f"source {source.name}: no image is in the official {name} split; raise"
+                " dataset.images."
+            )
     subset = PairSubset(seed, **parts, source_checksum=source.checksum)
     refuse_leakage(source, subset)
     return subset
 
 
-def pair_subset(source: PairSource, official: pd.DataFrame, settings: Mapping[str, Any], seed: int) -> PairSubset:
-    """Return a seed's subset: the official splits, or, if their table is empty, one drawn with the data set's settings."""
+def pair_subset(
+    source: PairSource, official: pd.DataFrame, settings: Mapping[str, Any], seed: int
+) -> PairSubset:
+    """Return a seed's subset: the official splits, or, if their table is empty, one drawn with the
+    data set's settings.
+    """
     if official.empty:
         return split_pairs(source, seed, settings["validation"], settings["test"])
     return official_subset(source, official, seed)
@@ -131,7 +158,9 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
             if len(shared):
                 example = "" if source.restricted else f", such as {shared[0]},"
                 problem = f"{len(shared)} {what}{example} in both {first} and {second}"
-                raise UserError(f"the subset of seed {subset.seed} has {problem}; expected none; {AGAIN}.")
+                raise UserError(
+                    f"the subset of seed {subset.seed} has {problem}; expected none; {AGAIN}."
+                )
 
 
 # One parquet file contains the subsets of all seeds.

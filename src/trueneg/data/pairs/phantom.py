@@ -1,4 +1,6 @@
-"""The phantom as image–text data: radiographs, the sentences of their reports, and the ground truth about both."""
+"""The phantom as image–text data: radiographs, the sentences of their reports, and the ground truth
+about both.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,17 +11,32 @@ import pandas as pd
 from trueneg.data.pairs.pair_images import PairImages, check_count
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.data.phantom.classes import POSITIVE
-from trueneg.data.phantom.radiographs import CHEX5, chexpert_labels, phantom_images, positive_classes
+from trueneg.data.phantom.radiographs import (
+    CHEX5,
+    chexpert_labels,
+    phantom_images,
+    positive_classes,
+)
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Draw the radiographs of synthetic reports, given ``contrast`` and ``seed``; the table ``boxes`` locates the findings."""
-    check_count(settings["images"], len(tables["reports"]), "reports (reports.reports of the likelihood study)")
+def read_images(
+    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
+) -> PairImages:
+    """Draw the radiographs of synthetic reports, given ``contrast`` and ``seed``; the table
+    ``boxes`` locates the findings.
+    """
+    check_count(
+        settings["images"],
+        len(tables["reports"]),
+        "reports (reports.reports of the likelihood study)",
+    )
     reports, assigned = tables["reports"].iloc[: settings["images"]], tables["assigned"]
     if settings["images"] is not None:
         assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
     findings = positive_classes(reports["report"].tolist(), assigned)
-    images, boxes = phantom_images(findings, settings["resolution"], settings["seed"], settings["contrast"], threads)
+    images, boxes = phantom_images(
+        findings, settings["resolution"], settings["seed"], settings["contrast"], threads
+    )
     names = np.array(list(findings))
     positive = int((tables["classes"]["kind"] == POSITIVE).sum())
     return PairImages(

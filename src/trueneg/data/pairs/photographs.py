@@ -1,7 +1,8 @@
 """Photographs with five captions each: the reader shared by Flickr8k and Flickr30k.
 
-Both datasets may also be stored as one or more ``*.parquet`` files with columns ``image`` (struct of ``bytes`` and ``path``, the
-image's name), ``captions`` (five texts, in the order of their ids) and ``split`` (train, validation, test, unassigned).
+Both datasets may also be stored as one or more ``*.parquet`` files with columns ``image`` (struct
+of ``bytes`` and ``path``, the image's name), ``captions`` (five texts, in the order of their ids)
+and ``split`` (train, validation, test, unassigned).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,9 +34,11 @@ class PhotographSource:
     Args:
         name: name of the source.
         expected: description of the folder's expected contents, for messages.
-        texts: required text files of the official layout; if the first is missing, parquet files are read.
+        texts: required text files of the official layout; if the first is missing, parquet files
+            are read.
         images: folder of the images in the official layout.
-        read_official: function that takes the folder and returns the checked table of the official layout.
+        read_official: function that takes the folder and returns the checked table of the official
+            layout.
         optional: text files that the official layout may contain.
     """
 
@@ -50,11 +53,14 @@ class PhotographSource:
         """Read the official layout or the parquet files in a folder, without opening any image.
 
         Returns:
-            A table with one row per photograph, in the order of their names (official layout) or rows (parquet): ``image`` (file
-            name), ``captions`` (list of five texts), ``split`` (train, validation, test, unassigned); and the encoded images.
+            A table with one row per photograph, in the order of their names (official layout) or
+                rows (parquet): ``image`` (file
+            name), ``captions`` (list of five texts), ``split`` (train, validation, test,
+                unassigned); and the encoded images.
 
         Raises:
-            UserError: names the missing file, or the file and line or row with an unexpected layout.
+            UserError: names the missing file, or the file and line or row with an unexpected
+                layout.
         """
         folder = required_path(path, self.name, self.expected)
         files = sorted(folder.glob("*.parquet"))
@@ -68,14 +74,22 @@ class PhotographSource:
         return table, ImageFiles(tuple(root / name for name in table["image"]), self.images.origin)
 
     def read_texts(self, settings: Mapping[str, Any]) -> pd.DataFrame:
-        """Read the captions in the folder ``path``; each photograph counts as one report and one patient."""
+        """Read the captions in the folder ``path``; each photograph counts as one report and one
+        patient.
+        """
         table = self.read(settings["path"])[0].explode("captions")
-        return pd.DataFrame({"report": table["image"], "patient": table["image"], "text": table["captions"]})
+        return pd.DataFrame(
+            {"report": table["image"], "patient": table["image"], "text": table["captions"]}
+        )
 
     def missing_files(self, settings: Mapping[str, Any]) -> list[str]:
         """Report which files are missing from the folder ``path``."""
         folder = required_path(settings["path"], self.name, self.expected)
-        return [] if any(folder.glob("*.parquet")) else missing_parts(folder, (*self.texts, self.images))
+        return (
+            []
+            if any(folder.glob("*.parquet"))
+            else missing_parts(folder, (*self.texts, self.images))
+        )
 
     def user_files(self, settings: Mapping[str, Any]) -> UserFiles:
         """Return the texts and photographs, or the parquet files, in the folder ``path``."""
@@ -86,11 +100,17 @@ class PhotographSource:
         return UserFiles(texts, files_in(self.images.find(folder)))
 
 
-def joined(table: pd.DataFrame, images: EncodedImages, count: int | None, **tables: pd.DataFrame) -> PairImages:
-    """Return the first `count` photographs (None: all) with their splits and other tables, without caption classes or labels."""
+def joined(
+    table: pd.DataFrame, images: EncodedImages, count: int | None, **tables: pd.DataFrame
+) -> PairImages:
+    """Return the first `count` photographs (None: all) with their splits and other tables, without
+    caption classes or labels.
+    """
     check_count(count, len(table), "photographs in the folder")
     names = table["image"][:count].to_numpy(str)
-    tables["splits"] = pd.DataFrame({"report": names, "split": table["split"][:count].to_numpy(str)})
+    tables["splits"] = pd.DataFrame(
+        {"report": names, "split": table["split"][:count].to_numpy(str)}
+    )
     return PairImages(images.part(slice(count)), names, names, mode="RGB", tables=tables)
 
 
@@ -98,7 +118,8 @@ class CaptionLines(NamedTuple):
     """Layout of a file with one line per caption.
 
     Attributes:
-        pattern: regular expression of a line, with the groups ``image``, ``number`` and ``caption``.
+        pattern: regular expression of a line, with the groups ``image``, ``number`` and
+            ``caption``.
         expected: description of the pattern, for messages.
         header: number of lines before the first caption.
     """
@@ -109,11 +130,14 @@ class CaptionLines(NamedTuple):
 
 
 TOKEN_LINES = CaptionLines(
-    r"(?P<image>[^\t#]+)#(?P<number>[0-4])\t(?P<caption>.*\S.*)", "an image's name, #, 0 to 4, a tab and a caption"
+    r"(?P<image>[^\t#]+)#(?P<number>[0-4])\t(?P<caption>.*\S.*)",
+    "an image's name, #, 0 to 4, a tab and a caption",
 )
 
 
-def read_captions(file: Path, splits: Mapping[Any, str], origin: str, layout: CaptionLines = TOKEN_LINES) -> pd.DataFrame:
+def read_captions(
+    file: Path, splits: Mapping[Any, str], origin: str, layout: CaptionLines = TOKEN_LINES
+) -> pd.DataFrame:
     """Read and check the captions of photographs from a file with one line per caption.
 
     Args:
@@ -133,22 +157,32 @@ def read_captions(file: Path, splits: Mapping[Any, str], origin: str, layout: Ca
     refuse([f"{file}: {mistake} {origin}" for mistake in repeated_values(lines, "caption's id")])
     captions = lines.sort_values("number", kind="stable").groupby("image")["caption"].agg(list)
     lacking = sorted(set(splits) - set(captions.index))
-    refuse([f"{file} has no captions for {name}, which is in the {splits[name]} split. {origin}" for name in lacking])
+    refuse(
+        [
+            f"{file} has no captions for {name}, which is in the {splits[name]} split. {origin}"
+            for name in lacking
+        ]
+    )
     names = captions.index.to_series()
-    table = pd.DataFrame({"image": names, "captions": captions, "split": names.map(splits).fillna(UNASSIGNED)})
+    table = pd.DataFrame(
+        {"image": names, "captions": captions, "split": names.map(splits).fillna(UNASSIGNED)}
+    )
     return checked_photographs(table.rename_axis(None), file, origin)
 
 
 def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.DataFrame:
-    """Check every value of a table with one row per photograph, and normalise whitespace in captions.
+    """Check every value of a table with one row per photograph, and normalise whitespace in
+    captions.
 
     Args:
-        table: table with ``image``, ``captions``, ``split``; the index gives the location of each row.
+        table: table with ``image``, ``captions``, ``split``; the index gives the location of each
+            row.
         file: file that contains the table.
         origin: a sentence on where to get a complete copy.
 
     Raises:
-        UserError: if there is no photograph, or one lacks a unique name, five non-empty captions or a split.
+        UserError: if there is no photograph, or one lacks a unique name, five non-empty captions or
+            a split.
     """
     if table.empty:
         raise UserError(f"{file} contains no photographs. {origin}")
@@ -160,19 +194,37 @@ def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.Data
         *wrong_values(table, "split", ~table["split"].isin(SPLITS), f"one of {', '.join(SPLITS)}"),
     ]
     refuse([f"{file}: {mistake} {origin}" for mistake in mistakes])
-    return table.assign(captions=table["captions"].map(lambda texts: [" ".join(text.split()) for text in texts]))
+    return table.assign(
+        captions=table["captions"].map(lambda texts: [" ".join(text.split()) for text in texts])
+    )
 
 
 def _are_captions(texts: Sequence[str] | None) -> bool:
-    return texts is not None and len(texts) == EACH and all(isinstance(text, str) and text.strip() for text in texts)
+    return (
+        texts is not None
+        and len(texts) == EACH
+        and all(isinstance(text, str) and text.strip() for text in texts)
+    )
 
 
 def _rows(file: Path) -> pd.DataFrame:
-    """Read names, captions and splits from a parquet file with the columns described in this module."""
+    """Read names, captions and splits from a parquet file with the columns described in this
+    module.
+    """
     columns = ("image", "captions", "split")
-    expected = "a parquet file with the columns image: struct<bytes: binary, path: string>, captions: list<string>, split: string"
-    with reading(file, expected, COPY_AGAIN), pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+    expected = (
+        "a parquet file with the columns image: struct<bytes: binary, path: string>, captions:"
+        " list<string>, split: string"
+    )
+    with (
+        reading(file, expected, COPY_AGAIN),
+        pq.ParquetFile(file, page_checksum_verification=True) as parquet,
+    ):
         table = parquet.read(columns=["image.path", "captions", "split"])
-        rows = pd.DataFrame({name: table.column(name).to_pylist() for name in columns}, dtype=object)
-    rows["image"] = [image and image["path"] and Path(image["path"]).name for image in rows["image"]]
+        rows = pd.DataFrame(
+            {name: table.column(name).to_pylist() for name in columns}, dtype=object
+        )
+    rows["image"] = [
+        image and image["path"] and Path(image["path"]).name for image in rows["image"]
+    ]
     return rows.set_axis([f"{file.name}, row {row:,} (the first is 0)" for row in range(len(rows))])

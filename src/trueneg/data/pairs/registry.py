@@ -2,15 +2,18 @@
 
 A module ``trueneg.data.pairs.<name>`` defines
 
-- ``read_images(settings, tables, threads)``, which returns a :class:`~trueneg.data.pairs.pair_images.PairImages`.
-  `settings` merges the settings of the texts with those of the dataset, which take precedence. `tables` contains the text tables
-  listed in ``TEXT_TABLES`` of the source's settings class. A source that draws its images uses `threads` processes;
-- ``read_texts(settings)``, if its texts belong to named images (``captions`` is True in its settings class). It returns one row
-  per text with ``report``, ``patient`` and ``text``. Each text is a sentence unless the setting ``split_sentences`` is true;
-- ``user_files(settings)``, which returns the files to watch for changes as a :class:`trueneg.io.files.UserFiles`; required if
-  there is a setting ``path``;
-- ``missing_files(settings)``, which returns the lines that ``trueneg check`` reports, one per missing file; required if there
-  is a setting ``path``.
+- ``read_images(settings, tables, threads)``, which returns a
+  :class:`~trueneg.data.pairs.pair_images.PairImages`. `settings` merges the settings of the texts
+  with those of the dataset, which take precedence. `tables` contains the text tables listed in
+  ``TEXT_TABLES`` of the source's settings class. A source that draws its images uses `threads`
+  processes;
+- ``read_texts(settings)``, if its texts belong to named images (``captions`` is True in its
+  settings class). It returns one row per text with ``report``, ``patient`` and ``text``. Each text
+  is a sentence unless the setting ``split_sentences`` is true;
+- ``user_files(settings)``, which returns the files to watch for changes as a
+  :class:`trueneg.io.files.UserFiles`; required if there is a setting ``path``;
+- ``missing_files(settings)``, which returns the lines that ``trueneg check`` reports, one per
+  missing file; required if there is a setting ``path``.
 """
 
 import importlib
@@ -34,18 +37,27 @@ from trueneg.text.sentences import split_texts, write_sentences
 
 log = logging.getLogger(__name__)
 
-TABLES = ("boxes", "splits", "ratings", "classes")  # optional tables of a source besides images and sentences
+# optional tables of a source besides images and sentences
+TABLES = ("boxes", "splits", "ratings", "classes")
 
 
 def source_module(name: str) -> ModuleType:
     """Return the module that reads a source of pairs or of texts."""
-    return importlib.import_module(f"trueneg.data.texts.{name}" if name in TEXT_PAIRS else f"trueneg.data.pairs.{name}")
+    return importlib.import_module(
+        f"trueneg.data.texts.{name}" if name in TEXT_PAIRS else f"trueneg.data.pairs.{name}"
+    )
 
 
 def write_captions(
-    settings: Mapping[str, Any], *, sentences: str | Path, unique: str | Path, cache: str | Path, processes: int = 1
+    settings: Mapping[str, Any],
+    *,
+    sentences: str | Path,
+    unique: str | Path,
+    cache: str | Path,
+    processes: int = 1,
 ) -> None:
-    """Write the sentences of a source that matches texts to images by name; see :func:`trueneg.text.sentences.split_reports`.
+    """Write the sentences of a source that matches texts to images by name; see
+    :func:`trueneg.text.sentences.split_reports`.
 
     Args:
         settings: ``source`` and the settings used by ``read_texts`` of its module.
@@ -60,43 +72,64 @@ def write_captions(
     restricted = settings.get("restricted", False)
     if settings.get("split_sentences", False):
         # An empty line ends a paragraph and therefore a sentence.
-        reports = texts.groupby(["report", "patient"], sort=False, as_index=False)["text"].agg("\n\n".join)
+        reports = texts.groupby(["report", "patient"], sort=False, as_index=False)["text"].agg(
+            "\n\n".join
+        )
         listed = split_texts(reports, cache, processes, restricted, settings.get("language", "en"))
     else:
         index = texts.groupby("report").cumcount()
-        listed = texts[["report", "patient"]].assign(index=index, sentence=texts["text"].str.split().str.join(" "))
+        listed = texts[["report", "patient"]].assign(
+            index=index, sentence=texts["text"].str.split().str.join(" ")
+        )
     write_sentences(listed, sentences, unique, restricted)
 
 
 def prepare_pairs(
-    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
+    settings: Mapping[str, Any],
+    text: Mapping[str, str | Path],
+    pairs: str | Path,
+    *,
+    cache: str | Path,
+    threads: int,
 ) -> None:
     """Decode a source's images and write them with their sentences.
 
     Args:
         settings: ``source``, ``resolution`` and the settings used by ``read_images`` of its module.
-        text: files by name: ``sentences``, the report tables required by the source, ``eta`` written by
-            :func:`trueneg.text.eta.write_class_probabilities` (without it, class probabilities are unknown), and
-            ``language_models``, the manifest of the models that scored the sentences (without it, they cannot be embedded).
-        pairs: .npz file to write; the sentences and each of :data:`TABLES` (empty if the source has none) are written next to it.
+        text: files by name: ``sentences``, the report tables required by the source, ``eta``
+            written by :func:`trueneg.text.eta.write_class_probabilities` (without it, class
+            probabilities are unknown), and ``language_models``, the manifest of the models that
+            scored the sentences (without it, they cannot be embedded).
+        pairs: .npz file to write; the sentences and each of :data:`TABLES` (empty if the source has
+            none) are written next to it.
         cache: folder of decoded images; may be removed afterwards.
         threads: number of threads that decode images, or of processes that draw them.
 
     Raises:
-        UserError: if a file is missing or damaged, the tables do not belong together, or the disk is too small.
+        UserError: if a file is missing or damaged, the tables do not belong together, or the disk
+            is too small.
     """
-    from trueneg.text.loading import first_model  # imports torch, which `trueneg check` does not need
+    # imports torch, which `trueneg check` does not need
+    from trueneg.text.loading import first_model
 
     Path(pairs).parent.mkdir(parents=True, exist_ok=True)
-    tables = {name: privacy.read_table(path)[0] for name, path in text.items() if name != "language_models"}
+    tables = {
+        name: privacy.read_table(path)[0]
+        for name, path in text.items()
+        if name != "language_models"
+    }
     restricted = privacy.read_table(text["sentences"])[1]
     data = source_module(settings["source"]).read_images(settings, tables, threads)
     if restricted != data.restricted:
         said = f"restricted is {restricted} for these texts, but {data.restricted} for the images"
-        raise UserError(f"{text['sentences']}: {said}. Remove the file, then run the same command again.")
+        raise UserError(
+            f"{text['sentences']}: {said}. Remove the file, then run the same command again."
+        )
     skipped = ""
     if allowed := settings.get("skip_incomplete"):
-        usable, skipped = check_images(data.images, settings["path"], allowed, longest=LONGEST, threads=threads)
+        usable, skipped = check_images(
+            data.images, settings["path"], allowed, longest=LONGEST, threads=threads
+        )
         data = data.part(usable)
     sentences = tables["sentences"][tables["sentences"]["report"].isin(set(data.reports.tolist()))]
     count, images = len(data.reports), data.images
@@ -107,7 +140,9 @@ def prepare_pairs(
     try:
         source = PairSource(
             settings["source"],
-            sentences=join_sentences(sentences, assigned=data.assigned, classes=data.probabilities, eta=tables.get("eta")),
+            sentences=join_sentences(
+                sentences, assigned=data.assigned, classes=data.probabilities, eta=tables.get("eta")
+            ),
             images=images,
             reports=data.reports,
             patients=data.patients,
@@ -116,13 +151,19 @@ def prepare_pairs(
             shown=np.zeros((count, 0), bool) if data.shown is None else data.shown,
             restricted=restricted,
             skipped=" ".join(filter(None, (data.skipped, skipped))),
-            language_model=first_model(text["language_models"]) if "language_models" in text else None,
+            language_model=first_model(text["language_models"])
+            if "language_models" in text
+            else None,
         )
     except ValueError as error:
-        raise UserError(f"{text['sentences']} does not match the images or the tables next to it: {error}") from error
+        raise UserError(
+            f"{text['sentences']} does not match the images or the tables next to it: {error}"
+        ) from error
     write_pairs(source, pairs)
     for name in TABLES:
         privacy.write_table(data.tables.get(name, pd.DataFrame()), beside(pairs, name), restricted)
     if identical := describe_identical(images):
         log.warning("%s: %s", source.name, identical)
-    log.info("%s: %s images with %s sentences", source.name, f"{count:,}", f"{len(source.sentences):,}")
+    log.info(
+        "%s: %s images with %s sentences", source.name, f"{count:,}", f"{len(source.sentences):,}"
+    )

@@ -1,4 +1,6 @@
-"""Determine which images a sentence is true of: the single definition of a false negative for image–text data."""
+"""Determine which images a sentence is true of: the single definition of a false negative for
+image–text data.
+"""
 
 import numpy as np
 import pandas as pd
@@ -7,22 +9,27 @@ from trueneg.data.phantom.classes import NEGATED
 
 
 def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
-    """Return whether a sentence of each class is true of each image. If so, the image is a FALSE NEGATIVE for that sentence.
+    """Return whether a sentence of each class is true of each image. If so, the image is a FALSE
+    NEGATIVE for that sentence.
 
-    ==========  =================================================================================================
+    ==========  ====================================================================================
     class       true of an image that
-    ==========  =================================================================================================
+    ==========  ====================================================================================
     positive    shows this class: the same finding, side, zone and severity
     negated     shows no class of the denied finding
-    filler      (never true: it says nothing about images, so it has no false negatives and needs no correction)
-    ==========  =================================================================================================
+    filler      (never true: it says nothing about images, so it has no false negatives and needs no
+    correction)
+    ==========  ====================================================================================
 
-    The expectation over images is ``image_probability`` of :class:`trueneg.data.phantom.reports.PhantomReports`, the true η
-    of an anchor sentence (0 for filler).
+    The expectation over images is ``image_probability`` of
+    :class:`trueneg.data.phantom.reports.PhantomReports`, the true η of an anchor sentence (0 for
+    filler).
 
     Args:
-        classes: table of C rows with ``class`` (0 … C − 1, in order), ``kind`` (positive, negated, filler) and ``finding``.
-        findings: bool, shape (n, P): which of the P positive classes (the first P rows of `classes`) each image shows.
+        classes: table of C rows with ``class`` (0 … C − 1, in order), ``kind`` (positive, negated,
+            filler) and ``finding``.
+        findings: bool, shape (n, P): which of the P positive classes (the first P rows of
+            `classes`) each image shows.
 
     Returns:
         bool, shape (n, C).
@@ -43,7 +50,8 @@ def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
 
 
 def findings_said(sentences: pd.DataFrame, reports: np.ndarray, count: int) -> np.ndarray:
-    """Return which of the first ``count`` classes each image's report states; in the phantom, these are shown in the image.
+    """Return which of the first ``count`` classes each image's report states; in the phantom, these
+    are shown in the image.
 
     Args:
         sentences: table with ``report`` and ``class``.

@@ -54,11 +54,18 @@ class PairData:
         class_of: (S,) latent class, −1 if unknown.
         report_of: (n,) index of each image's report.
         said: (n, L) indices of the texts in each image's report, padded with −1.
-        groups: (S,) class group of each sentence: 0 common, 1 rare, 2 unknown. The common classes are the most frequent ones
-            that together account for half of the sentences with a known class.
+        groups: (S,) class group of each sentence: 0 common, 1 rare, 2 unknown. The common classes
+            are the most frequent ones that together account for half of the sentences with a known
+            class.
     """
 
-    def __init__(self, source: PairSource, subset: PairSubset, device: torch.device, vectors: np.ndarray | None = None):
+    def __init__(
+        self,
+        source: PairSource,
+        subset: PairSubset,
+        device: torch.device,
+        vectors: np.ndarray | None = None,
+    ):
         self.source, self._device, self._seed = source, device, subset.seed
         self.counts = {"images": len(source.images), "sentences": len(source.sentences)}
         reports = source.reports[subset.train]
@@ -68,7 +75,10 @@ class PairData:
         owner = np.searchsorted(names, table["report"].to_numpy().astype(names.dtype))
         order = np.lexsort((table["index"].to_numpy(), owner))
         self._table = table.iloc[order]
-        self._rows = {"images": torch.from_numpy(subset.train.copy()), "sentences": torch.from_numpy(rows[order])}
+        self._rows = {
+            "images": torch.from_numpy(subset.train.copy()),
+            "sentences": torch.from_numpy(rows[order]),
+        }
         self._sentence_counts = torch.from_numpy(np.bincount(owner, minlength=len(names)))
         self._image_counts = torch.from_numpy(np.bincount(report_of, minlength=len(names)))
         self._images_by_report = torch.from_numpy(np.argsort(report_of, kind="stable"))
@@ -80,11 +90,15 @@ class PairData:
         classes = self._table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
         self.class_of = torch.from_numpy(classes).to(device)
         self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
-        self.images = TrainingImages(source.images if vectors is None else vectors, subset.train, device)
+        self.images = TrainingImages(
+            source.images if vectors is None else vectors, subset.train, device
+        )
         self.labels = torch.from_numpy(source.labels[subset.train]).to(device)
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
         of_reports = self.text_numbers.split(self._sentence_counts.tolist())
-        self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[self._report_of].to(device)
+        self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[
+            self._report_of
+        ].to(device)
         self.report_of = self._report_of.to(device)
 
     @property
@@ -99,19 +113,25 @@ class PairData:
 
     @property
     def sentence_weights(self) -> Tensor:
-        """Probability that a pair drawn per image has each sentence, (S,) float64 on the CPU; sums to 1."""
-        return (self._image_counts / self._sentence_counts.double() / len(self.images)).repeat_interleave(self._sentence_counts)
+        """Probability that a pair drawn per image has each sentence, (S,) float64 on the CPU; sums
+        to 1.
+        """
+        return (
+            self._image_counts / self._sentence_counts.double() / len(self.images)
+        ).repeat_interleave(self._sentence_counts)
 
     def units(self, unit: str) -> int:
         """Return the number of pairs per epoch."""
         return len(self.images) if unit == "image" else len(self._image_counts)
 
     def epoch(self, unit: str, generator: torch.Generator) -> PairIndices:
-        """Draw one pair per image, or per study (a report with its images), in random order; returned on the CPU.
+        """Draw one pair per image, or per study (a report with its images), in random order;
+        returned on the CPU.
 
         Args:
-            unit: ``"image"``: every image once, with a sentence of its report (Sample-Specific Debiasing); ``"study"``: every
-                report once, with one of its images and one of its sentences (ReCo).
+            unit: ``"image"``: every image once, with a sentence of its report (Sample-Specific
+                Debiasing); ``"study"``: every report once, with one of its images and one of its
+                sentences (ReCo).
             generator: generator for all draws.
         """
         order = torch.randperm(self.units(unit), generator=generator)
@@ -119,7 +139,10 @@ class PairData:
         if unit == "image":
             images, reports = order, self._report_of[order]
         else:
-            images, reports = self._images_by_report[_member(self._image_counts, order, which[:, 0])], order
+            images, reports = (
+                self._images_by_report[_member(self._image_counts, order, which[:, 0])],
+                order,
+            )
         return PairIndices(images, _member(self._sentence_counts, reports, which[:, 1]))
 
     def reports_with(self, pairs: PairIndices) -> Tensor:
@@ -127,18 +150,24 @@ class PairData:
         return (self.said[pairs.images] == self.text_of[pairs.sentences][:, None, None]).any(2)
 
     def of_own_report(self, images: Tensor) -> Tensor:
-        """Return (B, B) bool: whether images i and j belong to the same report, from B indices of images."""
+        """Return (B, B) bool: whether images i and j belong to the same report, from B indices of
+        images.
+        """
         reports = self.report_of[images]
         return reports[:, None] == reports
 
     def same_text(self, pairs: PairIndices) -> Tensor:
-        """Return (B, B) bool: whether sentences i and j are equal once :func:`~trueneg.text.cleaning.normalised`."""
+        """Return (B, B) bool: whether sentences i and j are equal once
+        :func:`~trueneg.text.cleaning.normalised`.
+        """
         numbers = self._normalised_of[pairs.sentences]
         return numbers[:, None] == numbers
 
     @functools.cached_property
     def _normalised_of(self) -> Tensor:
-        """(S,) a number for each sentence; sentences that are equal after normalisation share it."""
+        """(S,) a number for each sentence; sentences that are equal after normalisation share
+        it.
+        """
         numbers, _ = pd.Index(self.texts).map(normalised).factorize()
         return torch.from_numpy(numbers).to(self._device)[self.text_of]
 
@@ -149,26 +178,37 @@ class PairData:
         return shown, (classes >= 0)[:, None].expand_as(shown)
 
     def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the rows of the training images and sentences, given features of all ``images`` or ``sentences``."""
+        """Return the rows of the training images and sentences, given features of all ``images`` or
+        ``sentences``.
+        """
         return {key: value[self._rows[key]].to(self._device) for key, value in features.items()}
 
-    def class_probability(self, name: str | Mapping[str, float], a: float | None = None, k: float | None = None) -> Tensor:
+    def class_probability(
+        self, name: str | Mapping[str, float], a: float | None = None, k: float | None = None
+    ) -> Tensor:
         """Return η of every sentence, (S,) float32, as :meth:`PairSource.class_probability` does.
 
-        With ``{"true_share": s}``, each sentence keeps its true η with probability s; the values of the others are permuted. So
-        all s have the same values, and a sentence that keeps its η at some s keeps it at every larger one.
+        With ``{"true_share": s}``, each sentence keeps its true η with probability s; the values of
+        the others are permuted. So all s have the same values, and a sentence that keeps its η at
+        some s keeps it at every larger one.
         """
-        values = self.source.class_probability(probability_name(name), a, k)[self._rows["sentences"].numpy()].astype(np.float32)
+        values = self.source.class_probability(probability_name(name), a, k)[
+            self._rows["sentences"].numpy()
+        ].astype(np.float32)
         return torch.from_numpy(partly_exchanged(values, name, self._seed)).to(self._device)
 
 
 def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:
-    """Pick one member of each given group, using uniform draws in [0, 1); members are numbered group by group."""
+    """Pick one member of each given group, using uniform draws in [0, 1); members are numbered
+    group by group.
+    """
     return (counts.cumsum(0) - counts)[groups] + (uniform * counts[groups]).long()
 
 
 def partly_exchanged(values: np.ndarray, name: str | Mapping[str, float], seed: int) -> np.ndarray:
-    """Return η of every sentence, where those without their true value exchange theirs; all of them unless a share is named."""
+    """Return η of every sentence, where those without their true value exchange theirs; all of them
+    unless a share is named.
+    """
     if isinstance(name, str):
         return values
     generator = np.random.default_rng(seed_for(seed, "exchanged class probabilities"))

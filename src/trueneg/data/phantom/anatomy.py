@@ -1,9 +1,11 @@
-"""The phantom's anatomy: attenuation in a frontal chest radiograph of a healthy patient, without any finding.
+"""The phantom's anatomy: attenuation in a frontal chest radiograph of a healthy patient, without
+any finding.
 
-Lengths are in units of the image width, so the patient is the same at any resolution. As on every film, the patient faces the
-reader: the patient's LEFT side, with the apex of the heart, is on the image's RIGHT. ``across`` increases towards the patient's
-left and ``down`` towards the feet, both from the middle of the patient; ``lateral`` increases from the spine towards the chest
-wall on either side.
+Lengths are in units of the image width, so the patient is the same at any resolution. As on every
+film, the patient faces the
+reader: the patient's LEFT side, with the apex of the heart, is on the image's RIGHT. ``across``
+increases towards the patient's left and ``down`` towards the feet, both from the middle of the
+patient; ``lateral`` increases from the spine towards the chest wall on either side.
 """
 
 import math
@@ -14,7 +16,8 @@ from trueneg.data.phantom.patients import Patient
 from trueneg.data.phantom.shapes import joined, length, smooth_noise, soft_step
 
 SIDES = {"right": -1, "left": 1}  # the direction of ``across`` towards that side
-MOTTLE, SHADE = 36, 7  # number of noise cells across the image: fine mottle of the lungs, gradual shading of soft tissue
+# number of noise cells across the image: fine mottle of the lungs, gradual shading of soft tissue
+MOTTLE, SHADE = 36, 7
 HIDDEN = 0.92  # share of the lung's air that the heart's shadow hides
 TALLEST = 2.5  # exponent of the lung's outline: 2 is an ellipse, larger values approach a rectangle
 MIDDLE = 0.10  # vertical position at which the lungs are widest
@@ -35,7 +38,9 @@ class Lung:
         hilum: lateral and vertical position of the hilum.
     """
 
-    def __init__(self, patient: Patient, side: str, lateral: np.ndarray, down: np.ndarray, edge: float):
+    def __init__(
+        self, patient: Patient, side: str, lateral: np.ndarray, down: np.ndarray, edge: float
+    ):
         up = np.maximum(MIDDLE - down, 0) / patient.apex
         out = lateral - _middle(up)
         reach = np.where(out > 0, np.float32(0.18), np.float32(0.14))
@@ -44,26 +49,35 @@ class Lung:
         bend = (lateral - 0.17) / 0.2
         self.lateral, self.top = lateral, MIDDLE - patient.apex
         # Distance to the outline along the ray from the middle.
-        self.depth = np.maximum(length(out, up * patient.apex) / np.maximum(radius, 1e-3), 0.14) * (1 - radius)
+        self.depth = np.maximum(length(out, up * patient.apex) / np.maximum(radius, 1e-3), 0.14) * (
+            1 - radius
+        )
         self.floor = patient.dome + (patient.dome_difference if side == "left" else 0.0)
-        self.above = (self.floor + np.where(bend > 0, patient.angle * bend**2, 0.05 * bend**2) - down) / 1.2
+        self.above = (
+            self.floor + np.where(bend > 0, patient.angle * bend**2, 0.05 * bend**2) - down
+        ) / 1.2
         self.inside = soft_step(np.minimum(self.depth, self.above) / edge)
         self.base = self.floor + 0.8 * patient.angle
         self.hilum = (0.075, -0.02 if side == "left" else 0.0)
 
     def place(self, height: float, breadth: float) -> tuple[float, float]:
-        """Return (lateral, down) for `height` from 0 (apex) to 1 (diaphragm) and `breadth` from −1 (spine) to 1 (chest wall)."""
+        """Return (lateral, down) for `height` from 0 (apex) to 1 (diaphragm) and `breadth` from −1
+        (spine) to 1 (chest wall).
+        """
         down = self.top + height * (self.floor - self.top)
         up = np.clip((MIDDLE - down) / (MIDDLE - self.top), 0, 1)
         reach = 0.18 if breadth > 0 else 0.14
-        return float(_middle(up) + breadth * reach * (1 - up**TALLEST) ** (1 / TALLEST)), float(down)
+        return float(_middle(up) + breadth * reach * (1 - up**TALLEST) ** (1 / TALLEST)), float(
+            down
+        )
 
 
 class Chest:
-    """A random healthy patient on one film: float32 maps of shape (H, W), in units of attenuation unless stated otherwise.
+    """A random healthy patient on one film: float32 maps of shape (H, W), in units of attenuation
+    unless stated otherwise.
 
-    The same generator yields the same patient at any resolution. Without findings, the film (:func:`film`) shows
-    ``tissue + bones + texture − air``.
+    The same generator yields the same patient at any resolution. Without findings, the film
+    (:func:`film`) shows ``tissue + bones + texture − air``.
 
     Args:
         generator: random generator used only for the patient.
@@ -91,36 +105,62 @@ class Chest:
         phases = generator.uniform(0, 2 * np.pi, (2, 6)).astype(np.float32)
         self.across, self.down = across, down = _posed(patient, resolution)
         self.edge = max(patient.sharpness, 0.4 / resolution)
-        self.lungs = {side: Lung(patient, side, sign * across, down, self.edge) for side, sign in SIDES.items()}
+        self.lungs = {
+            side: Lung(patient, side, sign * across, down, self.edge)
+            for side, sign in SIDES.items()
+        }
         lungs = self.lungs.values()
         self.shadow = self.heart_shadow(self.heart_depth(1.0))
-        vessels = sum(_vessels(lung, down, phase) for lung, phase in zip(lungs, phases, strict=True))
+        vessels = sum(
+            _vessels(lung, down, phase) for lung, phase in zip(lungs, phases, strict=True)
+        )
         inside = sum(lung.inside for lung in lungs)
         aired = sum(
-            lung.inside * (0.55 + 0.45 * np.tanh(np.maximum(np.minimum(lung.depth, lung.above), 0) / 0.08)) for lung in lungs
+            lung.inside
+            * (0.55 + 0.45 * np.tanh(np.maximum(np.minimum(lung.depth, lung.above), 0) / 0.08))
+            for lung in lungs
         )
         aired = aired * (1 - HIDDEN * self.shadow)
         for lung in lungs:
-            about = ((lung.lateral - lung.hilum[0] - 0.03) / 0.15) ** 2 + ((down - lung.hilum[1]) / 0.2) ** 2
-            aired = aired * (1 - patient.crowding * np.exp(-about)) * (1 - patient.dependent * np.exp(-np.abs(lung.above) / 0.06))
+            about = ((lung.lateral - lung.hilum[0] - 0.03) / 0.15) ** 2 + (
+                (down - lung.hilum[1]) / 0.2
+            ) ** 2
+            aired = (
+                aired
+                * (1 - patient.crowding * np.exp(-about))
+                * (1 - patient.dependent * np.exp(-np.abs(lung.above) / 0.06))
+            )
         self.thorax = soft_step((np.maximum(*(lung.depth for lung in lungs)) + 0.012) / self.edge)
-        self.tissue = self._soft_tissue() + patient.shade * shade + patient.uneven_across * across + patient.uneven_down * down
+        self.tissue = (
+            self._soft_tissue()
+            + patient.shade * shade
+            + patient.uneven_across * across
+            + patient.uneven_down * down
+        )
         covered = patient.rib_density * (0.3 + 0.7 * inside * (1 - 0.6 * self.shadow)) * self.thorax
         self.bones = self._spine_and_shoulders() + covered * self.ribs(down)
         self.texture = patient.vessels * vessels + patient.mottle * inside * self.mottle
         self.air = patient.aeration * aired
 
     def ribs(self, down: np.ndarray) -> np.ndarray:
-        """Return a map (0 to 1) of posterior ribs that slope down outwards and of fainter anterior ribs that slope down inwards.
+        """Return a map (0 to 1) of posterior ribs that slope down outwards and of fainter anterior
+        ribs that slope down inwards.
 
         Args:
             down: (H, W) vertical coordinates: those of the chest, or those displaced by a fracture.
         """
         lateral = np.abs(self.across)
-        behind = (1.2 * lateral - 0.12) * lateral * self.patient.rib_slope * (0.8 + 1.2 * np.maximum(down + 0.3, 0))
+        behind = (
+            (1.2 * lateral - 0.12)
+            * lateral
+            * self.patient.rib_slope
+            * (0.8 + 1.2 * np.maximum(down + 0.3, 0))
+        )
         before = 0.09 + 0.85 * (0.37 - lateral) - 0.9 * (0.37 - lateral) ** 2
         shown = soft_step((lateral - 0.15) / 0.02)
-        return np.maximum(self._rib_band(down - behind), 0.55 * shown * self._rib_band(down - before))
+        return np.maximum(
+            self._rib_band(down - behind), 0.55 * shown * self._rib_band(down - before)
+        )
 
     def _rib_band(self, level: np.ndarray) -> np.ndarray:
         patient = self.patient
@@ -132,7 +172,9 @@ class Chest:
         return (0.7 * band + 0.3 * margin) * ((number > -0.5) & (number < patient.ribs))
 
     def heart_depth(self, enlargement: float) -> np.ndarray:
-        """Return the distance inward from the heart's outline, in image widths; `enlargement` 1 is the healthy heart."""
+        """Return the distance inward from the heart's outline, in image widths; `enlargement` 1 is
+        the healthy heart.
+        """
         size, across, down = self.patient.heart * enlargement, self.across, self.down
         # The heart rests on the diaphragm, so it enlarges sideways and upwards, mostly to the left.
         centre, level = 0.048 + 0.06 * (enlargement - 1), 0.145 - 0.06 * (enlargement - 1)
@@ -140,17 +182,27 @@ class Chest:
         along = cos * (across - centre) + sin * (down - level)
         beside = cos * (down - level) - sin * (across - centre)
         ventricle = 1 - length(along / (0.165 * size), beside / (0.112 * size))
-        atrium = 1 - length((across + 0.022 * enlargement) / (0.076 * size), (down - 0.12) / (0.120 * size))
+        atrium = 1 - length(
+            (across + 0.022 * enlargement) / (0.076 * size), (down - 0.12) / (0.120 * size)
+        )
         return 0.11 * joined(ventricle, atrium, 0.06)
 
     def heart_shadow(self, heart: np.ndarray) -> np.ndarray:
-        """Return the mask (0 to 1) of the central shadow: the heart, given its depth, and the great vessels above it."""
+        """Return the mask (0 to 1) of the central shadow: the heart, given its depth, and the great
+        vessels above it.
+        """
         across, down = self.across, self.down
-        half = self.patient.mediastinum + 0.05 * np.maximum(-0.25 - down, 0) + 0.02 * np.maximum(down + 0.15, 0)
+        half = (
+            self.patient.mediastinum
+            + 0.05 * np.maximum(-0.25 - down, 0)
+            + 0.02 * np.maximum(down + 0.15, 0)
+        )
         band = half - np.abs(across - 0.005)
         knob = self.patient.knob - length(across - 0.055, 0.8 * (down + 0.135))
         trunk = 0.044 - length(across - 0.055, 0.6 * (down + 0.035))
-        return soft_step(joined(joined(joined(band, knob, 0.007), trunk, 0.010), heart, 0.010) / self.edge)
+        return soft_step(
+            joined(joined(joined(band, knob, 0.007), trunk, 0.010), heart, 0.010) / self.edge
+        )
 
     def _soft_tissue(self) -> np.ndarray:
         patient, across, down, lateral = self.patient, self.across, self.down, np.abs(self.across)
@@ -159,29 +211,56 @@ class Chest:
         neck = soft_step((0.125 - lateral) / 0.012)
         top = down + 0.56 - 0.42 * lateral + 0.6 * neck
         body = soft_step(np.minimum(wall, top) / (1.5 * self.edge))
-        thickness = 0.66 + 0.10 * (1 - (lateral / 0.45) ** 2) + 0.06 * down - 0.10 * shoulder * (lateral / 0.45) ** 2
+        thickness = (
+            0.66
+            + 0.10 * (1 - (lateral / 0.45) ** 2)
+            + 0.06 * down
+            - 0.10 * shoulder * (lateral / 0.45) ** 2
+        )
         below = 1 - soft_step(np.maximum(*(lung.above for lung in self.lungs.values())) / 0.012)
         thickness = thickness + 0.06 * below + 0.10 * np.exp(-((lateral / 0.06) ** 2))
-        stomach = soft_step((1 - length((across - 0.16) / 0.075, (down - self.lungs["left"].floor - 0.085) / 0.045)) / 0.2)
-        trachea = soft_step((0.016 - np.abs(across - 0.004)) / self.edge) * soft_step((-0.10 - down) / 0.02)
+        stomach = soft_step(
+            (1 - length((across - 0.16) / 0.075, (down - self.lungs["left"].floor - 0.085) / 0.045))
+            / 0.2
+        )
+        trachea = soft_step((0.016 - np.abs(across - 0.004)) / self.edge) * soft_step(
+            (-0.10 - down) / 0.02
+        )
         breast = soft_step((1 - length((lateral - 0.22) / 0.15, (down - 0.15) / 0.13)) / 0.12)
-        thickness = thickness - max(patient.gas, 0) * stomach - 0.11 * trachea + max(patient.breasts, 0) * breast
+        thickness = (
+            thickness
+            - max(patient.gas, 0) * stomach
+            - 0.11 * trachea
+            + max(patient.breasts, 0) * breast
+        )
         return body * thickness
 
     def _spine_and_shoulders(self) -> np.ndarray:
         patient, down, lateral, edge = self.patient, self.down, np.abs(self.across), self.edge
-        vertebra = soft_step((0.032 - lateral) / edge) * (0.7 + 0.3 * np.cos(2 * np.pi * down / 0.062))
-        line = patient.clavicle + patient.clavicle_slope * (lateral - 0.03) - 0.012 * np.sin(18 * lateral)
-        clavicle = soft_step((0.013 - np.abs(down - line)) / edge) * soft_step((lateral - 0.035) / 0.006)
+        vertebra = soft_step((0.032 - lateral) / edge) * (
+            0.7 + 0.3 * np.cos(2 * np.pi * down / 0.062)
+        )
+        line = (
+            patient.clavicle
+            + patient.clavicle_slope * (lateral - 0.03)
+            - 0.012 * np.sin(18 * lateral)
+        )
+        clavicle = soft_step((0.013 - np.abs(down - line)) / edge) * soft_step(
+            (lateral - 0.035) / 0.006
+        )
         clavicle = clavicle * soft_step((0.40 - lateral) / 0.01)
         humerus = soft_step((0.055 - length(lateral - 0.455, down + 0.27)) / edge)
-        blade = soft_step((lateral - 0.335 - 0.15 * (down + 0.2)) / edge) * soft_step((0.02 - down) / 0.02)
+        blade = soft_step((lateral - 0.335 - 0.15 * (down + 0.2)) / edge) * soft_step(
+            (0.02 - down) / 0.02
+        )
         blade = blade * soft_step((down + 0.3) / 0.02) * soft_step((0.41 - lateral) / 0.02)
         return patient.spine * vertebra + 0.10 * clavicle + 0.12 * humerus + 0.03 * blade
 
 
 def film(patient: Patient, attenuation: np.ndarray) -> np.ndarray:
-    """Map attenuation to grey levels (0 to 255) with a film's S-shaped characteristic curve, which never fully saturates."""
+    """Map attenuation to grey levels (0 to 255) with a film's S-shaped characteristic curve, which
+    never fully saturates.
+    """
     return 255 * soft_step(SLOPE * patient.gain * (attenuation + patient.exposure - HALF))
 
 
@@ -204,7 +283,9 @@ def _vessels(lung: Lung, down: np.ndarray, phases: np.ndarray) -> np.ndarray:
     angle = np.arctan2(below, lateral)
     total = 0.8 * np.exp(-((lateral / 0.035) ** 2) - (below / 0.08) ** 2)
     begins = 0.01
-    for branches, fade, phase in zip((5, 9, 17), (0.10, 0.13, 0.20), phases.reshape(3, 2), strict=True):
+    for branches, fade, phase in zip(
+        (5, 9, 17), (0.10, 0.13, 0.20), phases.reshape(3, 2), strict=True
+    ):
         bend = 0.35 * np.sin(17 * distance + phase[1]) + 0.12 * np.sin(53 * distance + 2 * phase[0])
         ridge = np.cos(0.5 * branches * (angle + bend) + phase[0]) ** 2
         for _ in range(3):  # 8th power: repeated squaring is a hundred times faster than a power

@@ -1,8 +1,9 @@
 """The latent classes of the phantom, with a known Zipf distribution over the classes of findings.
 
-``classes.csv`` lists all classes; the number of a class is its row. A class is a finding with its side, zone and severity
-(*positive*), the denial of a finding (*negated*), or a sentence that mentions no finding (*filler*). Both text and images of the
-phantom are generated from these classes: a radiograph shows the findings of its report.
+``classes.csv`` lists all classes; the number of a class is its row. A class is a finding with its
+side, zone and severity (*positive*), the denial of a finding (*negated*), or a sentence that
+mentions no finding (*filler*). Both text and images of the phantom are generated from these
+classes: a radiograph shows the findings of its report.
 """
 
 from pathlib import Path
@@ -14,8 +15,11 @@ import pandas as pd
 from trueneg.randomness import seed_for
 
 POSITIVE, NEGATED, FILLER = "positive", "negated", "filler"
-TABLE = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False, na_values={"extent": ""})
-OWNERS, FINDINGS = pd.factorize(TABLE.loc[TABLE["kind"] == POSITIVE, "finding"])  # index of each positive class's finding
+TABLE = pd.read_csv(
+    Path(__file__).with_suffix(".csv"), keep_default_na=False, na_values={"extent": ""}
+)
+# index of each positive class's finding
+OWNERS, FINDINGS = pd.factorize(TABLE.loc[TABLE["kind"] == POSITIVE, "finding"])
 LARGEST_SHARE = 0.5  # maximum probability of one finding among all findings
 DRAWS = 1000  # maximum number of attempts to draw ranks that meet this limit
 
@@ -29,7 +33,8 @@ class PhantomClass(NamedTuple):
         side: ``left``, ``right``, ``bilateral`` or ``""``.
         zone: ``upper``, ``middle``, ``lower`` or ``""``.
         severity: severity of the finding.
-        extent: number that sets the severity: a density, or a size as :mod:`trueneg.data.phantom.findings` defines it.
+        extent: number that sets the severity: a density, or a size as
+            :mod:`trueneg.data.phantom.findings` defines it.
     """
 
     number: int
@@ -42,7 +47,9 @@ class PhantomClass(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the class, such as ``small left upper pneumothorax``."""
-        return " ".join(word for word in (self.severity, self.side, self.zone, self.finding) if word)
+        return " ".join(
+            word for word in (self.severity, self.side, self.zone, self.finding) if word
+        )
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -50,14 +57,17 @@ class PhantomClass(NamedTuple):
         return ("right", "left") if self.side == "bilateral" else (self.side,)
 
 
-CLASSES = tuple(PhantomClass(*row) for row in TABLE[TABLE["kind"] == POSITIVE].drop(columns="kind").itertuples())
+CLASSES = tuple(
+    PhantomClass(*row) for row in TABLE[TABLE["kind"] == POSITIVE].drop(columns="kind").itertuples()
+)
 
 
 def class_probability(exponent: float = 1.0, seed: int = 0) -> np.ndarray:
-    r"""Draw the probability of each positive class among the findings, with :math:`\rho(c) \propto \mathrm{rank}(c)^{-s}`.
+    r"""Draw the probability of each positive class among the findings, with :math:`\rho(c) \propto
+    \mathrm{rank}(c)^{-s}`.
 
-    The ranks are drawn from the seed such that no finding has more than half of the probability, so that two findings of a report
-    can be drawn with exactly these probabilities.
+    The ranks are drawn from the seed such that no finding has more than half of the probability, so
+    that two findings of a report can be drawn with exactly these probabilities.
 
     Args:
         exponent: exponent s of Zipf's law; 0 gives a uniform distribution.
@@ -67,7 +77,8 @@ def class_probability(exponent: float = 1.0, seed: int = 0) -> np.ndarray:
         (C,) probabilities in the order of :data:`CLASSES`, which sum to 1.
 
     Raises:
-        ValueError: if the exponent is so large that one finding has more than half of the probability.
+        ValueError: if the exponent is so large that one finding has more than half of the
+            probability.
 
     Example:
         >>> probability = class_probability()
@@ -81,4 +92,7 @@ def class_probability(exponent: float = 1.0, seed: int = 0) -> np.ndarray:
         probability = zipf[generator.permutation(len(CLASSES))]
         if np.bincount(OWNERS, probability).max() <= LARGEST_SHARE:
             return probability
-    raise ValueError(f"exponent is {exponent}: one finding would have more than half of the probability; use a smaller exponent.")
+    raise ValueError(
+        f"exponent is {exponent}: one finding would have more than half of the probability; use a"
+        " smaller exponent."
+    )

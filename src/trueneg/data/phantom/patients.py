@@ -1,8 +1,9 @@
 """Variation between the phantom's patients and between the exposures of their films.
 
-The ranges (``patients.csv``; lengths in image widths) overlap with the effects of findings: a healthy heart may be larger than
-another patient's slightly enlarged heart, shallow breathing crowds the vessels as mild edema does, and a high diaphragm looks
-like fluid. Therefore no single pixel reveals a finding.
+The ranges (``patients.csv``; lengths in image widths) overlap with the effects of findings: a
+healthy heart may be larger than another patient's slightly enlarged heart, shallow breathing crowds
+the vessels as mild edema does, and a high diaphragm looks like fluid. Therefore no single pixel
+reveals a finding.
 """
 
 from pathlib import Path
@@ -15,7 +16,9 @@ RANGES = pd.read_csv(Path(__file__).with_suffix(".csv"), index_col="name")
 
 
 class Patient(SimpleNamespace):
-    """A random patient on one film: one number per row of :data:`RANGES`, drawn uniformly from its range."""
+    """A random patient on one film: one number per row of :data:`RANGES`, drawn uniformly from its
+    range.
+    """
 
     def __init__(self, generator: np.random.Generator):
         ranges = zip(RANGES.index, RANGES["low"], RANGES["high"], strict=True)

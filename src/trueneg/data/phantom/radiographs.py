@@ -1,9 +1,10 @@
 """Synthetic frontal chest radiographs with known classes and boxes: the images of the phantom.
 
-Each report has its own chest (:mod:`trueneg.data.phantom.anatomy`), into which the report's positive classes
-(:mod:`trueneg.data.phantom.reports`) are drawn (:mod:`trueneg.data.phantom.findings`). As on every film, the patient faces the
-reader: the patient's LEFT is on the image's RIGHT. Each image depends only on the settings, the report's id and its findings, not
-on the other images, their order or the number of processes.
+Each report has its own chest (:mod:`trueneg.data.phantom.anatomy`), into which the report's
+positive classes (:mod:`trueneg.data.phantom.reports`) are drawn
+(:mod:`trueneg.data.phantom.findings`). As on every film, the patient faces the reader: the
+patient's LEFT is on the image's RIGHT. Each image depends only on the settings, the report's id and
+its findings, not on the other images, their order or the number of processes.
 """
 
 import functools
@@ -21,9 +22,12 @@ from trueneg.data.phantom.findings import EFFECTS, Effect
 from trueneg.randomness import seed_for
 from trueneg.runtime.processes import map_in_processes
 
-CHEX5 = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")  # the CheXpert labels predicted in the papers
+# the CheXpert labels predicted in the papers
+CHEX5 = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
 BOX_COLUMNS = ["report", "class", "name", "finding", "side", "x0", "y0", "x1", "y1"]
-CHANGED = 0.2  # a pixel belongs to a box if the finding changes it by more than this share of the finding's largest change
+# a pixel belongs to a box if the finding changes it by more than this share of the finding's
+# largest change
+CHANGED = 0.2
 FAINTEST = 0.5  # grey levels; smaller changes of a pixel are ignored
 IMAGES_PER_TASK = 64  # number of images sent between processes at once
 
@@ -33,9 +37,10 @@ class PhantomImages(NamedTuple):
 
     Attributes:
         images: uint8, shape (n, 1, R, R), in the order of the reports.
-        boxes: one row per box: ``report``, ``class`` (number), ``name``, ``finding``, ``side`` (of the patient; ``""`` for the
-            heart), and ``x0``, ``y0``, ``x1``, ``y1`` in pixels: columns x0 to x1 − 1 from the left, rows y0 to y1 − 1 from the
-            top. A finding in both lungs has one box per lung; a finding outside the film or hidden by other structures has
+        boxes: one row per box: ``report``, ``class`` (number), ``name``, ``finding``, ``side`` (of
+            the patient; ``""`` for the heart), and ``x0``, ``y0``, ``x1``, ``y1`` in pixels:
+            columns x0 to x1 − 1 from the left, rows y0 to y1 − 1 from the top. A finding in both
+            lungs has one box per lung; a finding outside the film or hidden by other structures has
             no box.
     """
 
@@ -44,31 +49,40 @@ class PhantomImages(NamedTuple):
 
 
 def phantom_images(
-    findings: Mapping[str, Sequence[int]], resolution: int, seed: int, contrast: float = 1.0, processes: int = 1
+    findings: Mapping[str, Sequence[int]],
+    resolution: int,
+    seed: int,
+    contrast: float = 1.0,
+    processes: int = 1,
 ) -> PhantomImages:
     """Draw the radiograph of every report.
 
     Args:
-        findings: for each report id, the indices of its positive classes in :data:`trueneg.data.phantom.classes.CLASSES`; empty
-            for a healthy chest.
+        findings: for each report id, the indices of its positive classes in
+            :data:`trueneg.data.phantom.classes.CLASSES`; empty for a healthy chest.
         resolution: side in pixels, at least 32; at lower resolutions granulomas disappear.
-        seed: together with the report's id, determines the patient, the noise, and the size and position of every finding,
-            regardless of what else is drawn.
-        contrast: factor applied to the findings' densities and the heart's enlargement; controls how difficult the phantom is.
+        seed: together with the report's id, determines the patient, the noise, and the size and
+            position of every finding, regardless of what else is drawn.
+        contrast: factor applied to the findings' densities and the heart's enlargement; controls
+            how difficult the phantom is.
         processes: number of processes; does not affect the result.
 
     Example:
         >>> drawn = phantom_images({"P000000": [], "P000001": [27]}, resolution=64, seed=0)
         >>> drawn.images.shape, drawn.boxes["name"].tolist()
         ((2, 1, 64, 64), ['small left upper pneumothorax'])
-        >>> bool(drawn.boxes["x0"][0] > 32)         # the patient's left is at the image's right
+        >>> bool(drawn.boxes["x0"][0] > 32)  # the patient's left is at the image's right
         True
     """
     images = np.empty((len(findings), 1, resolution, resolution), np.uint8)
     rows: list[Any] = []
     draw = functools.partial(_draw, resolution=resolution, seed=seed, contrast=contrast)
-    drawn = map_in_processes(draw, findings.keys(), findings.values(), processes=processes, chunksize=IMAGES_PER_TASK)
-    for image, (pixels, boxes) in zip(images, tqdm(drawn, "radiographs", len(findings), False, disable=None), strict=True):
+    drawn = map_in_processes(
+        draw, findings.keys(), findings.values(), processes=processes, chunksize=IMAGES_PER_TASK
+    )
+    for image, (pixels, boxes) in zip(
+        images, tqdm(drawn, "radiographs", len(findings), False, disable=None), strict=True
+    ):
         image[0] = pixels
         rows += boxes
     return PhantomImages(images, pd.DataFrame(rows, columns=BOX_COLUMNS))
@@ -79,7 +93,8 @@ def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str
 
     Args:
         reports: ids of the reports, in order.
-        assigned: ``report`` and ``class`` of every sentence; classes that deny or do not mention a finding are ignored.
+        assigned: ``report`` and ``class`` of every sentence; classes that deny or do not mention a
+            finding are ignored.
 
     Raises:
         KeyError: if a finding belongs to a report not in `reports`.
@@ -96,12 +111,18 @@ def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str
 
 
 def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
-    """Return float32 (n, 5): for each finding of :data:`CHEX5`, 1 if the report has a class of that finding, else 0."""
+    """Return float32 (n, 5): for each finding of :data:`CHEX5`, 1 if the report has a class of that
+    finding, else 0.
+    """
     present = [{CLASSES[number].finding for number in numbers} for numbers in findings.values()]
-    return np.array([[name in names for name in CHEX5] for names in present], np.float32).reshape(-1, len(CHEX5))
+    return np.array([[name in names for name in CHEX5] for names in present], np.float32).reshape(
+        -1, len(CHEX5)
+    )
 
 
-def _draw(report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float) -> tuple[np.ndarray, list[Any]]:
+def _draw(
+    report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float
+) -> tuple[np.ndarray, list[Any]]:
     chest = Chest(_generator(seed, "patient", report), resolution)
     present = [CLASSES[number] for number in sorted(set(numbers))]
     effects = []
@@ -112,7 +133,10 @@ def _draw(report: str, numbers: Sequence[int], resolution: int, seed: int, contr
     boxes = []
     for place, (finding, effect) in enumerate(zip(present, effects, strict=True)):
         change = np.abs(grey - _exposed(chest, effects[:place] + effects[place + 1 :]))
-        boxes += [(report, finding.number, finding.name, finding.finding, *box) for box in _boxes(chest, finding, effect, change)]
+        boxes += [
+            (report, finding.number, finding.name, finding.finding, *box)
+            for box in _boxes(chest, finding, effect, change)
+        ]
     noise = _generator(seed, "noise", report).standard_normal(grey.shape, dtype=np.float32)
     return np.clip(np.rint(grey + chest.patient.grain * noise), 0, 255).astype(np.uint8), boxes
 
@@ -128,8 +152,12 @@ def _exposed(chest: Chest, effects: Sequence[Effect]) -> np.ndarray:
     return film(chest.patient, attenuation + texture - air)
 
 
-def _boxes(chest: Chest, finding: PhantomClass, effect: Effect, change: np.ndarray) -> list[tuple[str, int, int, int, int]]:
-    """Return one box per side affected by the finding; each encloses every pixel on its side that changed visibly."""
+def _boxes(
+    chest: Chest, finding: PhantomClass, effect: Effect, change: np.ndarray
+) -> list[tuple[str, int, int, int, int]]:
+    """Return one box per side affected by the finding; each encloses every pixel on its side that
+    changed visibly.
+    """
     boxes = []
     for side in finding.sides:
         here = change * (chest.lungs[side].lateral > 0) if finding.side == "bilateral" else change

@@ -1,4 +1,6 @@
-"""Soft shapes and smooth noise for drawing the phantom, without BLAS so that results do not depend on the number of threads."""
+"""Soft shapes and smooth noise for drawing the phantom, without BLAS so that results do not depend
+on the number of threads.
+"""
 
 import functools
 
@@ -6,24 +8,31 @@ import numpy as np
 
 
 def soft_step(inward: np.ndarray) -> np.ndarray:
-    """Logistic function of the inward distance, in units of the edge width: 0 far outside, 1 far inside."""
+    """Logistic function of the inward distance, in units of the edge width: 0 far outside, 1 far
+    inside.
+    """
     # Computed with tanh, which numpy vectorises: five times as fast as scipy's expit.
     return 0.5 + 0.5 * np.tanh(0.5 * inward)
 
 
 def length(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the Euclidean length; numpy's hypot guards against overflow, which cannot occur here, and is five times slower."""
+    """Return the Euclidean length; numpy's hypot guards against overflow, which cannot occur here,
+    and is five times slower.
+    """
     return np.sqrt(first * first + second * second)
 
 
 def joined(first: np.ndarray, second: np.ndarray, width: float) -> np.ndarray:
-    """Return a smooth maximum of two inward distances: the notch where the outlines meet is filled over a distance of `width`."""
+    """Return a smooth maximum of two inward distances: the notch where the outlines meet is filled
+    over a distance of `width`.
+    """
     gap = np.maximum(width - np.abs(first - second), 0)
     return np.maximum(first, second) + gap * gap * (0.25 / width)
 
 
 def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) -> np.ndarray:
-    """Draw (R, R) noise with a standard deviation of about 1 and a grain of 1/n of the image; its pattern is the same at any R.
+    """Draw (R, R) noise with a standard deviation of about 1 and a grain of 1/n of the image; its
+    pattern is the same at any R.
 
     Args:
         generator: random generator of the noise.
@@ -38,9 +47,13 @@ def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) ->
 
 @functools.lru_cache(maxsize=16)
 def _spline(cells: int, resolution: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first knots (R,) and weights (R, 4) of a cubic B-spline, scaled to preserve the mean variance of the noise."""
+    """Return the first knots (R,) and weights (R, 4) of a cubic B-spline, scaled to preserve the
+    mean variance of the noise.
+    """
     place = (np.arange(resolution) + 0.5) / resolution * cells
     first = np.floor(place).astype(np.int64)
     distance = np.abs((place - first)[:, None] + 1 - np.arange(4))
-    weights = np.where(distance < 1, 2 / 3 - distance**2 + distance**3 / 2, np.maximum(2 - distance, 0) ** 3 / 6)
+    weights = np.where(
+        distance < 1, 2 / 3 - distance**2 + distance**3 / 2, np.maximum(2 - distance, 0) ** 3 / 6
+    )
     return first, (weights / np.sqrt((weights**2).sum(1).mean())).astype(np.float32)

@@ -1,4 +1,6 @@
-"""The wordings of the phantom's classes: a small grammar that gives each class its own set of sentences."""
+"""The wordings of the phantom's classes: a small grammar that gives each class its own set of
+sentences.
+"""
 
 import itertools
 from pathlib import Path
@@ -13,17 +15,23 @@ from trueneg.randomness import seed_for
 # part of a sentence (finding, severity, side, …) → value (edema, mild, left, …) → phrases for it
 PHRASES: dict[Any, dict[Any, list[str]]] = {
     part: table.groupby("of", sort=False)["phrase"].agg(list).to_dict()
-    for part, table in pd.read_csv(Path(__file__).with_name("phrases.csv"), keep_default_na=False).groupby("part", sort=False)
+    for part, table in pd.read_csv(
+        Path(__file__).with_name("phrases.csv"), keep_default_na=False
+    ).groupby("part", sort=False)
 }
 Wordings = tuple[np.ndarray, np.ndarray]  # sentences and their probabilities
 MOST_WORDINGS = 120
-WORDS, SPREAD = 9.0, 3.0  # approximate mean and standard deviation of the number of words per sentence, over classes
+# approximate mean and standard deviation of the number of words per sentence, over classes
+WORDS, SPREAD = 9.0, 3.0
 
 
-def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, seed: int) -> list[Wordings]:
+def wordings_of(
+    classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, seed: int
+) -> list[Wordings]:
     """Choose the distinct sentences of each class and their probabilities.
 
-    The entropy score determines how many sentences a class has and how evenly they are used; the length score, how long they are.
+    The entropy score determines how many sentences a class has and how evenly they are used; the
+    length score, how long they are.
 
     Args:
         classes: table with ``kind``, ``finding``, ``side``, ``zone``, ``severity``.
@@ -38,7 +46,9 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
         texts = generator.permutation(np.array(_grammar(row), dtype=object))
         words = np.array([len(text.split()) for text in texts])
         count = int(np.clip(round(MOST_WORDINGS**share), 1, len(texts)))
-        nearest = generator.permutation(np.argsort(np.abs(words - (WORDS + SPREAD * size)), kind="stable")[:count])
+        nearest = generator.permutation(
+            np.argsort(np.abs(words - (WORDS + SPREAD * size)), kind="stable")[:count]
+        )
         probability = np.arange(1, count + 1) ** -(1.5 - share)
         probability /= probability.sum()
         wordings.append((texts[nearest], probability))

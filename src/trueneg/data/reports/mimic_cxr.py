@@ -10,18 +10,32 @@ from trueneg.errors import UserError
 
 
 def read_reports(settings: Mapping[str, Any]) -> Reports:
-    """Read MIMIC-CXR reports (restricted) from the official folder layout, …/files/p10/p10000032/s50414267.txt.
+    """Read MIMIC-CXR reports (restricted) from the official folder layout,
+    …/files/p10/p10000032/s50414267.txt.
 
     Raises:
         UserError: if no folder is given, or it contains no reports.
     """
     if settings["path"] is None:
-        raise UserError("reports.path is not set; source mimic_cxr needs the folder of the reports (files/p10/…).")
+        raise UserError(
+            "reports.path is not set; source mimic_cxr needs the folder of the reports"
+            " (files/p10/…)."
+        )
     folder = Path(settings["path"])
-    root = next((root for root in (folder / "mimic-cxr-reports" / "files", folder / "files", folder) if root.is_dir()), folder)
+    root = next(
+        (
+            root
+            for root in (folder / "mimic-cxr-reports" / "files", folder / "files", folder)
+            if root.is_dir()
+        ),
+        folder,
+    )
     files = sorted(root.glob("p[0-9][0-9]/p*/s*.txt"))
     if not files:
-        raise UserError(f"{folder} contains no reports; expected files such as files/p10/p10000032/s50414267.txt.")
+        raise UserError(
+            f"{folder} contains no reports; expected files such as"
+            " files/p10/p10000032/s50414267.txt."
+        )
     for file in files:
         content: Mapping[str, str] | str
         try:

@@ -1,4 +1,6 @@
-"""Read the 3,955 reports of the Indiana University collection (Open-I) that ship with the torchxrayvision wheel."""
+"""Read the 3,955 reports of the Indiana University collection (Open-I) that ship with the
+torchxrayvision wheel.
+"""
 
 import importlib.util
 import re
@@ -20,10 +22,12 @@ SECTIONS = ("FINDINGS", "IMPRESSION")
 
 
 def find_archive(path: str | Path | None = None) -> Path:
-    """Find the archive of the reports at the given path, or inside the installed torchxrayvision (which is not imported).
+    """Find the archive of the reports at the given path, or inside the installed torchxrayvision
+    (which is not imported).
 
     Args:
-        path: the archive, the wheel's folder, or a folder that contains the archive; None: the installed package.
+        path: the archive, the wheel's folder, or a folder that contains the archive; None: the
+            installed package.
 
     Raises:
         UserError: if the archive is not found.
@@ -31,23 +35,40 @@ def find_archive(path: str | Path | None = None) -> Path:
     if path is None:
         package = importlib.util.find_spec("torchxrayvision")
         if package is None or package.origin is None:
-            problem = "reports.path is not set, and torchxrayvision, whose wheel contains the Open-I reports, is not installed"
-            raise UserError(f"{problem}. Install it (pip install torchxrayvision), or set reports.path to the archive.")
+            problem = (
+                "reports.path is not set, and torchxrayvision, whose wheel contains the Open-I"
+                " reports, is not installed"
+            )
+            raise UserError(
+                f"{problem}. Install it (pip install torchxrayvision), or set reports.path to the"
+                " archive."
+            )
         path = Path(package.origin).parent
     path = Path(path)
-    for candidate in (path, path / ARCHIVE, path / "data" / ARCHIVE, path / "torchxrayvision" / "data" / ARCHIVE):
+    for candidate in (
+        path,
+        path / ARCHIVE,
+        path / "data" / ARCHIVE,
+        path / "torchxrayvision" / "data" / ARCHIVE,
+    ):
         if candidate.is_file():
             return candidate
-    raise UserError(f"{path}: {ARCHIVE} not found; expected the archive or a folder that contains it.")
+    raise UserError(
+        f"{path}: {ARCHIVE} not found; expected the archive or a folder that contains it."
+    )
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """Return the archive if ``path`` is set; no files if the installed package's archive is used."""
+    """Return the archive if ``path`` is set; no files if the installed package's archive is
+    used.
+    """
     return UserFiles() if settings["path"] is None else UserFiles([find_archive(settings["path"])])
 
 
 def read_reports(settings: Mapping[str, Any]) -> Reports:
-    """Read the reports inside torchxrayvision's wheel; findings and impression are fields of their XML."""
+    """Read the reports inside torchxrayvision's wheel; findings and impression are fields of their
+    XML.
+    """
     for name, report in read_archive(find_archive(settings["path"])):
         yield name, name, "invalid XML" if report is None else section_text(report)
 
@@ -65,7 +86,11 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
     remedy = "Reinstall torchxrayvision, or get the whole archive."
     with reading(path, "the archive of reports", remedy), tarfile.open(path, "r:gz") as archive:
         for member in archive:
-            if member.isfile() and member.name.endswith(".xml") and (file := archive.extractfile(member)):
+            if (
+                member.isfile()
+                and member.name.endswith(".xml")
+                and (file := archive.extractfile(member))
+            ):
                 contents["CXR" + Path(member.name).stem] = file.read()
     if not contents:
         raise UserError(f"{path} contains no XML files; expected the reports of Open-I.")
@@ -78,7 +103,9 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
 
 def section_text(report: ElementTree.Element) -> dict[str, str]:
     """Return the non-empty sections by lower-case name."""
-    texts = {node.get("Label"): "".join(node.itertext()).strip() for node in report.iter("AbstractText")}
+    texts = {
+        node.get("Label"): "".join(node.itertext()).strip() for node in report.iter("AbstractText")
+    }
     return {name.lower(): texts[name] for name in SECTIONS if texts.get(name)}
 
 
@@ -89,7 +116,8 @@ def image_codes(path: str | Path | None = None) -> pd.DataFrame:
         path: as for :func:`find_archive`.
 
     Returns:
-        One row per code: ``report``, ``code`` (``Opacity/lung/base/left``: the heading, then its qualifiers). A report without
+        One row per code: ``report``, ``code`` (``Opacity/lung/base/left``: the heading, then its
+            qualifiers). A report without
         findings has the single code ``normal``.
     """
     rows = []

@@ -1,11 +1,12 @@
 """Assign sentences of Open-I to latent classes, based on the experts' MeSH codes of whole reports.
 
-If the only code of a report is ``normal``, all its sentences have the class ``normal``. In other reports, a sentence has the
-class of a heading (``Pleural Effusion``) if the report has a code with that heading and the sentence affirms it: the sentence
-contains a word from the heading's list that does not follow a negation (no, without, free of, …). If it affirms several
-headings, the first one mentioned counts. All other sentences (negations in a report that is not normal, comparisons,
-recommendations, findings without a code) have no class. The word lists are short and were written from the headings, not fitted
-to the sentences.
+If the only code of a report is ``normal``, all its sentences have the class ``normal``. In other
+reports, a sentence has the class of a heading (``Pleural Effusion``) if the report has a code with
+that heading and the sentence affirms it: the sentence contains a word from the heading's list that
+does not follow a negation (no, without, free of, …). If it affirms several headings, the first one
+mentioned counts. All other sentences (negations in a report that is not normal, comparisons,
+recommendations, findings without a code) have no class. The word lists are short and were written
+from the headings, not fitted to the sentences.
 
 The probability of a class is the fraction of all coded reports that have its heading.
 """
@@ -22,13 +23,18 @@ from trueneg.io import privacy
 log = logging.getLogger(__name__)
 
 NORMAL, NOT_INDEXED = "normal", "No Indexing"
-WORDS = pd.read_csv(Path(__file__).with_name("open_i_words.csv"), index_col="heading")["pattern"].to_dict()
+WORDS = pd.read_csv(Path(__file__).with_name("open_i_words.csv"), index_col="heading")[
+    "pattern"
+].to_dict()
 DENIAL = re.compile(
-    r"\b(?:no|not|without|negative|free of|clear of|absence|absent|nor|neither|never|resolv\w+|unremarkable|"
+    r"\b(?:no|not|without|negative|free of|clear"
+    r" of|absence|absent|nor|neither|never|resolv\w+|unremarkable|"
     r"rather than|rule out)\b",
     re.I,
 )
-ENDS_DENIAL = re.compile(r"\b(?:but|however|although|though|except|other than|aside from|apart from)\b|;", re.I)
+ENDS_DENIAL = re.compile(
+    r"\b(?:but|however|although|though|except|other than|aside from|apart from)\b|;", re.I
+)
 
 
 def class_of(sentence: str, headings: frozenset[str]) -> str | None:
@@ -43,7 +49,10 @@ def class_of(sentence: str, headings: frozenset[str]) -> str | None:
 
     Example:
         >>> codes = frozenset({"Pleural Effusion", "Cardiomegaly"})
-        >>> class_of("There is a small left effusion.", codes), class_of("No effusion is seen.", codes)
+        >>> (
+        ...     class_of("There is a small left effusion.", codes),
+        ...     class_of("No effusion is seen.", codes),
+        ... )
         ('Pleural Effusion', None)
     """
     affirmed = [
@@ -56,25 +65,35 @@ def class_of(sentence: str, headings: frozenset[str]) -> str | None:
 
 
 def coded_headings(codes: pd.DataFrame) -> pd.Series:
-    """Return the set of code headings of each indexed report; a report is normal only if ``normal`` is its sole heading."""
-    headings = codes["code"].str.split("/").str[0].str.strip().groupby(codes["report"]).agg(frozenset)
+    """Return the set of code headings of each indexed report; a report is normal only if ``normal``
+    is its sole heading.
+    """
+    headings = (
+        codes["code"].str.split("/").str[0].str.strip().groupby(codes["report"]).agg(frozenset)
+    )
     return headings[[NOT_INDEXED not in coded for coded in headings]]
 
 
-def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def assign_classes(
+    sentences: pd.DataFrame, codes: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Apply the rule in the module docstring to all sentences.
 
     Args:
         sentences: table with ``report``, ``index``, ``sentence``.
-        codes: table with ``report``, ``code``, from :func:`trueneg.data.reports.open_i.image_codes`.
+        codes: table with ``report``, ``code``, from
+            :func:`trueneg.data.reports.open_i.image_codes`.
 
     Returns:
-        A table with ``report``, ``index``, ``class`` of the sentences that have a class; and a table with the ``class`` and
+        A table with ``report``, ``index``, ``class`` of the sentences that have a class; and a
+            table with the ``class`` and
         ``probability`` of every heading.
     """
     headings = coded_headings(codes)
     assigned = []
-    for report, index, sentence in zip(sentences["report"], sentences["index"], sentences["sentence"], strict=True):
+    for report, index, sentence in zip(
+        sentences["report"], sentences["index"], sentences["sentence"], strict=True
+    ):
         coded = headings.get(report, frozenset())
         name = NORMAL if coded == {NORMAL} else class_of(sentence, coded)
         if name is not None:
@@ -84,7 +103,9 @@ def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.Dat
     return pd.DataFrame(assigned, columns=["report", "index", "class"]), classes
 
 
-def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigned: str | Path, classes: str | Path) -> None:
+def open_i_classes(
+    sentences: str | Path, *, archive: str | Path | None, assigned: str | Path, classes: str | Path
+) -> None:
     """Run :func:`assign_classes` as a pipeline step.
 
     Args:
@@ -95,6 +116,11 @@ def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigne
     """
     table, restricted = privacy.read_table(sentences)
     rows, probabilities = assign_classes(table, image_codes(archive))
-    log.info("%s of %s sentences have a class (%d distinct)", f"{len(rows):,}", f"{len(table):,}", rows["class"].nunique())
+    log.info(
+        "%s of %s sentences have a class (%d distinct)",
+        f"{len(rows):,}",
+        f"{len(table):,}",
+        rows["class"].nunique(),
+    )
     privacy.write_table(rows, assigned, restricted)
     privacy.write_table(probabilities, classes, restricted)

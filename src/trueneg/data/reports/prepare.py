@@ -24,11 +24,13 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
 
     Args:
         settings: ``source`` (a module of :mod:`trueneg.data.reports`) and ``path``.
-        path: parquet file to write: ``report``, ``patient``, ``state`` (used, empty, unreadable), ``reason``, ``sections``
-            (the sections that the text comes from), ``text`` (cleaned; empty lines separate paragraphs).
+        path: parquet file to write: ``report``, ``patient``, ``state`` (used, empty, unreadable),
+            ``reason``, ``sections`` (the sections that the text comes from), ``text`` (cleaned;
+            empty lines separate paragraphs).
 
     Raises:
-        UserError: if the source is missing or has an unexpected layout, two reports share an id, or no report can be used.
+        UserError: if the source is missing or has an unexpected layout, two reports share an id, or
+            no report can be used.
     """
     source, shown = settings["source"], settings["path"] or settings["source"]
     restricted = source == "mimic_cxr"
@@ -36,11 +38,22 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
     reports = pd.DataFrame([_row(*report) for report in read(settings)], columns=COLUMNS)
     twice = reports["report"].duplicated()
     if twice.any():
-        raise UserError(f"{shown}: {twice.sum():,} duplicate report ids, first in row {twice.argmax():,} (counting from 0).")
+        raise UserError(
+            f"{shown}: {twice.sum():,} duplicate report ids, first in row {twice.argmax():,}"
+            " (counting from 0)."
+        )
     counts = {state: int((reports["state"] == state).sum()) for state in (USED, EMPTY, UNREADABLE)}
     log.info("%s: %s", source, ", ".join(f"{count:,} {state}" for state, count in counts.items()))
-    for (state, reason), names in reports[reports["state"] != USED].groupby(["state", "reason"])["report"]:
-        log.info("%s, %s: %d%s", state, reason, len(names), "" if restricted else f" (first: report {names.iloc[0]})")
+    for (state, reason), names in reports[reports["state"] != USED].groupby(["state", "reason"])[
+        "report"
+    ]:
+        log.info(
+            "%s, %s: %d%s",
+            state,
+            reason,
+            len(names),
+            "" if restricted else f" (first: report {names.iloc[0]})",
+        )
     if not counts[USED]:
         raise UserError(f"{shown}: none of the {len(reports):,} reports contains usable text.")
     privacy.write_table(reports, path, restricted)
@@ -50,8 +63,17 @@ def _row(name: str, patient: str, content: Mapping[str, str] | str) -> tuple[str
     if isinstance(content, str):
         return name, patient, UNREADABLE, content, "", ""
     # An empty line separates paragraphs; a single line break lies within a paragraph.
-    paragraphs = (paragraph for section in content.values() for paragraph in clean(section).split("\n"))
+    paragraphs = (
+        paragraph for section in content.values() for paragraph in clean(section).split("\n")
+    )
     text = "\n\n".join(filter(None, paragraphs))
     if text:
         return name, patient, USED, "", " + ".join(content), text
-    return name, patient, EMPTY, "no words" if content else "no findings, impression or last paragraph", "", ""
+    return (
+        name,
+        patient,
+        EMPTY,
+        "no words" if content else "no findings, impression or last paragraph",
+        "",
+        "",
+    )

@@ -10,7 +10,12 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.arrays import content_hash
-from trueneg.data.scored_sentences import ScoredSentences, read_source, update_with_texts, write_source
+from trueneg.data.scored_sentences import (
+    ScoredSentences,
+    read_source,
+    update_with_texts,
+    write_source,
+)
 from trueneg.text.cleaning import normalised
 
 ARRAYS = ("pairs", "rated")
@@ -25,22 +30,29 @@ class TextSource(ScoredSentences):
 
     Args:
         name: name of the source, such as ``"clinc150"``.
-        sentences: R rows: ``sentence`` (the text, with single spaces), ``class`` (number of its label; −1: none), ``split``
-            (``train``, ``validation`` or ``test``: official; empty: to be drawn; ``rated``: only in rated pairs), and optionally
-            the columns of :class:`~trueneg.data.pairs.pair_source.PairSource` with class probabilities η and likelihoods, NaN
-            for texts that no run is trained on.
-        pairs: int64, shape (P, 2 + H): rows of anchor, positive and hard negatives; P = 0: positives are drawn.
+        sentences: R rows: ``sentence`` (the text, with single spaces), ``class`` (number of its
+            label; −1: none), ``split`` (``train``, ``validation`` or ``test``: official; empty: to
+            be drawn; ``rated``: only in rated pairs), and optionally the columns of
+            :class:`~trueneg.data.pairs.pair_source.PairSource` with class probabilities η and
+            likelihoods, NaN for texts that no run is trained on.
+        pairs: int64, shape (P, 2 + H): rows of anchor, positive and hard negatives; P = 0:
+            positives are drawn.
         label_names: C distinct names, sorted.
         rated: rated pairs: ``first``, ``second`` (rows) and ``score``.
-        restricted: whether the texts are confidential: never shown, and stored in files that only their owner can read.
+        restricted: whether the texts are confidential: never shown, and stored in files that only
+            their owner can read.
         skipped: a sentence about the rows left out, by kind; empty if none.
-        language_model: the language model that embeds the texts: its ``folder`` (or hub name), ``revision`` and ``checksum``.
+        language_model: the language model that embeds the texts: its ``folder`` (or hub name),
+            ``revision`` and ``checksum``.
 
     Attributes:
-        checksum: hexadecimal SHA-256 of everything except the class probabilities and the language model.
+        checksum: hexadecimal SHA-256 of everything except the class probabilities and the language
+            model.
 
     Example:
-        >>> sentences = pd.DataFrame({"sentence": ["Lost card", "lost card!", "Top up"], "class": [1, 1, 0], "split": ""})
+        >>> sentences = pd.DataFrame(
+        ...     {"sentence": ["Lost card", "lost card!", "Top up"], "class": [1, 1, 0], "split": ""}
+        ... )
         >>> source = TextSource("cards", sentences, np.empty((0, 2), np.int64), ("payment", "card"))
         >>> source.labels.tolist(), source.text_numbers.tolist()
         ([1, 1, 0], [[0], [0], [1]])
@@ -57,15 +69,29 @@ class TextSource(ScoredSentences):
     checksum: str = field(init=False)
 
     def __post_init__(self):
-        object.__setattr__(self, "rated", pd.DataFrame(self.rated, columns=list(RATED)).astype(RATED))  # in a file, an array
-        digest = content_hash(self.pairs, self.sentences["class"].to_numpy(np.int64), self.rated.to_numpy(np.float64))
-        update_with_texts(digest, self.label_names, self.sentences["sentence"].tolist(), self.sentences["split"].tolist())
+        # in a file, an array
+        object.__setattr__(
+            self, "rated", pd.DataFrame(self.rated, columns=list(RATED)).astype(RATED)
+        )
+        digest = content_hash(
+            self.pairs, self.sentences["class"].to_numpy(np.int64), self.rated.to_numpy(np.float64)
+        )
+        update_with_texts(
+            digest,
+            self.label_names,
+            self.sentences["sentence"].tolist(),
+            self.sentences["split"].tolist(),
+        )
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @functools.cached_property
     def anchors(self) -> np.ndarray:
         """Row of each sample's anchor, (n,) int64."""
-        return self.pairs[:, 0] if len(self.pairs) else np.flatnonzero(self.sentences["split"] != "rated")
+        return (
+            self.pairs[:, 0]
+            if len(self.pairs)
+            else np.flatnonzero(self.sentences["split"] != "rated")
+        )
 
     @functools.cached_property
     def labels(self) -> np.ndarray:
@@ -74,13 +100,17 @@ class TextSource(ScoredSentences):
 
     @functools.cached_property
     def text_numbers(self) -> np.ndarray:
-        """Numbers of each sample's texts, (n, 2 + H) int64, or (n, 1) without pairs; texts equal when normalised share one."""
+        """Numbers of each sample's texts, (n, 2 + H) int64, or (n, 1) without pairs; texts equal
+        when normalised share one.
+        """
         numbers = pd.factorize(self.sentences["sentence"].map(normalised))[0]
         return numbers[self.pairs if len(self.pairs) else self.anchors[:, None]]
 
 
 def write_texts(source: TextSource, path: str | Path) -> None:
-    """Write a source as two files, each atomically: ``path`` (.npz) and its texts (.parquet) in the same folder."""
+    """Write a source as two files, each atomically: ``path`` (.npz) and its texts (.parquet) in the
+    same folder.
+    """
     write_source(source, path, ARRAYS)
 
 

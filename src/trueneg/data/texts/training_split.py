@@ -17,10 +17,12 @@ from trueneg.text.cleaning import normalised
 
 
 class TextData:
-    """A source's training split: n samples of T texts; a sample is a given pair, or a text whose positive is drawn.
+    """A source's training split: n samples of T texts; a sample is a given pair, or a text whose
+    positive is drawn.
 
-    Batches are :class:`~trueneg.data.pairs.training_split.PairIndices`: ``sentences`` (B,) are the anchors, and ``images``
-    (B + B·H,) the columns: the positives, then the first hard negative of every pair, then the second ones, and so on.
+    Batches are :class:`~trueneg.data.pairs.training_split.PairIndices`: ``sentences`` (B,) are the
+    anchors, and ``images`` (B + B·H,) the columns: the positives, then the first hard negative of
+    every pair, then the second ones, and so on.
 
     Args:
         source: texts.
@@ -34,24 +36,42 @@ class TextData:
         sentences: the T training texts, including repetitions.
         texts: the distinct ones.
         text_of: (T,) index in ``texts``; ``text_numbers`` is a copy on the CPU.
-        class_of: (T,) label of each text, −1 if there is none. Only objectives that declare labels may read it.
+        class_of: (T,) label of each text, −1 if there is none. Only objectives that declare labels
+            may read it.
         groups: (T,) class group of each text: 0 common, 1 rare, 2 unknown.
         labels: the same as ``class_of``, for guides that compare labels.
     """
 
-    def __init__(self, source: TextSource, subset: TextSubset, positives: str, device: torch.device):
-        self.source, self._seed, self._device, self._positives = source, subset.seed, device, positives
+    def __init__(
+        self, source: TextSource, subset: TextSubset, positives: str, device: torch.device
+    ):
+        self.source, self._seed, self._device, self._positives = (
+            source,
+            subset.seed,
+            device,
+            positives,
+        )
         self.counts = {"sentences": len(source.sentences)}
-        samples = source.pairs[subset.train] if positives == "given" else source.anchors[subset.train][:, None]
+        samples = (
+            source.pairs[subset.train]
+            if positives == "given"
+            else source.anchors[subset.train][:, None]
+        )
         rows, places = np.unique(samples, return_inverse=True)
-        self._rows, self._samples = torch.from_numpy(rows), torch.from_numpy(places.reshape(samples.shape))
+        self._rows, self._samples = (
+            torch.from_numpy(rows),
+            torch.from_numpy(places.reshape(samples.shape)),
+        )
         table = source.sentences.iloc[rows]
         self.sentences = table["sentence"].tolist()
         text_of, texts = pd.factorize(table["sentence"], sort=True)
         self.texts, self.text_numbers = texts.tolist(), torch.from_numpy(text_of)
         same = pd.factorize(table["sentence"].map(normalised))[0]
         classes = table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
-        self.text_of, self._same_of = self.text_numbers.to(device), torch.from_numpy(same).to(device)
+        self.text_of, self._same_of = (
+            self.text_numbers.to(device),
+            torch.from_numpy(same).to(device),
+        )
         self.class_of = self.labels = torch.from_numpy(classes).to(device)
         self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
@@ -63,7 +83,9 @@ class TextData:
 
     @property
     def class_probabilities(self) -> tuple[str, ...]:
-        """The config names of the available class probabilities; with labels, ``true`` is the frequency of a text's label."""
+        """The config names of the available class probabilities; with labels, ``true`` is the
+        frequency of a text's label.
+        """
         return (*self.source.class_probabilities, *(("true",) if self.knows_matches else ()))
 
     @property
@@ -88,7 +110,9 @@ class TextData:
         return PairIndices(order[:, -max(order.shape[1] - 1, 1) :], order[:, 0])
 
     def same_text(self, pairs: PairIndices) -> Tensor:
-        """Return (B, B + H) bool: whether column j is a text of pair i, or its pair has the anchor of i, after normalisation."""
+        """Return (B, B + H) bool: whether column j is a text of pair i, or its pair has the anchor
+        of i, after normalisation.
+        """
         anchors, columns = self._same_of[pairs.sentences], self._same_of[pairs.images]
         own, count = anchors[:, None], len(anchors)
         same = (columns == own) | (columns == columns[:count, None])
@@ -100,34 +124,47 @@ class TextData:
         return self.same_text(pairs)
 
     def matches(self, pairs: PairIndices) -> tuple[Tensor, Tensor]:
-        """Return (B, B + H) bools: whether anchor i and column j have the same label, and whether both have one."""
+        """Return (B, B + H) bools: whether anchor i and column j have the same label, and whether
+        both have one.
+        """
         anchors, columns = self.class_of[pairs.sentences][:, None], self.class_of[pairs.images]
         labelled = (anchors >= 0) & (columns >= 0)
         return (anchors == columns) & labelled, labelled
 
     def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the rows of the training texts, given features of all ``sentences``; the rows of the columns are the same."""
+        """Return the rows of the training texts, given features of all ``sentences``; the rows of
+        the columns are the same.
+        """
         rows = features["sentences"][self._rows].to(self._device)
         return {"sentences": rows, "images": rows}
 
-    def class_probability(self, name: str | Mapping[str, float], a: float | None = None, k: float | None = None) -> Tensor:
+    def class_probability(
+        self, name: str | Mapping[str, float], a: float | None = None, k: float | None = None
+    ) -> Tensor:
         """Return η of every training text, (T,) float32; NaN for those that are not anchors.
 
-        ``true`` is the frequency of its label among the samples that the run is trained on; for ``{"true_share": s}`` see
+        ``true`` is the frequency of its label among the samples that the run is trained on; for
+        ``{"true_share": s}`` see
         :meth:`~trueneg.data.pairs.training_split.PairData.class_probability`.
         """
         anchors = self._samples[:, 0]
         if probability_name(name) == "true":
             values = np.asarray(from_class_frequency(self.class_of.cpu().numpy()[anchors]))
         else:
-            values = self.source.class_probability(probability_name(name), a, k)[self._rows.numpy()[anchors]]
-        eta = torch.full((len(self.sentences),), math.nan, dtype=torch.float32)  # of texts that are not anchors
-        eta[anchors] = torch.from_numpy(partly_exchanged(values.astype(np.float32), name, self._seed))
+            values = self.source.class_probability(probability_name(name), a, k)[
+                self._rows.numpy()[anchors]
+            ]
+        # of texts that are not anchors
+        eta = torch.full((len(self.sentences),), math.nan, dtype=torch.float32)
+        eta[anchors] = torch.from_numpy(
+            partly_exchanged(values.astype(np.float32), name, self._seed)
+        )
         return eta.to(self._device)
 
 
 class _Partners:
-    """Draws for each text another text with its label, different after normalisation, all with equal probability.
+    """Draws for each text another text with its label, different after normalisation, all with
+    equal probability.
 
     Args:
         classes: (T,) label of each text.
@@ -143,13 +180,17 @@ class _Partners:
     def draw(self, anchors: Tensor, uniform: Tensor) -> Tensor:
         """Return the partner of each text, (n,), from uniform draws in [0, 1)."""
         places = self._place[anchors]
-        (first, size), (own, copies) = (tuple(part[places] for part in blocks) for blocks in (self._label, self._text))
+        (first, size), (own, copies) = (
+            tuple(part[places] for part in blocks) for blocks in (self._label, self._text)
+        )
         drawn = first + (uniform * (size - copies)).long()
         return self._order[drawn + torch.where(drawn >= own, copies, 0)]
 
 
 def _blocks(values: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Return start and size of the block of equal values that each position of a sorted array belongs to."""
+    """Return start and size of the block of equal values that each position of a sorted array
+    belongs to.
+    """
     starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
     sizes = np.diff(np.r_[starts, len(values)])
     return torch.from_numpy(np.repeat(starts, sizes)), torch.from_numpy(np.repeat(sizes, sizes))

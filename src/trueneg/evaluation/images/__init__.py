@@ -1,8 +1,9 @@
 """Evaluation tasks for image encoders; every module in this package is discovered as a task.
 
-A task has a function ``measure(runs, settings)`` that yields tuples of run, split, :class:`Measurement` and value. ``runs`` are
-the encoded runs of a block of seeds; ``settings`` are the study's evaluation settings. The module of the same name in
-:mod:`trueneg.specs.tasks.images` declares the task's settings and how its metrics are displayed.
+A task has a function ``measure(runs, settings)`` that yields tuples of run, split,
+:class:`Measurement` and value. ``runs`` are the encoded runs of a block of seeds; ``settings`` are
+the study's evaluation settings. The module of the same name in :mod:`trueneg.specs.tasks.images`
+declares the task's settings and how its metrics are displayed.
 """
 
 import logging
@@ -28,12 +29,15 @@ log = logging.getLogger(__name__)
 
 
 class EncodedRun(NamedTuple):
-    """A run's encoder, its training augmentation, and its features of all images needed by the evaluation."""
+    """A run's encoder, its training augmentation, and its features of all images needed by the
+    evaluation.
+    """
 
     id: str
     subset: Subset
     source: ImageSource
-    features: Tensor  # (n, D), one row per image of the source; rows of images outside all splits are zero
+    # (n, D), one row per image of the source; rows of images outside all splits are zero
+    features: Tensor
     labels: Tensor  # (n,)
     encoder: nn.Module
     augmentation: Any
@@ -64,17 +68,27 @@ class EncodedRun(NamedTuple):
         return self.of(getattr(self.subset, split))[0]
 
     def pool(self, name: str) -> np.ndarray:
-        """Return indices of the labelled training images: ``"imbalanced"`` (those of the run's subset) or ``"all"``."""
-        return np.intersect1d(self.subset.train, self.subset.pool) if name == "imbalanced" else self.subset.pool
+        """Return indices of the labelled training images: ``"imbalanced"`` (those of the run's
+        subset) or ``"all"``.
+        """
+        return (
+            np.intersect1d(self.subset.train, self.subset.pool)
+            if name == "imbalanced"
+            else self.subset.pool
+        )
 
 
 Measured = tuple[EncodedRun, str, Measurement, float]
 
 
 def encoded(
-    runs: Sequence[Mapping[str, Any]], store: RunStore, data: Mapping[str, Any], device: torch.device
+    runs: Sequence[Mapping[str, Any]],
+    store: RunStore,
+    data: Mapping[str, Any],
+    device: torch.device,
 ) -> Iterator[list[EncodedRun]]:
-    """Yield all runs of a manifest in one list, because some tasks train the classifiers of all seeds together.
+    """Yield all runs of a manifest in one list, because some tasks train the classifiers of all
+    seeds together.
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
@@ -84,29 +98,43 @@ def encoded(
     for run in runs:
         subset, settings = by_seed[run["seed"]], store.record(run["id"])["settings"]
         frozen = read_frozen(run["vectors"], source, data.get("vectors") or ())
-        encoder = evaluated_encoder(settings, source.images.shape[1], frozen, load_file(run["model"]))
+        encoder = evaluated_encoder(
+            settings, source.images.shape[1], frozen, load_file(run["model"])
+        )
         encoder.to(memory_format=torch.channels_last).to(device)
         augmentation = augmentation_of(settings, source, frozen).to(device)
         images = source.images if frozen.vectors is None else frozen.vectors
         needed = np.concatenate([subset.pool, subset.validation, subset.test])
-        extracted = extract_features(encoder, augmentation.normalise, torch.from_numpy(images[needed]))
+        extracted = extract_features(
+            encoder, augmentation.normalise, torch.from_numpy(images[needed])
+        )
         features = extracted.new_zeros(len(images), extracted.shape[1])
         features[torch.from_numpy(needed).to(device)] = extracted
         log.info("seed %d: extracted features of %d images", run["seed"], len(needed))
-        encoded_runs.append(EncodedRun(run["id"], subset, source, features, labels, encoder, augmentation, frozen.vectors))
+        encoded_runs.append(
+            EncodedRun(
+                run["id"], subset, source, features, labels, encoder, augmentation, frozen.vectors
+            )
+        )
     yield encoded_runs
 
 
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:
-    """Yield the accuracy of random guessing among all classes; :mod:`~trueneg.evaluation.images.largest_class` has the other."""
+    """Yield the accuracy of random guessing among all classes;
+    :mod:`~trueneg.evaluation.images.largest_class` has the other.
+    """
     for run in runs:
         for split in run.splits:
             yield run, split, Measurement(task, "chance"), 1 / run.classes
 
 
-def of_groups(run: EncodedRun, split: str, measured: Measurement, predictions: Tensor) -> Iterator[Measured]:
+def of_groups(
+    run: EncodedRun, split: str, measured: Measurement, predictions: Tensor
+) -> Iterator[Measured]:
     """Yield accuracies overall, for rare and common classes, balanced, and per class."""
     labels = run.source.labels[getattr(run.subset, split)]
-    by_group = accuracies(predictions.cpu().numpy(), labels, run.source.class_names, run.subset.rare_classes)
+    by_group = accuracies(
+        predictions.cpu().numpy(), labels, run.source.class_names, run.subset.rare_classes
+    )
     for group, value in by_group.items():
         yield run, split, measured._replace(group=group), value

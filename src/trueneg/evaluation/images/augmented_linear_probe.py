@@ -1,4 +1,6 @@
-"""Linear probe on augmented images: the linear evaluation of the public code of DCL, HCL and BCL (``linear.py``)."""
+"""Linear probe on augmented images: the linear evaluation of the public code of DCL, HCL and BCL
+(``linear.py``).
+"""
 
 import copy
 import itertools
@@ -21,19 +23,34 @@ log = logging.getLogger(__name__)
 
 
 def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield accuracies by label pool and fraction of labels on whole images; a run's networks are not modified."""
+    """Yield accuracies by label pool and fraction of labels on whole images; a run's networks are
+    not modified.
+    """
     training, task = settings["augmented_linear_probe"], "augmented linear probe"
     yield from chance(runs, task)
-    for run, pool, fraction in itertools.product(runs, training["label_pools"], sorted(training["label_fractions"])):
+    for run, pool, fraction in itertools.product(
+        runs, training["label_pools"], sorted(training["label_fractions"])
+    ):
         indices = labelled_images(run, pool, fraction)
         labelled = LabelledImages(run.images, indices, run.of(indices)[1], run.augmentation)
-        encoder = copy.deepcopy(run.encoder).requires_grad_(False).train(training["update_batch_norm"])
+        encoder = (
+            copy.deepcopy(run.encoder).requires_grad_(False).train(training["update_batch_norm"])
+        )
         seed = seed_for(run.subset.seed, task)
-        head = train_classifier(encoder, nn.Identity(), labelled, run.classes, cross_entropy, seed, training)
+        head = train_classifier(
+            encoder, nn.Identity(), labelled, run.classes, cross_entropy, seed, training
+        )
         for split in run.splits:
             images = torch.from_numpy(run.images[getattr(run.subset, split)])
             logits = head(extract_features(encoder, run.augmentation.normalise, images))
             if not logits.isfinite().all():
                 raise diverged(fraction, run.subset.seed, training)
-            yield from of_groups(run, split, Measurement(task, "accuracy", pool, fraction), logits.argmax(1))
-        log.info("seed %d: trained an augmented linear probe: %s labels, fraction %g", run.subset.seed, pool, fraction)
+            yield from of_groups(
+                run, split, Measurement(task, "accuracy", pool, fraction), logits.argmax(1)
+            )
+        log.info(
+            "seed %d: trained an augmented linear probe: %s labels, fraction %g",
+            run.subset.seed,
+            pool,
+            fraction,
+        )

@@ -1,4 +1,6 @@
-"""What a classifier reaches without looking at the images: the share of each split's largest class."""
+"""What a classifier reaches without looking at the images: the share of each split's largest
+class.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,6 +1,7 @@
 """Linear probe: softmax classifiers on frozen features, trained on fractions of the labels.
 
-This is the linear evaluation of Sample-Specific Debiasing (2023), section 3.1, which does not state its batch size.
+This is the linear evaluation of Sample-Specific Debiasing (2023), section 3.1, which does not state
+its batch size.
 """
 
 import itertools
@@ -19,19 +20,27 @@ log = logging.getLogger(__name__)
 
 
 def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield accuracies by label pool and fraction of labels; the probes of all runs are trained together."""
+    """Yield accuracies by label pool and fraction of labels; the probes of all runs are trained
+    together.
+    """
     training = dict(settings["linear_probe"])
     pools, fractions = training.pop("label_pools"), sorted(training.pop("label_fractions"))
     yield from chance(runs, "linear probe")
     for pool, fraction in itertools.product(pools, fractions):
-        features, labels = zip(*(run.of(labelled_images(run, pool, fraction)) for run in runs), strict=True)
+        features, labels = zip(
+            *(run.of(labelled_images(run, pool, fraction)) for run in runs), strict=True
+        )
         seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
-        probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, seeds=seeds, **training)
+        probes = train_linear_heads(
+            features, labels, runs[0].classes, cross_entropy, seeds=seeds, **training
+        )
         for split in runs[0].splits:
             # Splits are stratified, so they have the same size for all seeds.
             predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
             for run, predictions in zip(runs, predicted, strict=True):
-                yield from of_groups(run, split, Measurement("linear probe", "accuracy", pool, fraction), predictions)
+                yield from of_groups(
+                    run, split, Measurement("linear probe", "accuracy", pool, fraction), predictions
+                )
         log.info("trained linear probes: %s labels, fraction %g", pool, fraction)
 
 
@@ -44,9 +53,10 @@ def labelled_images(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
 def label_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     """Select the samples whose labels a probe may use: the same share of every class.
 
-    Each class keeps ``round(fraction · n_c)`` of its samples, at least one. For a given seed, the subsets are
-    NESTED: samples kept at a small fraction are kept at every larger one, so that fractions are compared with
-    common random numbers.
+    Each class keeps ``round(fraction · n_c)`` of its samples, at least one. For a given seed, the
+    subsets are
+    NESTED: samples kept at a small fraction are kept at every larger one, so that fractions are
+    compared with common random numbers.
 
     Args:
         labels: integers, shape (n,).

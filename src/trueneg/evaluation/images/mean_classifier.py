@@ -16,4 +16,6 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         bank, labels = run.of(run.pool(pool))
         for split in run.splits:
             predictions = mean_classifier(bank, labels, run.of_split(split), classes=run.classes)
-            yield from of_groups(run, split, Measurement("mean classifier", "accuracy", pool), predictions)
+            yield from of_groups(
+                run, split, Measurement("mean classifier", "accuracy", pool), predictions
+            )

@@ -1,8 +1,9 @@
 """Evaluation tasks for image–text networks; every module in this package is discovered as a task.
 
-A task has a function ``measure(runs, settings)`` that yields tuples of run, split, :class:`Measurement` and value. ``runs`` are
-embedded runs; ``settings`` are the study's evaluation settings. The module of the same name in :mod:`trueneg.specs.tasks.pairs`
-declares the task's settings and how its metrics are displayed.
+A task has a function ``measure(runs, settings)`` that yields tuples of run, split,
+:class:`Measurement` and value. ``runs`` are embedded runs; ``settings`` are the study's evaluation
+settings. The module of the same name in :mod:`trueneg.specs.tasks.pairs` declares the task's
+settings and how its metrics are displayed.
 """
 
 import itertools
@@ -33,7 +34,8 @@ class EmbeddedRun:
     """A finished run's networks and their evaluation data; images are embedded on first access.
 
     Attributes:
-        boxes: ``report``, ``class``, ``finding`` and corners in pixels of the source's images, or None to skip grounding.
+        boxes: ``report``, ``class``, ``finding`` and corners in pixels of the source's images, or
+            None to skip grounding.
         benchmark: CheXpert 8×200, or None to skip it.
     """
 
@@ -52,17 +54,29 @@ class EmbeddedRun:
         self.networks.augmentation.to(self.device)
 
     def images(self, split: str) -> EmbeddedImages:
-        """Return the embedded images of ``"train"`` or a held-out split, with regions only for held-out splits that need them."""
+        """Return the embedded images of ``"train"`` or a held-out split, with regions only for
+        held-out splits that need them.
+        """
         if split not in self._images:
-            regions = split != "train" and (self.boxes is not None or self.networks.model.region_similarity.needs_regions)
+            regions = split != "train" and (
+                self.boxes is not None or self.networks.model.region_similarity.needs_regions
+            )
             indices = getattr(self.subset, split)
-            self._images[split] = embed_images(self.networks, self.source, indices, self.device, regions=regions)
+            self._images[split] = embed_images(
+                self.networks, self.source, indices, self.device, regions=regions
+            )
         return self._images[split]
 
     def labels(self, split: str, names: Sequence[str] | None = None) -> np.ndarray:
-        """Return all labels of a split's images, or those in `names`: (n, K) with values 1, 0 or NaN (unknown)."""
+        """Return all labels of a split's images, or those in `names`: (n, K) with values 1, 0 or
+        NaN (unknown).
+        """
         labels = self.source.labels[getattr(self.subset, split)]
-        return labels if names is None else labels[:, [self.source.label_names.index(name) for name in names]]
+        return (
+            labels
+            if names is None
+            else labels[:, [self.source.label_names.index(name) for name in names]]
+        )
 
     def similarities(self, texts: Sequence[str], split: str) -> np.ndarray:
         """Return similarities (T, n) between distinct texts and a split's images."""
@@ -73,9 +87,13 @@ Measured = tuple[EmbeddedRun, str, Measurement, float]
 
 
 def encoded(
-    runs: Sequence[Mapping[str, Any]], store: RunStore, data: Mapping[str, Any], device: torch.device
+    runs: Sequence[Mapping[str, Any]],
+    store: RunStore,
+    data: Mapping[str, Any],
+    device: torch.device,
 ) -> Iterator[list[EmbeddedRun]]:
-    """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's embeddings are in memory.
+    """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's
+    embeddings are in memory.
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
@@ -84,20 +102,42 @@ def encoded(
     benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:
         settings = store.record(run["id"])["settings"]
-        networks = read_networks(run["model"], settings, read_frozen(run["vectors"], source, data.get("vectors") or ()))
-        yield [EmbeddedRun(run["id"], networks, source, by_seed[run["seed"]], device, None if boxes.empty else boxes, benchmark)]
+        networks = read_networks(
+            run["model"], settings, read_frozen(run["vectors"], source, data.get("vectors") or ())
+        )
+        yield [
+            EmbeddedRun(
+                run["id"],
+                networks,
+                source,
+                by_seed[run["seed"]],
+                device,
+                None if boxes.empty else boxes,
+                benchmark,
+            )
+        ]
 
 
 def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
     """Return the labels with at least one positive and one negative image; log the others."""
     both = ((labels == 1).any(0) & (labels == 0).any(0)).tolist()
     if not all(both):
-        lacking = ", ".join(name for name, has_both in zip(names, both, strict=True) if not has_both)
-        log.warning("skipped labels with no positive or no negative images among %d images: %s", len(labels), lacking)
+        lacking = ", ".join(
+            name for name, has_both in zip(names, both, strict=True) if not has_both
+        )
+        log.warning(
+            "skipped labels with no positive or no negative images among %d images: %s",
+            len(labels),
+            lacking,
+        )
     return list(itertools.compress(names, both))
 
 
-def of_classes(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Any, float]) -> Iterator[Measured]:
-    """Yield the value of each class with the class as its group, and the value of ``"mean"`` without a group."""
+def of_classes(
+    run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Any, float]
+) -> Iterator[Measured]:
+    """Yield the value of each class with the class as its group, and the value of ``"mean"``
+    without a group.
+    """
     for name, value in values.items():
         yield run, split, measured if name == "mean" else measured._replace(group=name), value

@@ -9,4 +9,6 @@ from trueneg.evaluation.pairs.fine_tuning import fine_tuned
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield areas under the ROC curve of linear classifiers."""
-    return fine_tuned(runs, "augmented linear probe", settings["augmented_linear_probe"], frozen=True)
+    return fine_tuned(
+        runs, "augmented linear probe", settings["augmented_linear_probe"], frozen=True
+    )

@@ -1,9 +1,11 @@
-"""Prec@k on CheXpert 8×200: from an image to images with the same label, and from a sentence to images.
+"""Prec@k on CheXpert 8×200: from an image to images with the same label, and from a sentence to
+images.
 
-Prec@k is the share of images with the query's label among the first k candidates, averaged over 80 image or 40 text queries
-(ConVIRT; ReCo, section 4.1, Table 1). Chance level is 1/8. Images are compared by the cosine of their embeddings in the space
-shared with texts; texts and images by the model's aggregation. As in the published protocol, other images of a query's patient
-remain candidates.
+Prec@k is the share of images with the query's label among the first k candidates, averaged over 80
+image or 40 text queries (ConVIRT; ReCo, section 4.1, Table 1). Chance level is 1/8. Images are
+compared by the cosine of their embeddings in the space shared with texts; texts and images by the
+model's aggregation. As in the published protocol, other images of a query's patient remain
+candidates.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +22,8 @@ from trueneg.evaluation.pairs.precision import both_queries, label_precisions
 from trueneg.evaluation.retrieval import as_array
 from trueneg.stats.measurement import Measurement
 
-# Similarities (Q, C) between Q queries and C candidate images, the label of each query, and the label of each candidate.
+# Similarities (Q, C) between Q queries and C candidate images, the label of each query, and the
+# label of each candidate.
 Queries = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -29,21 +32,39 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     for run in runs:
         if run.benchmark is not None:
             ks, names = settings["chexpert_8x200"]["ks"], run.benchmark.label_names
-            by_image, by_text = (label_precisions(*queries, ks, names) for queries in scored_queries(run, run.benchmark))
-            yield from both_queries(run, "test", Measurement("chexpert 8x200", "Prec"), by_image, by_text)
+            by_image, by_text = (
+                label_precisions(*queries, ks, names)
+                for queries in scored_queries(run, run.benchmark)
+            )
+            yield from both_queries(
+                run, "test", Measurement("chexpert 8x200", "Prec"), by_image, by_text
+            )
 
 
 def scored_queries(run: EmbeddedRun, benchmark: Benchmark) -> tuple[Queries, Queries]:
-    """Return the image queries and the text queries, with their similarities to the candidates, computed by a run's networks."""
-    networks, expected, channels = run.networks, run.source.images.shape[1], benchmark.images.shape[1]
+    """Return the image queries and the text queries, with their similarities to the candidates,
+    computed by a run's networks.
+    """
+    networks, expected, channels = (
+        run.networks,
+        run.source.images.shape[1],
+        benchmark.images.shape[1],
+    )
     if channels != expected:
-        problem = f"images of CheXpert 8×200 have {channels} channels, but the networks were trained on images with {expected}"
+        problem = (
+            f"images of CheXpert 8×200 have {channels} channels, but the networks were trained on"
+            f" images with {expected}"
+        )
         raise UserError(f"evaluation.chexpert_8x200: {problem}; remove this section.")
     regions, is_query = networks.model.region_similarity.needs_regions, benchmark.is_query
     candidates, queries = (
-        embed_images(networks, benchmark, np.flatnonzero(chosen), run.device, regions=regions) for chosen in (~is_query, is_query)
+        embed_images(networks, benchmark, np.flatnonzero(chosen), run.device, regions=regions)
+        for chosen in (~is_query, is_query)
     )
-    units, wanted = (functional.normalize(images.embeddings.pooled.float(), dim=1) for images in (candidates, queries))
+    units, wanted = (
+        functional.normalize(images.embeddings.pooled.float(), dim=1)
+        for images in (candidates, queries)
+    )
     labels, table = benchmark.labels[~is_query], benchmark.texts
     asked = table["label"].map(benchmark.label_names.index).to_numpy(np.int64)
     scores = similarities(networks, table["sentence"].tolist(), candidates, run.device)

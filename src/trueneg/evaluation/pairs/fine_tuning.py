@@ -1,4 +1,6 @@
-"""Multi-label fine-tuning, and linear evaluation on augmented images, both on fractions of the labels."""
+"""Multi-label fine-tuning, and linear evaluation on augmented images, both on fractions of the
+labels.
+"""
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +27,12 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     return fine_tuned(runs, "fine-tuning", settings["fine_tuning"], frozen=False)
 
 
-def fine_tuned(runs: Sequence[EmbeddedRun], task: str, settings: Mapping[str, Any], *, frozen: bool) -> Iterator[Measured]:
-    """Yield the AUC of classifiers trained once for both splits; labels without positives or negatives in a split are skipped."""
+def fine_tuned(
+    runs: Sequence[EmbeddedRun], task: str, settings: Mapping[str, Any], *, frozen: bool
+) -> Iterator[Measured]:
+    """Yield the AUC of classifiers trained once for both splits; labels without positives or
+    negatives in a split are skipped.
+    """
     for run in runs:
         trained = measurable(run.labels("train"), run.source.label_names)
         if not trained:
@@ -37,19 +43,23 @@ def fine_tuned(runs: Sequence[EmbeddedRun], task: str, settings: Mapping[str, An
             chosen = [trained.index(name) for name in names]
             for fraction, by_split in scores.items():
                 areas = areas_by_class(by_split[split][:, chosen], run.labels(split, names), names)
-                yield from of_classes(run, split, Measurement(task, "AUC", fraction=fraction), areas)
+                yield from of_classes(
+                    run, split, Measurement(task, "AUC", fraction=fraction), areas
+                )
 
 
 def fine_tuned_scores(
     run: EmbeddedRun, names: Sequence[str], settings: Mapping[str, Any], *, frozen: bool
 ) -> dict[float, dict[str, np.ndarray]]:
-    """Score held-out images with classifiers trained on fractions of the labels, starting from the finished encoder.
+    """Score held-out images with classifiers trained on fractions of the labels, starting from the
+    finished encoder.
 
-    This follows ReCo, section 4.3: the projection is replaced by one linear layer. Either the whole network is trained
-    (``frozen=False``; ReCo's learning rate is 1e-4) or only the layer, with batch normalisation in inference mode
-    (``frozen=True``; 0.01). The loss is the binary cross-entropy averaged over labels. Images are augmented in both cases, with
-    the run's augmentation. Adam without a schedule, the batch size, epochs and weight decay are our choices, because the
-    paper does not state its own. The run's networks are not modified.
+    This follows ReCo, section 4.3: the projection is replaced by one linear layer. Either the whole
+    network is trained (``frozen=False``; ReCo's learning rate is 1e-4) or only the layer, with
+    batch normalisation in inference mode (``frozen=True``; 0.01). The loss is the binary
+    cross-entropy averaged over labels. Images are augmented in both cases, with the run's
+    augmentation. Adam without a schedule, the batch size, epochs and weight decay are our choices,
+    because the paper does not state its own. The run's networks are not modified.
 
     All draws come from one seeded CPU generator and are the same for every fraction and encoder
     (:func:`trueneg.evaluation.augmented_training.train_classifier`).
@@ -57,7 +67,8 @@ def fine_tuned_scores(
     Args:
         run: the finished run; unknown labels of its training images are ignored.
         names: names of K labels.
-        settings: values of :class:`trueneg.specs.tasks.pairs.ClassifierSettings`; :func:`multilabel_subset` draws the fractions.
+        settings: values of :class:`trueneg.specs.tasks.pairs.ClassifierSettings`;
+            :func:`multilabel_subset` draws the fractions.
         frozen: freeze the encoder, for linear evaluation.
 
     Returns:
@@ -70,9 +81,24 @@ def fine_tuned_scores(
     for fraction in settings["fractions"]:
         kept = multilabel_subset(labels, fraction, seed)
         targets = torch.from_numpy(labels[kept]).to(run.device)
-        labelled = LabelledImages(images_of(run.networks, run.source), run.subset.train[kept], targets, run.networks.augmentation)
-        encoder: Any = copy.deepcopy(run.networks.model.image_encoder).requires_grad_(not frozen).train(not frozen)
-        training = labelled, len(names), known_binary_cross_entropy, seed_for(seed, "fine-tuning"), settings
+        labelled = LabelledImages(
+            images_of(run.networks, run.source),
+            run.subset.train[kept],
+            targets,
+            run.networks.augmentation,
+        )
+        encoder: Any = (
+            copy.deepcopy(run.networks.model.image_encoder)
+            .requires_grad_(not frozen)
+            .train(not frozen)
+        )
+        training = (
+            labelled,
+            len(names),
+            known_binary_cross_entropy,
+            seed_for(seed, "fine-tuning"),
+            settings,
+        )
         head = train_classifier(encoder, lambda encoded: as_embedded(encoded).pooled, *training)
         scores[fraction] = {split: _logits(encoder.eval(), head, run, split) for split in SPLITS}
         if not all(np.isfinite(logits).all() for logits in scores[fraction].values()):

@@ -1,4 +1,6 @@
-"""Multi-label linear evaluation: sigmoid classifiers on precomputed features, trained on fractions of the labels."""
+"""Multi-label linear evaluation: sigmoid classifiers on precomputed features, trained on fractions
+of the labels.
+"""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,28 +21,49 @@ Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield the AUC of linear probes on frozen features; labels without positives or negatives in a split are left out."""
+    """Yield the AUC of linear probes on frozen features; labels without positives or negatives in a
+    split are left out.
+    """
     for run, split in itertools.product(runs, SPLITS):
         trained = measurable(run.labels("train"), run.source.label_names)
-        names = [name for name in measurable(run.labels(split), run.source.label_names) if name in trained]
+        names = [
+            name
+            for name in measurable(run.labels(split), run.source.label_names)
+            if name in trained
+        ]
         if names:
-            train, held_out = ((run.images(part).features, run.labels(part, names)) for part in ("train", split))
-            areas = linear_evaluation(train, held_out, names, run.subset.seed, **settings["linear_probe"])
+            train, held_out = (
+                (run.images(part).features, run.labels(part, names)) for part in ("train", split)
+            )
+            areas = linear_evaluation(
+                train, held_out, names, run.subset.seed, **settings["linear_probe"]
+            )
             for fraction, by_class in areas.items():
-                yield from of_classes(run, split, Measurement("linear probe", "AUC", fraction=fraction), by_class)
+                yield from of_classes(
+                    run, split, Measurement("linear probe", "AUC", fraction=fraction), by_class
+                )
 
 
 def linear_evaluation(
-    train: Labelled, held_out: Labelled, class_names: Sequence[str], seed: int, *, fractions: Sequence[float], **training: Any
+    train: Labelled,
+    held_out: Labelled,
+    class_names: Sequence[str],
+    seed: int,
+    *,
+    fractions: Sequence[float],
+    **training: Any,
 ) -> dict[float, dict[str, float]]:
-    """Compute the area under the ROC curve of every class on held-out images, for each fraction of training labels.
+    """Compute the area under the ROC curve of every class on held-out images, for each fraction of
+    training labels.
 
-    This follows ReCo, section 4.3 and Table 2, except that features of the frozen encoder (before its projection) are computed
-    once, whereas ReCo augments images.
+    This follows ReCo, section 4.3 and Table 2, except that features of the frozen encoder (before
+    its projection) are computed once, whereas ReCo augments images.
 
     Args:
-        train: features (n, D) and labels (n, C) with values 1, 0 or NaN (unknown); unknown labels are ignored in training.
-        held_out: features (m, D) and labels (m, C) with the same values; unknown labels are ignored.
+        train: features (n, D) and labels (n, C) with values 1, 0 or NaN (unknown); unknown labels
+            are ignored in training.
+        held_out: features (m, D) and labels (m, C) with the same values; unknown labels are
+            ignored.
         class_names: C distinct names other than ``"mean"``.
         seed: the run's seed, for drawing the subsets and initialising the heads.
         fractions: fractions of the training images, each in (0, 1].
@@ -54,19 +77,23 @@ def linear_evaluation(
     for fraction in fractions:
         kept = torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device)
         samples, seeds = ([features[kept]], [targets[kept]]), [seed_for(seed, "linear probe")]
-        probe = train_linear_heads(*samples, len(class_names), known_binary_cross_entropy, seeds=seeds, **training)
+        probe = train_linear_heads(
+            *samples, len(class_names), known_binary_cross_entropy, seeds=seeds, **training
+        )
         areas[fraction] = areas_by_class(probe.logits([test_features])[0], test_labels, class_names)
     return areas
 
 
 def multilabel_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
-    """Select the samples whose labels a probe may use: about the same share of every combination of labels.
+    """Select the samples whose labels a probe may use: about the same share of every combination of
+    labels.
 
-    The subset contains ``round(fraction · n)`` samples, at least one, plus the first positive and the first negative of
-    each class if they exist, because a class cannot be learned without them. Samples are sorted by their labels, rarest
-    class first, and each gets a key from a sequence that fills (0, 1) evenly (multiples of the golden ratio); those with
-    the smallest keys are kept. Each group of samples with equal labels thus contributes nearly its exact share, and the
-    subsets of one seed are NESTED: samples kept at a small fraction are kept at every larger one.
+    The subset contains ``round(fraction · n)`` samples, at least one, plus the first positive and
+    the first negative of each class if they exist, because a class cannot be learned without them.
+    Samples are sorted by their labels, rarest class first, and each gets a key from a sequence that
+    fills (0, 1) evenly (multiples of the golden ratio); those with the smallest keys are kept. Each
+    group of samples with equal labels thus contributes nearly its exact share, and the subsets of
+    one seed are NESTED: samples kept at a small fraction are kept at every larger one.
 
     Args:
         labels: (n, C) with values 1, 0 or NaN (unknown).

@@ -14,7 +14,9 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield recalls, median ranks and chance recalls; the score of a report is the mean over its sentences."""
+    """Yield recalls, median ranks and chance recalls; the score of a report is the mean over its
+    sentences.
+    """
     for run, split in itertools.product(runs, SPLITS):
         for task, labels, scores, relevant in _retrievals(run, split):
             if scores.size:
@@ -36,11 +38,15 @@ def _retrievals(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.nda
     report_of_image = [said.by_report[report] for report in run.source.reports[images.indices]]
     distinct = list(dict.fromkeys(report_of_image))
     report_scores = np.stack([scores[list(report)].mean(0) for report in distinct])
-    is_own = np.array([[image_report == report for image_report in report_of_image] for report in distinct])
+    is_own = np.array(
+        [[image_report == report for image_report in report_of_image] for report in distinct]
+    )
     yield "retrieval report", "report", report_scores, is_own
 
 
-def both_ways(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Metric, float]) -> Iterator[Measured]:
+def both_ways(
+    run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Metric, float]
+) -> Iterator[Measured]:
     """Yield the values of the retrieval metrics in both directions."""
     for metric, value in values.items():
         yield run, split, measured._replace(**metric._asdict()), value

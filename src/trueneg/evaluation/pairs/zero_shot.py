@@ -1,4 +1,6 @@
-"""Zero-shot classification: compare an image's scores for the negative and the positive prompt of a class."""
+"""Zero-shot classification: compare an image's scores for the negative and the positive prompt of a
+class.
+"""
 
 import itertools
 import logging
@@ -15,7 +17,8 @@ from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
-# Sample-Specific Debiasing (2023), Table 2. The prompts have full stops in the paper's main text but not in the table.
+# Sample-Specific Debiasing (2023), Table 2. The prompts have full stops in the paper's main text
+# but not in the table.
 PROMPTS: Mapping[str, Mapping[str, str]] = {
     "pneumonia": {"negative": "No signs of pneumonia", "positive": "Findings suggesting pneumonia"},
     "cardiomegaly": {"negative": "Heart size normal", "positive": "Cardiomegaly"},
@@ -29,44 +32,67 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     """Yield areas under the ROC curve and accuracies for labels with prompts."""
     for run, split in itertools.product(runs, SPLITS):
         prompts = prompts_of(run, settings)
-        names = [name for name in measurable(run.labels(split), run.source.label_names) if name in prompts]
+        names = [
+            name
+            for name in measurable(run.labels(split), run.source.label_names)
+            if name in prompts
+        ]
         if names:
             texts = [prompts[name][sign] for name in names for sign in ("negative", "positive")]
             counts = (~np.isnan(run.labels(split, names))).sum(0).tolist()
-            log.info("zero-shot, %s: images with a known label: %s", split, dict(zip(names, counts, strict=True)))
+            log.info(
+                "zero-shot, %s: images with a known label: %s",
+                split,
+                dict(zip(names, counts, strict=True)),
+            )
             scores = run.similarities(texts, split)
-            metrics = zero_shot_metrics(scores[::2].T, scores[1::2].T, run.labels(split, names), names)
+            metrics = zero_shot_metrics(
+                scores[::2].T, scores[1::2].T, run.labels(split, names), names
+            )
             for metric, by_class in metrics.items():
                 yield from of_classes(run, split, Measurement("zero-shot", metric), by_class)
 
 
 def prompts_of(run: EmbeddedRun, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
-    """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS`; none if nothing can embed them."""
+    """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS`; none if nothing
+    can embed them.
+    """
     source, prompts = run.source, settings["zero_shot"]["prompts"]
     if "path" in run.networks.settings["text_encoder"]:
-        log.warning("text_encoder is a file of vectors, so prompts cannot be embedded and nothing is measured with them")
+        log.warning(
+            "text_encoder is a file of vectors, so prompts cannot be embedded and nothing is"
+            " measured with them"
+        )
         return {}
     if prompts is None:
         return PROMPTS
     unknown = sorted(set(prompts) - set(source.label_names))
     if unknown:
         expected = f"labels of {source.name}: {', '.join(source.label_names)}"
-        raise UserError(f"evaluation.zero_shot.prompts contains unknown labels: {', '.join(unknown)}; expected {expected}.")
+        raise UserError(
+            f"evaluation.zero_shot.prompts contains unknown labels: {', '.join(unknown)}; expected"
+            f" {expected}."
+        )
     return prompts
 
 
-def zero_shot_metrics(negative, positive, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, float]]:
-    r"""Compute AUC and accuracy of every class from the scores of images for the class's two prompts.
+def zero_shot_metrics(
+    negative, positive, labels: np.ndarray, class_names: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    r"""Compute AUC and accuracy of every class from the scores of images for the class's two
+    prompts.
 
-    ``"AUC"`` ranks images by :math:`s_+ - s_-`; the softmax over the two prompts gives the same order for any logit
-    scale. ``"AUC positive prompt"`` ranks by :math:`s_+` alone and generally differs; Sample-Specific Debiasing (2023)
-    does not say which one it reports. ``"ACC"`` is the share of images for which the correct prompt has the higher
-    score (section 3.2); the negative prompt wins ties.
+    ``"AUC"`` ranks images by :math:`s_+ - s_-`; the softmax over the two prompts gives the same
+    order for any logit scale. ``"AUC positive prompt"`` ranks by :math:`s_+` alone and generally
+    differs; Sample-Specific Debiasing (2023) does not say which one it reports. ``"ACC"`` is the
+    share of images for which the correct prompt has the higher score (section 3.2); the negative
+    prompt wins ties.
 
     Args:
         negative: (n, K) scores of images for each class's negative prompt.
         positive: (n, K) scores of images for each class's positive prompt.
-        labels: (n, K) with values 1, 0 or NaN (unknown); unknown labels are ignored, class by class.
+        labels: (n, K) with values 1, 0 or NaN (unknown); unknown labels are ignored, class by
+            class.
         class_names: K distinct names.
 
     Returns:

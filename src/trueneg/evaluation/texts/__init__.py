@@ -1,8 +1,9 @@
 """Evaluation tasks for text encoders; every module in this package is discovered as a task.
 
-A task has a function ``measure(runs, settings)`` that yields tuples of run, split, :class:`Measurement` and value. ``runs`` are
-embedded runs; ``settings`` are the study's evaluation settings. The module of the same name in :mod:`trueneg.specs.tasks.texts`
-declares the task's settings and how its metrics are displayed.
+A task has a function ``measure(runs, settings)`` that yields tuples of run, split,
+:class:`Measurement` and value. ``runs`` are embedded runs; ``settings`` are the study's evaluation
+settings. The module of the same name in :mod:`trueneg.specs.tasks.texts` declares the task's
+settings and how its metrics are displayed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,10 +29,12 @@ TEXTS_AT_ONCE = 256  # affects memory and speed, not the result
 
 @dataclass(eq=False)
 class EmbeddedRun:
-    """A finished run's embeddings of the texts of its held-out samples and of those that they are compared with.
+    """A finished run's embeddings of the texts of its held-out samples and of those that they are
+    compared with.
 
     Attributes:
-        anchors: (n, D) unit vectors of the source's texts by the tower of the anchors; those that are not needed are zero.
+        anchors: (n, D) unit vectors of the source's texts by the tower of the anchors; those that
+            are not needed are zero.
         positives: the same by the tower of the positives; the same tensor if they share a tower.
     """
 
@@ -42,7 +45,9 @@ class EmbeddedRun:
     positives: Tensor
 
     def parts(self, split: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield ``"seen"`` and, if there are any, ``"unseen"``, with labelled samples to compare with and the split's samples."""
+        """Yield ``"seen"`` and, if there are any, ``"unseen"``, with labelled samples to compare
+        with and the split's samples.
+        """
         subset = self.subset
         yield "seen", subset.train, getattr(subset, split)
         if len(unseen := getattr(subset, f"{split}_unseen")):
@@ -61,28 +66,47 @@ Measured = tuple[EmbeddedRun, str, Measurement, float]
 
 
 def encoded(
-    runs: Sequence[Mapping[str, Any]], store: RunStore, data: Mapping[str, Any], device: torch.device
+    runs: Sequence[Mapping[str, Any]],
+    store: RunStore,
+    data: Mapping[str, Any],
+    device: torch.device,
 ) -> Iterator[list[EmbeddedRun]]:
-    """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's embeddings are in memory.
+    """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's
+    embeddings are in memory.
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
     source, by_seed = read_texts(data["source"]), read_text_subsets(data["subsets"])
     for run in runs:
         settings, subset = store.record(run["id"])["settings"], by_seed[run["seed"]]
-        networks = read_text_networks(run["model"], settings, read_frozen(run["vectors"], source, data.get("vectors") or ()))
+        networks = read_text_networks(
+            run["model"], settings, read_frozen(run["vectors"], source, data.get("vectors") or ())
+        )
         networks.model.to(device)
-        (anchors, positives), is_shared = needed_rows(source, subset), networks.model.own_positives is None
+        (anchors, positives), is_shared = (
+            needed_rows(source, subset),
+            networks.model.own_positives is None,
+        )
         anchors = np.union1d(anchors, positives) if is_shared else anchors
         embedded = embed_texts(networks.side(ANCHORS), source, anchors, device)
-        others = embedded if is_shared else embed_texts(networks.side(POSITIVES), source, positives, device)
+        others = (
+            embedded
+            if is_shared
+            else embed_texts(networks.side(POSITIVES), source, positives, device)
+        )
         yield [EmbeddedRun(run["id"], source, subset, embedded, others)]
 
 
 def needed_rows(source: TextSource, subset: TextSubset) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of the texts that are embedded as anchors, and as positives."""
-    held_out = np.concatenate([subset.validation, subset.test, subset.validation_unseen, subset.test_unseen])
-    of_labels = [subset.train, *(getattr(subset, name) for name in UNSEEN)] if source.label_names else [held_out[:0]]
+    held_out = np.concatenate(
+        [subset.validation, subset.test, subset.validation_unseen, subset.test_unseen]
+    )
+    of_labels = (
+        [subset.train, *(getattr(subset, name) for name in UNSEEN)]
+        if source.label_names
+        else [held_out[:0]]
+    )
     compared = np.concatenate(of_labels)
     first, second = source.rated[["first", "second"]].to_numpy(np.int64).T
     anchors = np.concatenate([source.anchors[held_out], source.anchors[compared], first])
@@ -91,12 +115,20 @@ def needed_rows(source: TextSource, subset: TextSubset) -> tuple[np.ndarray, np.
 
 
 @torch.no_grad()
-def embed_texts(networks: Networks, source: TextSource, rows: np.ndarray, device: torch.device) -> Tensor:
-    """Return unit vectors (n, D) of a source's texts, which are zero except in `rows`; texts that are too long are truncated."""
-    texts, numbers = np.unique(source.sentences["sentence"].to_numpy(object)[rows], return_inverse=True)
+def embed_texts(
+    networks: Networks, source: TextSource, rows: np.ndarray, device: torch.device
+) -> Tensor:
+    """Return unit vectors (n, D) of a source's texts, which are zero except in `rows`; texts that
+    are too long are truncated.
+    """
+    texts, numbers = np.unique(
+        source.sentences["sentence"].to_numpy(object)[rows], return_inverse=True
+    )
     inputs = text_inputs(networks, texts.tolist(), True, device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
     vectors = torch.cat([networks.model(**inputs.batch(block)).float() for block in blocks])
     embedded = vectors.new_zeros(len(source.sentences), vectors.shape[1])
-    embedded[torch.from_numpy(rows).to(device)] = functional.normalize(vectors, dim=1)[torch.from_numpy(numbers).to(device)]
+    embedded[torch.from_numpy(rows).to(device)] = functional.normalize(vectors, dim=1)[
+        torch.from_numpy(numbers).to(device)
+    ]
     return embedded

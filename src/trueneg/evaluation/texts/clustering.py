@@ -17,5 +17,12 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     """Yield the V-measure of the best of ten runs of k-means (Rosenberg and Hirschberg, 2007)."""
     for run, split, part, _, samples in labelled_parts(runs):
         labels, seed = run.labels(samples), seed_for(run.subset.seed, "clustering") % 2**32
-        clusters = KMeans(len(np.unique(labels)), n_init=10, random_state=seed).fit_predict(run.rows(samples).cpu().numpy())
-        yield run, split, Measurement("clustering", "V-measure", part), v_measure_score(labels, clusters)
+        clusters = KMeans(len(np.unique(labels)), n_init=10, random_state=seed).fit_predict(
+            run.rows(samples).cpu().numpy()
+        )
+        yield (
+            run,
+            split,
+            Measurement("clustering", "V-measure", part),
+            v_measure_score(labels, clusters),
+        )

@@ -16,18 +16,28 @@ log = logging.getLogger(__name__)
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with equal votes, the first wins.
+    """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with
+    equal votes, the first wins.
 
-    With more neighbours than a rare label has texts, other labels could outvote it, however good the vectors.
+    With more neighbours than a rare label has texts, other labels could outvote it, however good
+    the vectors.
     """
-    k = settings["knn"]["neighbours"]  # by distance, which orders vectors of length 1 as their cosine does
+    # by distance, which orders vectors of length 1 as their cosine does
+    k = settings["knn"]["neighbours"]
     for run, split, part, bank, _ in labelled_parts(runs):
         if (fewest := fewest_of_label(run.labels(bank))) < k:
             of = f"{split} split, {part} labels, seed {run.subset.seed}"
             log.warning(
-                "knn, %s: %d neighbours instead of %d, because the smallest label has %d training texts", of, fewest, k, fewest
+                "knn, %s: %d neighbours instead of %d, because the smallest label has %d training"
+                " texts",
+                of,
+                fewest,
+                k,
+                fewest,
             )
-    yield from classified(runs, "knn", lambda fewest: KNeighborsClassifier(min(k, fewest), algorithm="brute"))
+    yield from classified(
+        runs, "knn", lambda fewest: KNeighborsClassifier(min(k, fewest), algorithm="brute")
+    )
 
 
 def fewest_of_label(labels: np.ndarray) -> int:
@@ -35,24 +45,35 @@ def fewest_of_label(labels: np.ndarray) -> int:
     return int(np.unique(labels, return_counts=True)[1].min())
 
 
-def labelled_parts(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, str, np.ndarray, np.ndarray]]:
-    """Yield run, split, ``seen`` or ``unseen``, and positions of its training and held-out texts; nothing without labels."""
+def labelled_parts(
+    runs: Sequence[EmbeddedRun],
+) -> Iterator[tuple[EmbeddedRun, str, str, np.ndarray, np.ndarray]]:
+    """Yield run, split, ``seen`` or ``unseen``, and positions of its training and held-out texts;
+    nothing without labels.
+    """
     for run, split in itertools.product(runs, SPLITS):
         yield from ((run, split, *part) for part in run.parts(split) if run.source.label_names)
 
 
-def classified(runs: Sequence[EmbeddedRun], task: str, classifier: Callable[[int], Any]) -> Iterator[Measured]:
-    """Yield a classifier's accuracy and its mean over labels, and what always answering the largest label or any one reaches.
+def classified(
+    runs: Sequence[EmbeddedRun], task: str, classifier: Callable[[int], Any]
+) -> Iterator[Measured]:
+    """Yield a classifier's accuracy and its mean over labels, and what always answering the largest
+    label or any one reaches.
 
     Args:
         runs: embedded runs.
         task: name of the classifier in the rows.
-        classifier: returns a new classifier of scikit-learn, given the number of training texts of the smallest label.
+        classifier: returns a new classifier of scikit-learn, given the number of training texts of
+            the smallest label.
     """
     for run, split, part, bank, samples in labelled_parts(runs):
         texts, queries = (run.rows(positions).cpu().numpy() for positions in (bank, samples))
         labels, bank_labels = run.labels(samples), run.labels(bank)
-        correct = classifier(fewest_of_label(bank_labels)).fit(texts, bank_labels).predict(queries) == labels
+        correct = (
+            classifier(fewest_of_label(bank_labels)).fit(texts, bank_labels).predict(queries)
+            == labels
+        )
         accuracy, chance = (Measurement(task, metric, part) for metric in ("accuracy", "chance"))
         by_label = [correct[labels == label].mean() for label in np.unique(labels)]
         yield run, split, accuracy, correct.mean()

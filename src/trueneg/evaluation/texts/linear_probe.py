@@ -11,4 +11,8 @@ from trueneg.evaluation.texts.knn import classified
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the accuracies of the probe of each run, split and part of the labels."""
-    yield from classified(runs, "linear probe", lambda _: LogisticRegression(C=settings["linear_probe"]["C"], max_iter=1000))
+    yield from classified(
+        runs,
+        "linear probe",
+        lambda _: LogisticRegression(C=settings["linear_probe"]["C"], max_iter=1000),
+    )

@@ -21,22 +21,31 @@ from trueneg.stats.measurement import Measurement
 log = logging.getLogger(__name__)
 
 BLOCK = 2**23  # similarities in memory at once
-# Queries (Q, D); candidates (C, D); the group of each query; groups and candidates (two arrays) that belong together; and the
-# candidate that is the query itself, which is left out (−1: none).
+# Queries (Q, D); candidates (C, D); the group of each query; groups and candidates (two arrays)
+# that belong together; and the candidate that is the query itself, which is left out (−1: none).
 Search = tuple[Tensor, Tensor, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield R@k with its chance level, the mean reciprocal rank, and nDCG; equal similarities count against the encoder."""
+    """Yield R@k with its chance level, the mean reciprocal rank, and nDCG; equal similarities count
+    against the encoder.
+    """
     for run, split in itertools.product(runs, SPLITS):
-        for part, bank, samples in run.parts(split) if len(run.source.pairs) or run.source.label_names else ():
-            search = of_positives(run, samples) if len(run.source.pairs) else of_labels(run, bank, samples)
+        for part, bank, samples in (
+            run.parts(split) if len(run.source.pairs) or run.source.label_names else ()
+        ):
+            search = (
+                of_positives(run, samples)
+                if len(run.source.pairs)
+                else of_labels(run, bank, samples)
+            )
             for metric, k, value in metrics(search, settings["retrieval"]["ks"]):
                 yield run, split, Measurement("retrieval", metric, part, k=k), value
 
 
 def of_positives(run: EmbeddedRun, samples: np.ndarray) -> Search:
-    """Search distinct positives, other than the anchor itself, by distinct anchors, which are the groups.
+    """Search distinct positives, other than the anchor itself, by distinct anchors, which are the
+    groups.
 
     All positives of equal anchors are relevant.
     """
@@ -45,14 +54,23 @@ def of_positives(run: EmbeddedRun, samples: np.ndarray) -> Search:
         np.unique(side, return_index=True, return_inverse=True) for side in texts
     )
     own = pd.Index(found).get_indexer(asked)
-    return run.anchors[rows[0, anchors]], run.positives[rows[1, positives]], np.arange(len(asked)), (group, candidate), own
+    return (
+        run.anchors[rows[0, anchors]],
+        run.positives[rows[1, positives]],
+        np.arange(len(asked)),
+        (group, candidate),
+        own,
+    )
 
 
 def of_labels(run: EmbeddedRun, bank: np.ndarray, samples: np.ndarray) -> Search:
     """Search training texts by held-out texts; labels are the groups."""
     labels, bank_labels = run.labels(samples), run.labels(bank)
     if not (answerable := np.isin(labels, bank_labels)).all():
-        log.warning("retrieval: left out %d held-out texts whose label no training text has", np.count_nonzero(~answerable))
+        log.warning(
+            "retrieval: left out %d held-out texts whose label no training text has",
+            np.count_nonzero(~answerable),
+        )
     members, none = (bank_labels, np.arange(len(bank))), np.full(np.count_nonzero(answerable), -1)
     return run.rows(samples[answerable]), run.rows(bank), labels[answerable], members, none
 
@@ -60,7 +78,10 @@ def of_labels(run: EmbeddedRun, bank: np.ndarray, samples: np.ndarray) -> Search
 def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None, float]]:
     """Yield each metric with its k and value; similarities are computed for blocks of queries."""
     queries, candidates, groups, members, own = search
-    relevant, total = csr_array((np.ones(len(members[0]), bool), members)), len(candidates) - (own >= 0)
+    relevant, total = (
+        csr_array((np.ones(len(members[0]), bool), members)),
+        len(candidates) - (own >= 0),
+    )
     blocks = np.array_split(np.arange(len(queries)), 1 + len(queries) * len(candidates) // BLOCK)
     ranked = []
     for rows in blocks:
@@ -70,19 +91,32 @@ def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None
         ranked.append(_ranked(scores, relevant[groups[rows]].toarray()))
     best, gains = (np.concatenate(parts) for parts in zip(*ranked, strict=True))
     # By chance, k candidates are drawn without replacement.
-    yield from (("chance", k, float(np.mean(hypergeom.sf(0, total, relevant.sum(1)[groups], np.minimum(k, total))))) for k in ks)
+    yield from (
+        (
+            "chance",
+            k,
+            float(np.mean(hypergeom.sf(0, total, relevant.sum(1)[groups], np.minimum(k, total)))),
+        )
+        for k in ks
+    )
     yield from (("R", k, (best <= k).mean()) for k in ks)
     yield from (("MRR", None, float(np.mean(1 / best))), ("nDCG", CUTOFF, gains.mean()))
 
 
 def _ranked(scores: np.ndarray, relevant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return each query's rank of its best relevant candidate, and its nDCG among the first k = 10.
+    r"""Return each query's rank of its best relevant candidate, and its nDCG among the first k =
+    10.
 
-    .. math:: \sum_{r \le k} \frac{y_r}{\log_2(1 + r)} \Big/ \sum_{r=1}^{\min(k, m)} \frac{1}{\log_2(1 + r)}
+    .. math::
 
-    where y_r is 1 if the r-th candidate is relevant, else 0, and m candidates are (Järvelin and Kekäläinen, 2002).
+        \sum_{r \le k} \frac{y_r}{\log_2(1 + r)} \Big/ \sum_{r=1}^{\min(k, m)} \frac{1}{\log_2(1 +
+        r)}
+
+    where y_r is 1 if the r-th candidate is relevant, else 0, and m candidates are (Järvelin and
+    Kekäläinen, 2002).
     """
-    lowered = np.where(relevant, np.nextafter(scores, -np.inf), scores)  # puts irrelevant candidates first among equal ones
+    # puts irrelevant candidates first among equal ones
+    lowered = np.where(relevant, np.nextafter(scores, -np.inf), scores)
     nearest = torch.from_numpy(lowered).topk(min(CUTOFF, lowered.shape[1])).indices.numpy()
     hits = np.take_along_axis(relevant, nearest, axis=1)
     discounts = 1 / np.log2(2 + np.arange(hits.shape[1]))

@@ -10,11 +10,23 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield Spearman's correlation of the cosine, of the first text as an anchor and the second as a positive, with the rating.
+    """Yield Spearman's correlation of the cosine, of the first text as an anchor and the second as
+    a positive, with the rating.
 
-    It counts as a result of the test split: it is measured once, and selection by it would be selection by the result.
+    It counts as a result of the test split: it is measured once, and selection by it would be
+    selection by the result.
     """
     for run in runs:
         if len(rated := run.source.rated):
-            cosines = (run.anchors[rated["first"].tolist()] * run.positives[rated["second"].tolist()]).sum(1).cpu().numpy()
-            yield run, "test", Measurement("similarity", "Spearman"), spearmanr(cosines, rated["score"]).statistic
+            cosines = (
+                (run.anchors[rated["first"].tolist()] * run.positives[rated["second"].tolist()])
+                .sum(1)
+                .cpu()
+                .numpy()
+            )
+            yield (
+                run,
+                "test",
+                Measurement("similarity", "Spearman"),
+                spearmanr(cosines, rated["score"]).statistic,
+            )

@@ -1,1 +1,3 @@
-"""Estimators of the true-negative mass N·g, the part of the denominator due to true negatives; one module each."""
+"""Estimators of the true-negative mass N·g, the part of the denominator due to true negatives; one
+module each.
+"""

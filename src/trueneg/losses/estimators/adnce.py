@@ -1,4 +1,6 @@
-"""ADNCE: weight each negative by a normal density of its cosine, so that neither the nearest nor the farthest count most."""
+"""ADNCE: weight each negative by a normal density of its cosine, so that neither the nearest nor
+the farthest count most.
+"""
 
 import math
 from dataclasses import dataclass
@@ -14,21 +16,26 @@ from trueneg.losses.base import Estimator, NegativeMass, log_count, log_sum_exp,
 class Adjusted(Estimator):
     r"""Weight negatives by a normal density of their cosine with the anchor: ADNCE.
 
-    .. math:: N g = \sum_n w_n e^{u_n}, \qquad w_n \propto e^{-(c_n - \mu)^2 / 2 \sigma^2}, \quad \overline{w} = 1
+    .. math::
 
-    with the cosine :math:`c_n = t\,u_n` at temperature t. Wu et al. (2023), Understanding Contrastive Learning via
-    Distributionally Robust Optimization. As in their code for images, the weights get no gradient, and their mean is taken over
-    the negatives alone (their code for sentences also weights the positive). The defaults are theirs for CIFAR10 (at t = 0.4).
-    A large σ weights all negatives alike, as :class:`Uncorrected`.
+        N g = \sum_n w_n e^{u_n}, \qquad w_n \propto e^{-(c_n - \mu)^2 / 2 \sigma^2}, \quad
+        \overline{w} = 1
+
+    with the cosine :math:`c_n = t\,u_n` at temperature t. Wu et al. (2023), Understanding
+    Contrastive Learning via Distributionally Robust Optimization. As in their code for images, the
+    weights get no gradient, and their mean is taken over the negatives alone (their code for
+    sentences also weights the positive). The defaults are theirs for CIFAR10 (at t = 0.4). A large
+    σ weights all negatives alike, as :class:`Uncorrected`.
 
     Args:
-        mu: μ, cosine with the largest weight; published values are 0.4 to 0.8 and, for one model of sentences, 2.
+        mu: μ, cosine with the largest weight; published values are 0.4 to 0.8 and, for one model of
+            sentences, 2.
         sigma: σ > 0; published values are 0.5 and 1.
         shuffled: control: permute each anchor's weights over its negatives, at random at each call.
 
     Raises:
-        ValueError: if μ is not finite, or σ is not positive and finite; in a call, if ``floor`` is missing, whose value, −1/t,
-            tells the temperature.
+        ValueError: if μ is not finite, or σ is not positive and finite; in a call, if ``floor`` is
+            missing, whose value, −1/t, tells the temperature.
 
     Example:
         >>> negatives = torch.tensor([[0.9, 0.1]])  # cosines, at t = 1
@@ -49,14 +56,26 @@ class Adjusted(Estimator):
         if not 0 < self.sigma < math.inf:
             raise ValueError(f"sigma is {self.sigma}; expected a finite number above 0.")
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **_) -> NegativeMass:
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, count=None, **_
+    ) -> NegativeMass:
         if floor is None:
-            raise ValueError("floor is missing; adnce needs the lower bound of log g, −1/t, to turn logits into cosines.")
-        scale = -floor.detach().to(negatives).reshape(-1, 1) if isinstance(floor, Tensor) else -floor
+            raise ValueError(
+                "floor is missing; adnce needs the lower bound of log g, −1/t, to turn logits into"
+                " cosines."
+            )
+        scale = (
+            -floor.detach().to(negatives).reshape(-1, 1) if isinstance(floor, Tensor) else -floor
+        )
         # The square of a column that is not a negative, −∞, is ∞, so its weight is 0.
-        log_weights = (negatives.detach() - self.mu * scale).square_().mul_(-0.5 / (self.sigma * scale) ** 2)
+        log_weights = (
+            (negatives.detach() - self.mu * scale).square_().mul_(-0.5 / (self.sigma * scale) ** 2)
+        )
         if self.shuffled:
-            orders = [torch.rand_like(log_weights).masked_fill(log_weights.isneginf(), 2).argsort(-1) for _ in range(2)]
+            orders = [
+                torch.rand_like(log_weights).masked_fill(log_weights.isneginf(), 2).argsort(-1)
+                for _ in range(2)
+            ]
             log_weights = log_weights.scatter(-1, orders[0], log_weights.gather(-1, orders[1]))
         log_mean = log_sum_exp(log_weights) - log_count(negatives, count)
         return unbounded(log_sum_exp(negatives + log_weights) - log_mean)

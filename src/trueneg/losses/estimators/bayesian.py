@@ -1,4 +1,6 @@
-"""BCL: weight each negative by the probability that it is a true negative, estimated from its rank alone."""
+"""BCL: weight each negative by the probability that it is a true negative, estimated from its rank
+alone.
+"""
 
 import math
 from dataclasses import dataclass
@@ -21,34 +23,42 @@ FORMS = ("paper", "released", "consistent")
 
 @dataclass
 class Bayesian(Estimator):
-    r"""Weight negatives by their hardness and their probability of being true negatives: BCL (Liu and Wang, 2023).
+    r"""Weight negatives by their hardness and their probability of being true negatives: BCL (Liu
+    and Wang, 2023).
 
     .. math:: N g = \sum_n \omega_n e^{u_n},\qquad
-              \omega_n = \frac{p(\mathrm{TN}|u_n)\, e^{\beta u_n}}{\overline{p(\mathrm{TN}|u)\, e^{\beta u}}}
+              \omega_n = \frac{p(\mathrm{TN}|u_n)\, e^{\beta u_n}}
+                              {\overline{p(\mathrm{TN}|u)\, e^{\beta u}}}
 
     (equations 1 to 3, with x̂ = e^u) where p(TN | u) is :func:`true_negative_probability` at F:
 
-    * ``form="paper"``: F is the empirical distribution function of the anchor's N negatives, including ties.
-    * ``form="consistent"``: the empirical function describes the mixture of true and false negatives, but
-      equation 2 needs the F that underlies both, so F is first recovered from the mixture
-      (:func:`recovered_distribution`). At β = 0 the bias vanishes as N grows.
-    * ``form="released"``: as in the authors' training code, with F recovered as above, φ₁ = 2(1−F), φ₂ = 2F and weights
-      ω = x_htn/(τ⁻x_tn + τ⁺x_fn), where x_tn = αφ₁ + (1−α)φ₂, x_fn = (1−α)φ₁ + αφ₂ and
-      x_htn = (α(1−β)φ₁ + (1−α)βφ₂) / (α(1−β) + (1−α)β); here β is a mixing weight in [0.5, 1].
+    * ``form="paper"``: F is the empirical distribution function of the anchor's N negatives,
+      including ties.
+    * ``form="consistent"``: the empirical function describes the mixture of true and false
+      negatives, but equation 2 needs the F that underlies both, so F is first recovered from the
+      mixture (:func:`recovered_distribution`). At β = 0 the bias vanishes as N grows.
+    * ``form="released"``: as in the authors' training code, with F recovered as above, φ₁ = 2(1−F),
+      φ₂ = 2F and weights ω = x_htn/(τ⁻x_tn + τ⁺x_fn), where x_tn = αφ₁ + (1−α)φ₂, x_fn = (1−α)φ₁ +
+      αφ₂ and x_htn = (α(1−β)φ₁ + (1−α)βφ₂) / (α(1−β) + (1−α)β); here β is a mixing weight in [0.5,
+      1].
 
-    Here τ⁺ = η and τ⁻ = 1 − η. No gradient flows through F, and therefore none through ω in the released form;
-    gradients do flow through e^(βu). No lower bound is needed because every weight is at least 0. At α = 1 the
-    nearest negative has weight 0; if all negatives are equally near, they have equal weights.
+    Here τ⁺ = η and τ⁻ = 1 − η. No gradient flows through F, and therefore none through ω in the
+    released form; gradients do flow through e^(βu). No lower bound is needed because every weight
+    is at least 0. At α = 1 the nearest negative has weight 0; if all negatives are equally near,
+    they have equal weights.
 
     Args:
-        alpha: α in [0.5, 1], the probability that a true negative is farther away than a false one: 0.5 for an
-            uninformative encoder (all negatives then have equal weights, apart from the effect of β), 1 for a perfect encoder.
+        alpha: α in [0.5, 1], the probability that a true negative is farther away than a false one:
+            0.5 for an uninformative encoder (all negatives then have equal weights, apart from the
+            effect of β), 1 for a perfect encoder.
         beta: β ≥ 0, the concentration on near negatives; in [0.5, 1] for the released form.
-        class_probability: η in [0, 1), a single number or one value per anchor; None if each call passes its own.
+        class_probability: η in [0, 1), a single number or one value per anchor; None if each call
+            passes its own.
         form: ``"paper"``, ``"released"`` or ``"consistent"``.
 
     Raises:
-        ValueError: if a parameter is out of range; also checked at each call, because a schedule may change parameters.
+        ValueError: if a parameter is out of range; also checked at each call, because a schedule
+            may change parameters.
 
     Example:
         >>> negatives = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
@@ -67,7 +77,9 @@ class Bayesian(Estimator):
         self.class_probability = checked_class_probability(self.class_probability)
         self._check()
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **_) -> NegativeMass:
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, count=None, **_
+    ) -> NegativeMass:
         self._check()
         eta = class_probability_of(class_probability, self.class_probability, negatives)
         if isinstance(eta, Tensor) and eta.dim() == 1:
@@ -77,14 +89,23 @@ class Bayesian(Estimator):
             return unbounded((negatives + log_weight).logsumexp(-1))
         if self.beta > 0:
             log_weight = log_weight + self.beta * negatives
-        return unbounded((log_weight + negatives).logsumexp(-1) - log_weight.logsumexp(-1) + log_count(negatives, count))
+        return unbounded(
+            (log_weight + negatives).logsumexp(-1)
+            - log_weight.logsumexp(-1)
+            + log_count(negatives, count)
+        )
 
     @torch.no_grad()
     def _log_weight(self, negatives: Tensor, eta: float | Tensor) -> Tensor:
-        """Return (A, N) log p(TN | u), or log ω for the released form; −∞ in columns that are not negatives."""
-        # The share of negatives less than or equal to each one. Columns that are not negatives hold −∞ and sort first.
+        """Return (A, N) log p(TN | u), or log ω for the released form; −∞ in columns that are not
+        negatives.
+        """
+        # The share of negatives less than or equal to each one. Columns that are not negatives hold
+        # −∞ and sort first.
         ordered, columns = negatives.sort(-1)
-        place = torch.empty_like(columns).scatter_(-1, columns, torch.searchsorted(ordered, ordered, right=True))
+        place = torch.empty_like(columns).scatter_(
+            -1, columns, torch.searchsorted(ordered, ordered, right=True)
+        )
         valid = negatives > -math.inf
         count = valid.sum(-1, keepdim=True)
         distribution = (place - (negatives.shape[-1] - count)).to(negatives.dtype) / count
@@ -108,11 +129,15 @@ class Bayesian(Estimator):
             raise ValueError(f"beta is {self.beta}; expected a finite number of at least 0.")
         if self.form == "released" and not 0.5 <= self.beta <= 1:
             raise ValueError(
-                f"beta is {self.beta}, but it is a mixing weight in the released form; expected a number "
-                'from 0.5 to 1 (for a schedule from 2 to 0, use form="paper" or "consistent").'
+                f"beta is {self.beta}, but it is a mixing weight in the released form; expected a"
+                ' number from 0.5 to 1 (for a schedule from 2 to 0, use form="paper" or'
+                ' "consistent").'
             )
         if self.form == "released" and self.alpha == self.beta == 1:
-            raise ValueError("alpha and beta are both 1, which makes the released form's weights 0/0; lower one of them.")
+            raise ValueError(
+                "alpha and beta are both 1, which makes the released form's weights 0/0; lower one"
+                " of them."
+            )
 
 
 def true_negative_probability(distribution: Tensor, alpha: float, eta: float | Tensor) -> Tensor:
@@ -134,7 +159,8 @@ def recovered_distribution(mixture: Tensor, alpha: float, eta: float | Tensor) -
 
     .. math:: (1-2\alpha)(\tau^- - \tau^+) F^2 + 2(\alpha\tau^- + (1-\alpha)\tau^+) F - F_u = 0
 
-    The root is computed without dividing by the quadratic's leading coefficient, which is 0 at α = ½ or τ⁺ = ½.
+    The root is computed without dividing by the quadratic's leading coefficient, which is 0 at α =
+    ½ or τ⁺ = ½.
 
     Args:
         mixture: (A, N) values of F_u.
@@ -148,7 +174,8 @@ def recovered_distribution(mixture: Tensor, alpha: float, eta: float | Tensor) -
 
 
 def released_weight(distribution: Tensor, alpha: float, beta: float, eta: float | Tensor) -> Tensor:
-    """Compute ω of the authors' training code from F; 1 where it is 0/0 (α = 1 and η = 0, at F = 1).
+    """Compute ω of the authors' training code from F; 1 where it is 0/0 (α = 1 and η = 0, at F =
+    1).
 
     Args:
         distribution: (A, N) values of F.

@@ -15,10 +15,13 @@ from trueneg.losses.estimators.debiased import Subtracting
 class HardNegative(Subtracting):
     r"""Extend :class:`Debiased` with larger weights for near negatives: HCL.
 
-    .. math:: \sum_n e^{u_n} \;\text{becomes}\; \sum_n w_n e^{u_n},\qquad w_n = e^{\beta u_n} / \overline{e^{\beta u}}
+    .. math::
 
-    Robinson et al. (2021). The weights are normalised by their mean over the anchor's negatives, and
-    gradients flow through them, as in the public code. At β = 0 this is :class:`Debiased`.
+        \sum_n e^{u_n} \;\text{becomes}\; \sum_n w_n e^{u_n},\qquad w_n =
+        e^{\beta u_n} / \overline{e^{\beta u}}
+
+    Robinson et al. (2021). The weights are normalised by their mean over the anchor's negatives,
+    and gradients flow through them, as in the public code. At β = 0 this is :class:`Debiased`.
 
     Args:
         beta: β ≥ 0, the concentration on near negatives.
@@ -29,7 +32,7 @@ class HardNegative(Subtracting):
 
     Example:
         >>> import torch
-        >>> negatives = torch.tensor([[0.0, 2.0]]).log()           # e^u = 0 and 2: the far one has no weight
+        >>> negatives = torch.tensor([[0.0, 2.0]]).log()  # e^u = 0 and 2: the far one has no weight
         >>> HardNegative(beta=1.0, class_probability=0.0)(torch.zeros(1), negatives).exp().tolist()
         [4.0]
     """

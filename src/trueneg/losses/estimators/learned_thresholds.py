@@ -7,13 +7,15 @@ BETAS, EPSILON = (0.9, 0.98), 1e-8  # Adam's, as in the authors' code
 
 
 class LearnedThresholds(nn.Module):
-    r"""One threshold per training sample: the (1 − α)-quantile of its similarities, by stochastic gradient descent (GloFND).
+    r"""One threshold per training sample: the (1 − α)-quantile of its similarities, by stochastic
+    gradient descent (GloFND).
 
     .. math:: \nu_i = \arg\min_\nu\; \alpha \nu + \mathbb{E}_j\,(s_{ij} - \nu)_+
 
-    Balmaseda et al. (2025). The gradient is α minus the share of the sample's negatives in the batch that exceed the threshold.
-    Each threshold starts at 1, stays in [−1, 1], and has its own Adam state, bias-corrected by the number of its own updates. To
-    remove the negatives above the thresholds, use :class:`~trueneg.losses.Guided` with the thresholds as ``positive_similarity``.
+    Balmaseda et al. (2025). The gradient is α minus the share of the sample's negatives in the
+    batch that exceed the threshold. Each threshold starts at 1, stays in [−1, 1], and has its own
+    Adam state, bias-corrected by the number of its own updates. To remove the negatives above the
+    thresholds, use :class:`~trueneg.losses.Guided` with the thresholds as ``positive_similarity``.
 
     Args:
         samples: number of training samples.
@@ -29,14 +31,18 @@ class LearnedThresholds(nn.Module):
         >>> z1, z2 = torch.nn.functional.normalize(torch.randn(2, 8, 16), dim=-1)
         >>> similarity = torch.cat([z1, z2]) @ torch.cat([z1, z2]).T
         >>> learned = thresholds.update(torch.arange(8), similarity)
-        >>> loss = ContrastiveLoss(Guided())(z1, z2, negative_similarity=similarity, positive_similarity=learned)
+        >>> loss = ContrastiveLoss(Guided())(
+        ...     z1, z2, negative_similarity=similarity, positive_similarity=learned
+        ... )
     """
 
     def __init__(self, samples: int, share: float = 0.01, learning_rate: float = 0.05):
         super().__init__()
         if samples < 1 or not 0 <= share < 1 or not learning_rate > 0:
             values = f"samples is {samples}, share {share} and learning_rate {learning_rate}"
-            raise ValueError(f"{values}; expected at least 1, a number from 0 to below 1, and a positive number.")
+            raise ValueError(
+                f"{values}; expected at least 1, a number from 0 to below 1, and a positive number."
+            )
         self.share, self.learning_rate = share, learning_rate
         self.values = nn.Buffer(torch.ones(samples))
         self.first, self.second, self.updates = (nn.Buffer(torch.zeros(samples)) for _ in range(3))
@@ -46,9 +52,11 @@ class LearnedThresholds(nn.Module):
         """Learn from the similarities of a batch.
 
         Args:
-            samples: (B,) indices of the batch's samples. The rows of a sample that is drawn several times count as further views
-                of it, and a sample without negatives, as in a batch of one, keeps its threshold.
-            similarity: (V·B, W·B) similarities of V views of the samples to W views of them, ordered by view.
+            samples: (B,) indices of the batch's samples. The rows of a sample that is drawn several
+                times count as further views of it, and a sample without negatives, as in a batch of
+                one, keeps its threshold.
+            similarity: (V·B, W·B) similarities of V views of the samples to W views of them,
+                ordered by view.
 
         Returns:
             The thresholds (B,) after the update.
@@ -58,16 +66,27 @@ class LearnedThresholds(nn.Module):
         before = self.values[samples]
         same_sample = samples[:, None] == samples
         is_negative = ~same_sample.repeat(views, others)
-        above = ((similarity > before.repeat(views)[:, None]) & is_negative).sum(1, dtype=before.dtype)
+        above = ((similarity > before.repeat(views)[:, None]) & is_negative).sum(
+            1, dtype=before.dtype
+        )
         shares = (above / is_negative.sum(1).clamp(min=1)).view(views, count).mean(0)
         repeats = same_sample.to(before.dtype)
         gradient = self.share - repeats @ shares / repeats.sum(1)
         updates = self.updates[samples] + 1
         first = BETAS[0] * self.first[samples] + (1 - BETAS[0]) * gradient
         second = BETAS[1] * self.second[samples] + (1 - BETAS[1]) * gradient.square()
-        step = first / (1 - BETAS[0] ** updates) / ((second / (1 - BETAS[1] ** updates)).sqrt() + EPSILON)
+        step = (
+            first
+            / (1 - BETAS[0] ** updates)
+            / ((second / (1 - BETAS[1] ** updates)).sqrt() + EPSILON)
+        )
         values = (before - self.learning_rate * step).clamp(-1, 1)
         has_negatives = is_negative[:count].any(1)
-        for state, new in ((self.values, values), (self.first, first), (self.second, second), (self.updates, updates)):
+        for state, new in (
+            (self.values, values),
+            (self.first, first),
+            (self.second, second),
+            (self.updates, updates),
+        ):
             state[samples] = torch.where(has_negatives, new, state[samples])
         return self.values[samples]

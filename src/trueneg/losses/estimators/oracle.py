@@ -12,18 +12,21 @@ from trueneg.losses.base import NegativeMass, Selecting, checked_shape, log_coun
 
 @dataclass
 class Oracle(Selecting):
-    r"""Sum over the known true negatives only; this shows how much could be gained, but is not a usable method.
+    r"""Sum over the known true negatives only; this shows how much could be gained, but is not a
+    usable method.
 
     .. math:: N g = \sum_{n \in \mathrm{TN}} e^{u_n}
 
-    An anchor without true negatives has zero mass, so its loss and gradient are 0. The arguments turn it into
-    controls: removing as many random negatives, or removing false negatives with errors. They draw from torch's
-    default RNG at each call.
+    An anchor without true negatives has zero mass, so its loss and gradient are 0. The arguments
+    turn it into
+    controls: removing as many random negatives, or removing false negatives with errors. They draw
+    from torch's default RNG at each call.
 
     Args:
-        rescaled: multiply the mass by N / (number of negatives left), so that removal does not change its scale.
-        precision: in (0, 1]; true negatives are also removed, at random, so that this share of the removed negatives is false
-            in expectation (or until none are left).
+        rescaled: multiply the mass by N / (number of negatives left), so that removal does not
+            change its scale.
+        precision: in (0, 1]; true negatives are also removed, at random, so that this share of the
+            removed negatives is false in expectation (or until none are left).
         recall: in [0, 1]; each false negative is removed with this probability.
         shuffled: remove the same number of negatives, but random ones.
 
@@ -32,9 +35,13 @@ class Oracle(Selecting):
 
     Example:
         >>> same_class = torch.tensor([[True, False, False]])
-        >>> Oracle()(torch.zeros(1), torch.zeros(1, 3), same_class=same_class).exp().round().tolist()
+        >>> Oracle()(
+        ...     torch.zeros(1), torch.zeros(1, 3), same_class=same_class
+        ... ).exp().round().tolist()
         [2.0]
-        >>> Oracle(rescaled=True)(torch.zeros(1), torch.zeros(1, 3), same_class=same_class).exp().round().tolist()
+        >>> Oracle(rescaled=True)(
+        ...     torch.zeros(1), torch.zeros(1, 3), same_class=same_class
+        ... ).exp().round().tolist()
         [3.0]
     """
 
@@ -48,7 +55,9 @@ class Oracle(Selecting):
 
     def __post_init__(self):
         if not 0 < self.precision <= 1:
-            raise ValueError(f"precision is {self.precision}; expected a number above 0 and at most 1.")
+            raise ValueError(
+                f"precision is {self.precision}; expected a number above 0 and at most 1."
+            )
         if not 0 <= self.recall <= 1:
             raise ValueError(f"recall is {self.recall}; expected a number from 0 to 1.")
 
@@ -58,7 +67,8 @@ class Oracle(Selecting):
             return same_class
         valid = ~negatives.isneginf()
         false, true = same_class & valid, ~same_class & valid
-        wrong = false.sum(-1) * self.recall * (1 / self.precision - 1)  # how many true negatives to remove, in expectation
+        # how many true negatives to remove, in expectation
+        wrong = false.sum(-1) * self.recall * (1 / self.precision - 1)
         chance = torch.where(false, self.recall, (wrong / true.sum(-1).clamp(min=1))[:, None])
         marked = valid & (torch.rand(chance.shape, device=chance.device) < chance)
         if not self.shuffled:
@@ -66,9 +76,13 @@ class Oracle(Selecting):
         order = torch.rand(chance.shape, device=chance.device).masked_fill(~valid, -math.inf)
         return order > next_largest(order, marked.sum(-1))
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **facts) -> NegativeMass:
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, count=None, **facts
+    ) -> NegativeMass:
         mass = super().mass(positive, negatives, **facts)
         if not self.rescaled or mass.removed is None:
             return mass
         left = (~mass.removed & ~negatives.isneginf()).sum(-1).clamp(min=1)
-        return mass._replace(log=mass.log + log_count(negatives, count) - left.to(negatives.dtype).log())
+        return mass._replace(
+            log=mass.log + log_count(negatives, count) - left.to(negatives.dtype).log()
+        )

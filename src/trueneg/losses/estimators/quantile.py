@@ -16,11 +16,14 @@ ROUNDING = 1e-9  # 0.1 · 30 is a little more than 3
 class Quantile(Selecting):
     r"""Remove the share of an anchor's negatives with the largest logits.
 
-    .. math:: N g = \sum_{n:\, u_n \le u_{(k+1)}} e^{u_n},\qquad k = \lceil \mathrm{share} \cdot N \rceil
+    .. math::
 
-    with :math:`u_{(k+1)}` the (k+1)-th largest logit of the batch: the control ``fnd`` of GloFND (Balmaseda et al., 2025), which
-    learns this threshold for each training sample. Exactly k negatives are removed unless logits are equal. An anchor with none
-    left has zero mass, so its loss and gradient are 0.
+        N g = \sum_{n:\, u_n \le u_{(k+1)}} e^{u_n},\qquad k = \lceil \mathrm{share} \cdot N \rceil
+
+    with :math:`u_{(k+1)}` the (k+1)-th largest logit of the batch: the control ``fnd`` of GloFND
+    (Balmaseda et al., 2025), which learns this threshold for each training sample. Exactly k
+    negatives are removed unless logits are equal. An anchor with none left has zero mass, so its
+    loss and gradient are 0.
 
     Args:
         share: share to remove, in [0, 1).
@@ -46,7 +49,13 @@ class Quantile(Selecting):
         count = negatives.shape[-1] if count is None else count
         if isinstance(count, Tensor):  # looked up, because some devices have no float64
             counts = torch.arange(negatives.shape[-1] + 1, dtype=torch.float64)
-            rank = (self.share * counts - ROUNDING).ceil().clamp(min=0).to(torch.int64).to(count.device)[count]
+            rank = (
+                (self.share * counts - ROUNDING)
+                .ceil()
+                .clamp(min=0)
+                .to(torch.int64)
+                .to(count.device)[count]
+            )
         else:
             rank = max(math.ceil(self.share * count - ROUNDING), 0)
         return negatives.detach() > next_largest(negatives.detach(), rank)

@@ -15,15 +15,17 @@ class Removed(Selecting):
 
     .. math:: N g = \sum_{n:\, s_n \le \theta \;\text{or}\; n \notin \mathrm{top}_k} e^{u_n}
 
-    N is the number of remaining negatives. To remove by label, set the similarity to 1 for samples that share a
-    label and 0 otherwise, and use any threshold in [0, 1). With ``top_k``, this is False Negative Cancellation by
-    elimination (Huynh et al., 2022). An anchor with no remaining negatives has zero mass, so its loss and gradient are 0.
+    N is the number of remaining negatives. To remove by label, set the similarity to 1 for samples
+    that share a label and 0 otherwise, and use any threshold in [0, 1). With ``top_k``, this is
+    False Negative Cancellation by elimination (Huynh et al., 2022). An anchor with no remaining
+    negatives has zero mass, so its loss and gradient are 0.
 
     Args:
         threshold: θ, the largest similarity that is kept.
-        top_k: remove at most the k most similar samples of an anchor; if the k-th ties with the next one, all samples as similar
-            as these are kept. With two views, the similarity of a sample is the larger of its views' similarities, and both views
-            are removed. None: no limit.
+        top_k: remove at most the k most similar samples of an anchor; if the k-th ties with the
+            next one, all samples as similar as these are kept. With two views, the similarity of a
+            sample is the larger of its views' similarities, and both views are removed. None: no
+            limit.
 
     Raises:
         ValueError: if the threshold is not a finite number, or ``top_k`` is not a positive integer.
@@ -31,7 +33,9 @@ class Removed(Selecting):
     Example:
         >>> import torch
         >>> similarity = torch.tensor([[0.9, 0.1, -0.2]])
-        >>> Removed(0.5)(torch.zeros(1), torch.zeros(1, 3), similarity=similarity).exp().round().tolist()
+        >>> Removed(0.5)(
+        ...     torch.zeros(1), torch.zeros(1, 3), similarity=similarity
+        ... ).exp().round().tolist()
         [2.0]
     """
 
@@ -52,6 +56,10 @@ class Removed(Selecting):
         similarity = checked_shape("similarity", similarity, negatives.shape).detach()
         if self.top_k is None:
             return similarity > self.threshold
-        views_of = similarity.masked_fill(negatives.isneginf(), -math.inf).unflatten(-1, (views, -1))
+        views_of = similarity.masked_fill(negatives.isneginf(), -math.inf).unflatten(
+            -1, (views, -1)
+        )
         nearest = views_of.amax(1)
-        return ((nearest > self.threshold) & (nearest > next_largest(nearest, self.top_k))).repeat(1, views)
+        return ((nearest > self.threshold) & (nearest > next_largest(nearest, self.top_k))).repeat(
+            1, views
+        )

@@ -16,8 +16,9 @@ class Resampled(Estimator):
 
     .. math:: N g = \sum_{k=1}^{K} e^{u_{n_k}},\qquad P(n_k = n) \propto 1 - \max(0, s_n)
 
-    drawn with replacement at each call, using torch's default RNG; N is the number of draws, K. If all
-    negatives of an anchor have similarity 1 to its positive, its mass is zero, and its loss and gradient are 0.
+    drawn with replacement at each call, using torch's default RNG; N is the number of draws, K. If
+    all negatives of an anchor have similarity 1 to its positive, its mass is zero, and its loss and
+    gradient are 0.
 
     Args:
         size: K, number of negatives to draw for each anchor.
@@ -26,7 +27,7 @@ class Resampled(Estimator):
         ValueError: if the size is not a positive integer.
 
     Example:
-        >>> similarity = torch.tensor([[1.0, 1.0, 0.0]])     # only the last can be drawn
+        >>> similarity = torch.tensor([[1.0, 1.0, 0.0]])  # only the last can be drawn
         >>> negatives = torch.tensor([[9.0, 9.0, 2.0]]).log()
         >>> Resampled(4)(torch.zeros(1), negatives, similarity=similarity).exp().round().tolist()
         [8.0]
@@ -41,13 +42,21 @@ class Resampled(Estimator):
             raise ValueError(f"size is {self.size}; expected a positive integer.")
 
     def weight(self, similarity: Tensor) -> Tensor:
-        """Return 1 − max(0, s), proportional to the probability of a draw, in the shape of `similarity`."""
+        """Return 1 − max(0, s), proportional to the probability of a draw, in the shape of
+        `similarity`.
+        """
         return 1 - similarity.clamp(0, 1)  # rounding can make a cosine exceed 1
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, **_) -> NegativeMass:
-        similarity = checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, similarity=None, **_
+    ) -> NegativeMass:
+        similarity = (
+            checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
+        )
         weight = self.weight(similarity).masked_fill(negatives.isneginf(), 0)
         none_left = (weight == 0).all(-1)
-        drawn = torch.multinomial(weight.masked_fill(none_left[:, None], 1), self.size, replacement=True)
+        drawn = torch.multinomial(
+            weight.masked_fill(none_left[:, None], 1), self.size, replacement=True
+        )
         log_sum = negatives.gather(-1, drawn).logsumexp(-1)
         return unbounded(log_sum.masked_fill(none_left, -math.inf), 1 - weight)

@@ -14,18 +14,21 @@ from trueneg.losses.base import Estimator, NegativeMass, checked_shape, log_coun
 class Reweighted(Estimator):
     r"""Reduce the weight of negatives that are similar to the positive.
 
-    .. math:: N g = \sum_n w_n e^{u_n},\qquad w_n \propto (1 - \max(0, s_n))^{k},\quad \overline{w} = 1
+    .. math::
+
+        N g = \sum_n w_n e^{u_n},\qquad w_n \propto (1 - \max(0, s_n))^{k},\quad \overline{w} = 1
 
     If all negatives of an anchor have weight 0, its mass is zero, and its loss and gradient are 0.
 
     Args:
-        exponent: k ≥ 0; with 1 the weight is linear in the similarity, with 0 all negatives have weight 1.
+        exponent: k ≥ 0; with 1 the weight is linear in the similarity, with 0 all negatives have
+            weight 1.
 
     Raises:
         ValueError: if the exponent is negative or not finite.
 
     Example:
-        >>> similarity = torch.tensor([[1.0, 0.5, 0.0]])     # weights 0, 1 and 2
+        >>> similarity = torch.tensor([[1.0, 0.5, 0.0]])  # weights 0, 1 and 2
         >>> negatives = torch.tensor([[9.0, 5.0, 1.0]]).log()
         >>> Reweighted()(torch.zeros(1), negatives, similarity=similarity).exp().round().tolist()
         [7.0]
@@ -40,12 +43,27 @@ class Reweighted(Estimator):
             raise ValueError(f"exponent is {self.exponent}; expected a number of at least 0.")
 
     def weight(self, similarity: Tensor) -> Tensor:
-        """Return (1 − max(0, s))^k, the weights before they are scaled to mean 1, in the shape of `similarity`."""
+        """Return (1 − max(0, s))^k, the weights before they are scaled to mean 1, in the shape of
+        `similarity`.
+        """
         return (1 - similarity.clamp(0, 1)) ** self.exponent  # rounding can make a cosine exceed 1
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, count=None, **_) -> NegativeMass:
-        similarity = checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
+    def mass(
+        self,
+        positive,
+        negatives,
+        class_probability=None,
+        floor=None,
+        *,
+        similarity=None,
+        count=None,
+        **_,
+    ) -> NegativeMass:
+        similarity = (
+            checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
+        )
         weight = self.weight(similarity).masked_fill(negatives.isneginf(), 0)
         share = weight / weight.sum(-1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
-        weighted = (negatives + share.log()).masked_fill(share == 0, -math.inf)  # gradient 0 instead of NaN
+        # gradient 0 instead of NaN
+        weighted = (negatives + share.log()).masked_fill(share == 0, -math.inf)
         return unbounded(weighted.logsumexp(-1) + log_count(negatives, count), 1 - weight)

@@ -1,4 +1,6 @@
-"""The sigmoid loss: each pair is classified on its own, and an anchor can have several positives."""
+"""The sigmoid loss: each pair is classified on its own, and an anchor can have several
+positives.
+"""
 
 import math
 from typing import ClassVar
@@ -15,12 +17,16 @@ POSITIVES = ("own", "labels")
 class Sigmoid(Estimator, nn.Module):
     r"""Classify each pair as positive or negative, independently of the others: SigLIP.
 
-    .. math:: L = \operatorname{softplus}(-(p + b)) + \sum_n \operatorname{softplus}(-m_n (u_n + b)), \qquad
+    .. math::
+
+        L = \operatorname{softplus}(-(p + b)) + \sum_n \operatorname{softplus}(-m_n (u_n +
+        b)), \qquad
               N g = e^p (e^L - 1)
 
-    with :math:`m_n = 1` for further positives, else −1; Zhai et al. (2023), and with several positives FaNe (2025). This N·g is
-    no mass of negatives: it makes the anchor's loss, :math:`\log(1 + N g / e^p)`, equal to L. Columns that are not negatives add
-    nothing. The bias is a parameter of the loss, to be trained with the network.
+    with :math:`m_n = 1` for further positives, else −1; Zhai et al. (2023), and with several
+    positives FaNe (2025). This N·g is no mass of negatives: it makes the anchor's loss,
+    :math:`\log(1 + N g / e^p)`, equal to L. Columns that are not negatives add nothing. The bias is
+    a parameter of the loss, to be trained with the network.
 
     Args:
         bias: b at the start.
@@ -56,15 +62,25 @@ class Sigmoid(Estimator, nn.Module):
         """Return the settings."""
         return f"bias={self.bias.item():g}, positives={self.positives!r}"
 
-    def mass_of_valid(self, positive, negatives, valid, class_probability=None, floor=None, **facts) -> NegativeMass:
-        # Not that of the base class, which gives anchors without negatives a loss of 0: they still have their positive.
+    def mass_of_valid(
+        self, positive, negatives, valid, class_probability=None, floor=None, **facts
+    ) -> NegativeMass:
+        # Not that of the base class, which gives anchors without negatives a loss of 0: they still
+        # have their positive.
         return self.mass(positive, negatives.masked_fill(~valid, -math.inf), **facts)
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, **facts) -> NegativeMass:
-        logits, marked, first = negatives + self.bias, None, positive if positive.dim() == 1 else positive[:, 0]
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, **facts
+    ) -> NegativeMass:
+        logits, marked, first = (
+            negatives + self.bias,
+            None,
+            positive if positive.dim() == 1 else positive[:, 0],
+        )
         if self.positives == "labels":
             marked = checked_shape("same_class", facts.get("same_class"), negatives.shape)
             logits = torch.where(marked & ~negatives.isneginf(), -logits, logits)
         loss = functional.softplus(-(first + self.bias)) + functional.softplus(logits).sum(-1)
-        loss = loss.clamp(min=torch.finfo(loss.dtype).tiny)  # at 0, the derivative of log(e^L − 1) is infinite
+        # at 0, the derivative of log(e^L − 1) is infinite
+        loss = loss.clamp(min=torch.finfo(loss.dtype).tiny)
         return unbounded(first + loss + (-torch.expm1(-loss)).log(), marked)

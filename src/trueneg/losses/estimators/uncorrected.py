@@ -8,7 +8,8 @@ from trueneg.losses.base import Estimator, NegativeMass, log_sum_exp, unbounded
 
 @dataclass
 class Uncorrected(Estimator):
-    r"""Treat every negative as a true negative: InfoNCE (Oord et al., 2018), SimCLR (Chen et al., 2020).
+    r"""Treat every negative as a true negative: InfoNCE (Oord et al., 2018), SimCLR (Chen et al.,
+    2020).
 
     .. math:: N g = \sum_n e^{u_n}
 

@@ -1,4 +1,6 @@
-"""The image and the text tower of any open_clip model: CLIP, SigLIP, CoCa, with ViT, ResNet, ConvNeXt and other networks."""
+"""The image and the text tower of any open_clip model: CLIP, SigLIP, CoCa, with ViT, ResNet,
+ConvNeXt and other networks.
+"""
 
 import copy
 import json
@@ -37,13 +39,15 @@ class OpenClipTower(Tower):
 
     @classmethod
     def build(cls, settings: Mapping[str, Any]) -> "OpenClipTower":
-        """Create the model with random weights, those of a tag of open_clip, or those of a file, and keep one tower.
+        """Create the model with random weights, those of a tag of open_clip, or those of a file,
+        and keep one tower.
 
-        A JSON file's folder may have a Hugging Face tokenizer and the configuration of a Hugging Face text network. Custom
-        code is never run.
+        A JSON file's folder may have a Hugging Face tokenizer and the configuration of a Hugging
+        Face text network. Custom code is never run.
 
         Raises:
-            UserError: if open_clip is missing, or the model or its weights are unknown, cannot be obtained, or do not fit.
+            UserError: if open_clip is missing, or the model or its weights are unknown, cannot be
+                obtained, or do not fit.
         """
         open_clip, model, weights = library("open_clip"), settings["model"], settings["weights"]
         config, folder = _configuration(model)
@@ -51,27 +55,54 @@ class OpenClipTower(Tower):
         path, tag = Path(weights), open_clip.get_pretrained_cfg(model, weights)
         if tag:
             preprocessing |= {"mean": tag["mean"], "std": tag["std"]}
-            architecture["quick_gelu"] = tag.get("quick_gelu", False)  # the activation that the weights were trained with
-            with explain_download(f"{model} {weights}", tag.get("hf_hub", "").strip("/") or tag.get("url", "")):
+            # the activation that the weights were trained with
+            architecture["quick_gelu"] = tag.get("quick_gelu", False)
+            with explain_download(
+                f"{model} {weights}", tag.get("hf_hub", "").strip("/") or tag.get("url", "")
+            ):
                 path = Path(open_clip.download_pretrained(tag))
         elif weights != "none" and not path.is_file():
-            tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
-            raise UserError(f"{weights} does not exist; expected none, a file or an open_clip tag ({tags}).")
-        with reading(model, "a model that open_clip builds without custom code", "Choose another model or resolution."):
+            tags = (
+                ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
+            )
+            raise UserError(
+                f"{weights} does not exist; expected none, a file or an open_clip tag ({tags})."
+            )
+        with reading(
+            model,
+            "a model that open_clip builds without custom code",
+            "Choose another model or resolution.",
+        ):
             if settings.get("resolution"):
                 architecture["vision_cfg"]["image_size"] = settings["resolution"]
             alone = {
-                key: value for key, value in (architecture | cls.OTHER).items() if key not in ("multimodal_cfg", "custom_text")
+                key: value
+                for key, value in (architecture | cls.OTHER).items()
+                if key not in ("multimodal_cfg", "custom_text")
             }
-            # Without tokens, which CoCa's towers also return; other libraries' weights are not looked for.
-            alone["text_cfg"] = alone["text_cfg"] | {"hf_model_pretrained": False, "output_tokens": False}
-            alone["vision_cfg"] = alone["vision_cfg"] | {"timm_model_pretrained": False, "output_tokens": False}
+            # Without tokens, which CoCa's towers also return; other libraries' weights are not
+            # looked for.
+            alone["text_cfg"] = alone["text_cfg"] | {
+                "hf_model_pretrained": False,
+                "output_tokens": False,
+            }
+            alone["vision_cfg"] = alone["vision_cfg"] | {
+                "timm_model_pretrained": False,
+                "output_tokens": False,
+            }
             network = _network(alone if weights == "none" else architecture, folder, model)
             if weights != "none":
-                with reading(path, f"a complete state dict of open_clip's {model}", "Use weights of this model."):
+                with reading(
+                    path,
+                    f"a complete state dict of open_clip's {model}",
+                    "Use weights of this model.",
+                ):
                     open_clip.load_checkpoint(network, str(path), weights_only=True)
             tower = cls(network, config, folder, settings)
-        tower.config, tower.logit_scale = config | {"model_cfg": alone}, network.logit_scale.exp().item()
+        tower.config, tower.logit_scale = (
+            config | {"model_cfg": alone},
+            network.logit_scale.exp().item(),
+        )
         return tower
 
     @classmethod
@@ -88,24 +119,39 @@ class OpenClipTower(Tower):
         return transformer_blocks(self.network) if trunk is None else timm_blocks(trunk)
 
     def files(self) -> dict[str, bytes]:
-        """Return the configuration of this tower alone; for texts also the files of the tokenizer and a Hugging Face network."""
+        """Return the configuration of this tower alone; for texts also the files of the tokenizer
+        and a Hugging Face network.
+        """
         return {CONFIG: json.dumps(self.config, indent=2).encode()}
 
 
 class OpenClipImages(OpenClipTower, ImageTower):
-    """An image tower with its projection into the space shared with texts; vectors are not normalised.
+    """An image tower with its projection into the space shared with texts; vectors are not
+    normalised.
 
-    Regions: of a ViT, patch tokens after the last norm; of a ResNet with attention pooling, the value and output projections of
-    each cell (MaskCLIP, Zhou et al., 2022); of timm's networks, see :meth:`embed_with_timm`;
-    each projected like the pooled vector. CoCa's queries have no place in the image, so it has none.
+    Regions: of a ViT, patch tokens after the last norm; of a ResNet with attention pooling, the
+    value and output projections of each cell (MaskCLIP, Zhou et al., 2022); of timm's networks, see
+    :meth:`embed_with_timm`; each projected like the pooled vector. CoCa's queries have no place in
+    the image, so it has none.
     """
 
-    OTHER: ClassVar = {"text_cfg": {"context_length": 1, "vocab_size": 1, "width": 1, "heads": 1, "layers": 1}}
+    OTHER: ClassVar = {
+        "text_cfg": {"context_length": 1, "vocab_size": 1, "width": 1, "heads": 1, "layers": 1}
+    }
 
-    def __init__(self, model: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        config: Mapping[str, Any],
+        folder: Path | None,
+        settings: Mapping[str, Any],
+    ) -> None:
         visual, preprocessing = model.visual, config["preprocess_cfg"]
         visual.output_tokens = False  # CoCa's towers also return their tokens
-        trunk, size = getattr(visual, "trunk", None), library("timm.layers").to_2tuple(visual.image_size)
+        trunk, size = (
+            getattr(visual, "trunk", None),
+            library("timm.layers").to_2tuple(visual.image_size),
+        )
         if settings["resolution"] and trunk is not None:
             visual.set_input_size(size)
         super().__init__(visual, size, preprocessing["mean"], preprocessing["std"], trunk)
@@ -121,20 +167,30 @@ class OpenClipImages(OpenClipTower, ImageTower):
         norm = {} if hasattr(visual, "attnpool") else {"normalize_intermediates": True}
         features = visual.forward_intermediates(images, indices=1, **norm)
         cells = features["image_intermediates"][0].movedim(1, 3)
-        regions = cells @ visual.proj if norm else visual.attnpool.c_proj(visual.attnpool.v_proj(cells))
+        regions = (
+            cells @ visual.proj if norm else visual.attnpool.c_proj(visual.attnpool.v_proj(cells))
+        )
         return Embedded(features["image_features"], regions.movedim(3, 1))
 
 
 class OpenClipTexts(OpenClipTower):
-    """A text tower with its tokenizer and its projection into the space shared with images; vectors are not normalised.
+    """A text tower with its tokenizer and its projection into the space shared with images; vectors
+    are not normalised.
 
-    Texts are padded to ``maximum_tokens``, as open_clip does, unless padding cannot change their vectors. So for a network
-    that sees its padding, such as SigLIP's, a smaller ``maximum_tokens`` gives different vectors.
+    Texts are padded to ``maximum_tokens``, as open_clip does, unless padding cannot change their
+    vectors. So for a network that sees its padding, such as SigLIP's, a smaller ``maximum_tokens``
+    gives different vectors.
     """
 
     OTHER: ClassVar = {"vision_cfg": {"image_size": 1, "patch_size": 1, "width": 64, "layers": 0}}
 
-    def __init__(self, model: Any, config: Mapping[str, Any], folder: Path | None, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        config: Mapping[str, Any],
+        folder: Path | None,
+        settings: Mapping[str, Any],
+    ) -> None:
         super().__init__()
         text, text_config = model.text, config["model_cfg"]["text_cfg"]
         text.output_tokens = False
@@ -142,20 +198,25 @@ class OpenClipTexts(OpenClipTower):
         self.maximum_tokens: int = settings["maximum_tokens"] or limit
         if self.maximum_tokens > limit:
             raise UserError(
-                f"maximum_tokens is {self.maximum_tokens}; expected at most {limit}, the limit of {settings['model']}."
+                f"maximum_tokens is {self.maximum_tokens}; expected at most {limit}, the limit of"
+                f" {settings['model']}."
             )
         self.network, self.tokenizer = text, _tokenizer(text_config, folder, settings["model"])
         self.is_causal = getattr(text, "attn_mask", None) is not None
         if self.is_causal:  # as a buffer, a moving average would make the mask NaN
             del text.attn_mask
         self.class_tokens = int(getattr(text, "cls_emb", None) is not None)
-        self.is_trimmed = self.is_causal and not self.class_tokens and text.pool_type in ("argmax", "eos")
+        self.is_trimmed = (
+            self.is_causal and not self.class_tokens and text.pool_type in ("argmax", "eos")
+        )
         self.eval()
         with torch.no_grad():
             self.dimensions = self(self.prepare(["a"])).pooled.shape[1]
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text before truncation, including start and end tokens."""
+        """Return the number of tokens of each text before truncation, including start and end
+        tokens.
+        """
         if not hasattr(self.tokenizer, "tokenizer"):
             return [2 + len(self.tokenizer.encode(text)) for text in texts]
         rows = self.tokenizer.tokenizer([self.tokenizer.clean_fn(text) for text in texts])
@@ -171,15 +232,24 @@ class OpenClipTexts(OpenClipTower):
         tokens = batch["tokens"]
         if self.is_causal:
             length = tokens.shape[1] + self.class_tokens
-            self.network.attn_mask = torch.full((length, length), -torch.inf, device=tokens.device).triu(1)
+            self.network.attn_mask = torch.full(
+                (length, length), -torch.inf, device=tokens.device
+            ).triu(1)
         return Embedded(self.network(tokens))
 
     def files(self) -> dict[str, bytes]:
-        """Return the configuration, and the files of the tokenizer and of a Hugging Face network."""
+        """Return the configuration, and the files of the tokenizer and of a Hugging Face
+        network.
+        """
         with tempfile.TemporaryDirectory() as folder:
-            for part in filter(None, (getattr(self.tokenizer, "tokenizer", None), getattr(self.network, "config", None))):
+            for part in filter(
+                None,
+                (getattr(self.tokenizer, "tokenizer", None), getattr(self.network, "config", None)),
+            ):
                 part.save_pretrained(folder)
-            return super().files() | {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+            return super().files() | {
+                path.name: path.read_bytes() for path in Path(folder).iterdir()
+            }
 
 
 def _configuration(model: str) -> tuple[dict[str, Any], Path | None]:
@@ -187,45 +257,67 @@ def _configuration(model: str) -> tuple[dict[str, Any], Path | None]:
     open_clip, path = library("open_clip"), Path(model)
     preprocessing = {"mean": open_clip.OPENAI_DATASET_MEAN, "std": open_clip.OPENAI_DATASET_STD}
     if path.suffix == ".json":
-        with reading(path, "a JSON configuration of open_clip", "Use such a file, or the name of a model."):
+        with reading(
+            path, "a JSON configuration of open_clip", "Use such a file, or the name of a model."
+        ):
             content = json.loads(path.read_text(encoding="utf-8"))
             preprocessing |= content.get("preprocess_cfg", {})
-            return {"model_cfg": content.get("model_cfg", content), "preprocess_cfg": preprocessing}, path.parent
+            return {
+                "model_cfg": content.get("model_cfg", content),
+                "preprocess_cfg": preprocessing,
+            }, path.parent
     if model not in open_clip.list_models():
         raise unknown_model(model, "open_clip", open_clip.list_models())
     # For weights from a file: as the first published weights of this model, such as 0.5 for SigLIP.
     for tag in open_clip.list_pretrained_tags_by_model(model)[:1]:
-        preprocessing |= {key: open_clip.get_pretrained_cfg(model, tag)[key] for key in ("mean", "std")}
+        preprocessing |= {
+            key: open_clip.get_pretrained_cfg(model, tag)[key] for key in ("mean", "std")
+        }
     return {"model_cfg": open_clip.get_model_config(model), "preprocess_cfg": preprocessing}, None
 
 
 def _network(architecture: Mapping[str, Any], folder: Path | None, model: str) -> Any:
     """Create open_clip's model with random weights, without weights of other libraries."""
     open_clip, config = library("open_clip"), copy.deepcopy(dict(architecture))
-    config["vision_cfg"]["timm_model_pretrained"] = config["text_cfg"]["hf_model_pretrained"] = False
+    config["vision_cfg"]["timm_model_pretrained"] = config["text_cfg"]["hf_model_pretrained"] = (
+        False
+    )
     config.pop("custom_text", None)
     if name := config["text_cfg"].get("hf_model_name"):
         config["text_cfg"]["hf_model_name"] = source = _beside(folder, HF_CONFIG, name)
         with explain_download(f"{model}: the configuration of {name}", name):
-            # open_clip does not say no to a model's own code, and transformers would ask on the terminal.
+            # open_clip does not say no to a model's own code, and transformers would ask on the
+            # terminal.
             library("transformers").AutoConfig.from_pretrained(source, trust_remote_code=False)
     # Texts as a network of their own; load_checkpoint renames the tensors of a plain CLIP.
-    return (open_clip.CoCa if "multimodal_cfg" in config else open_clip.CustomTextCLIP)(**config).eval()
+    return (open_clip.CoCa if "multimodal_cfg" in config else open_clip.CustomTextCLIP)(
+        **config
+    ).eval()
 
 
 def _tokenizer(text_config: Mapping[str, Any], folder: Path | None, model: str) -> Any:
-    """Return the tokenizer of ``open_clip.get_tokenizer``, which takes no dictionary; never run custom code."""
+    """Return the tokenizer of ``open_clip.get_tokenizer``, which takes no dictionary; never run
+    custom code.
+    """
     tokenizers, name = library("open_clip.tokenizer"), text_config.get("hf_tokenizer_name")
-    arguments = {"context_length": text_config.get("context_length", 77), **text_config.get("tokenizer_kwargs", {})}
+    arguments = {
+        "context_length": text_config.get("context_length", 77),
+        **text_config.get("tokenizer_kwargs", {}),
+    }
     if not name:
         return tokenizers.SimpleTokenizer(**arguments)
     arguments |= {"tokenizer_mode": text_config.get("tokenizer_mode"), "trust_remote_code": False}
     source = _beside(folder, HF_TOKENIZER, name)
     expected = "a tokenizer that transformers loads without custom code"
-    with reading(model, expected, "Use another model."), explain_download(f"{model}: the tokenizer {name}", name):
+    with (
+        reading(model, expected, "Use another model."),
+        explain_download(f"{model}: the tokenizer {name}", name),
+    ):
         return tokenizers.HFTokenizer(source, **arguments)
 
 
 def _beside(folder: Path | None, file: str, name: str) -> str:
-    """Return the configuration's folder if it has a file of Hugging Face's layout, otherwise the name on the hub."""
+    """Return the configuration's folder if it has a file of Hugging Face's layout, otherwise the
+    name on the hub.
+    """
     return str(folder) if folder and (folder / file).is_file() else name

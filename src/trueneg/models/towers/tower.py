@@ -1,4 +1,6 @@
-"""What all towers have in common: a vector per sample, regions where the network has them, and which blocks are trained."""
+"""What all towers have in common: a vector per sample, regions where the network has them, and
+which blocks are trained.
+"""
 
 import hashlib
 import re
@@ -9,7 +11,8 @@ from torch import Tensor, nn
 
 from trueneg.errors import UserError
 
-STEM = re.compile(r"embed|shared|relative|conv1|ln_pre|\bw[tp]e\b")  # parameters of a transformer that precede its layers
+# parameters of a transformer that precede its layers
+STEM = re.compile(r"embed|shared|relative|conv1|ln_pre|\bw[tp]e\b")
 
 
 class Embedded(NamedTuple):
@@ -17,7 +20,8 @@ class Embedded(NamedTuple):
 
     Attributes:
         pooled: (B, D), one vector per sample.
-        regions: (B, D, h, w), one vector per region, comparable with ``pooled``; None if the network has none.
+        regions: (B, D, h, w), one vector per region, comparable with ``pooled``; None if the
+            network has none.
     """
 
     pooled: Tensor
@@ -25,12 +29,14 @@ class Embedded(NamedTuple):
 
 
 class Tower(nn.Module):
-    """Base class of towers. A tower is built in evaluation mode, with all of its parameters trained.
+    """Base class of towers. A tower is built in evaluation mode, with all of its parameters
+    trained.
 
     Attributes:
         dimensions: D, size of a sample's vector.
         grid: rows and columns of the regions; None: the network has no vectors of regions.
-        maximum_tokens: maximum length of a text, including start and end tokens; None: images, or no limit.
+        maximum_tokens: maximum length of a text, including start and end tokens; None: images, or
+            no limit.
     """
 
     dimensions: int
@@ -38,9 +44,11 @@ class Tower(nn.Module):
     maximum_tokens: int | None = None
 
     def forward(self, batch: Any) -> Embedded:
-        """Embed a batch: pixel values in [0, 1], (B, 1 or 3, H, W), or what :meth:`prepare` returns for texts.
+        """Embed a batch: pixel values in [0, 1], (B, 1 or 3, H, W), or what :meth:`prepare` returns
+        for texts.
 
-        Image towers resize to the size that the network expects, repeat grey images in three channels, and normalise them.
+        Image towers resize to the size that the network expects, repeat grey images in three
+        channels, and normalise them.
         """
         raise NotImplementedError
 
@@ -53,18 +61,23 @@ class Tower(nn.Module):
         raise NotImplementedError
 
     def blocks(self) -> Sequence[nn.Module]:
-        """Return the blocks that the library itself lists, from the input to the output; empty if it lists none.
+        """Return the blocks that the library itself lists, from the input to the output; empty if
+        it lists none.
 
         The first is the stem or the embeddings; what belongs to no block follows the last one.
         """
         return ()
 
     def files(self) -> dict[str, bytes]:
-        """Return the files, besides tensors, that are needed to rebuild the network, by relative path."""
+        """Return the files, besides tensors, that are needed to rebuild the network, by relative
+        path.
+        """
         return {}
 
     def train(self, mode: bool = True) -> "Tower":
-        """Set the mode; blocks that are not trained stay in evaluation mode, so dropout and batch norm do not change them."""
+        """Set the mode; blocks that are not trained stay in evaluation mode, so dropout and batch
+        norm do not change them.
+        """
         super().train(mode)
         for module in self.modules():
             parameters = list(module.parameters())
@@ -78,7 +91,8 @@ def train_only(tower: Tower, train: Any, name: str) -> None:
 
     Args:
         tower: the tower.
-        train: ``"all"``, ``"none"``, or ``{"last": n}``: only the last n blocks and what follows them.
+        train: ``"all"``, ``"none"``, or ``{"last": n}``: only the last n blocks and what follows
+            them.
         name: the tower's name, for messages.
 
     Raises:
@@ -89,16 +103,27 @@ def train_only(tower: Tower, train: Any, name: str) -> None:
     elif isinstance(train, Mapping):
         blocks, count = tower.blocks(), train["last"]
         if len(blocks) < count:
-            has = f"has {len(blocks)} blocks" if blocks else "is not divided into blocks by its library"
-            raise UserError(f"{name}.train is last: {count}, but this network {has}; expected all, none or fewer blocks.")
+            has = (
+                f"has {len(blocks)} blocks"
+                if blocks
+                else "is not divided into blocks by its library"
+            )
+            raise UserError(
+                f"{name}.train is last: {count}, but this network {has}; expected all, none or"
+                " fewer blocks."
+            )
         for block in blocks[: len(blocks) - count]:
             block.requires_grad_(False)
 
 
 def transformer_blocks(network: nn.Module) -> Sequence[nn.Module]:
-    """Return the embeddings and the layers of a transformer of open_clip or transformers; empty if it is none."""
+    """Return the embeddings and the layers of a transformer of open_clip or transformers; empty if
+    it is none.
+    """
     layers = next((module for module in network.modules() if isinstance(module, nn.ModuleList)), ())
-    stem = nn.ParameterList(value for name, value in network.named_parameters() if STEM.search(name))
+    stem = nn.ParameterList(
+        value for name, value in network.named_parameters() if STEM.search(name)
+    )
     return [stem, *layers] if layers else ()
 
 

@@ -1,6 +1,7 @@
 """The log-linear assumption: class probability against likelihood for every sentence scorer.
 
-All figures read the tidy tables of :func:`trueneg.text.assumption.check_assumption`, which contain no text.
+All figures read the tidy tables of :func:`trueneg.text.assumption.check_assumption`, which contain
+no text.
 """
 
 from collections.abc import Sequence
@@ -26,24 +27,37 @@ MOST_POINTS = 4000  # maximum per panel; only the most frequent sentences are dr
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Declare the figures of a likelihood study with known classes for its first corpus: all sentences, and findings only."""
+    """Declare the figures of a likelihood study with known classes for its first corpus: all
+    sentences, and findings only.
+    """
     if not isinstance(study, LikelihoodStudy) or not study.reports.classes_known:
         return []
     corpus = next(iter(runs.corpora(study)))
-    files = tuple(f"assumption/{corpus}/{table}.parquet" for table in ("points", "summary", "calibration"))
+    files = tuple(
+        f"assumption/{corpus}/{table}.parquet" for table in ("points", "summary", "calibration")
+    )
     make, read = class_probability_by_likelihood, ("study.yaml", *files)
     title = "Class probability against likelihood, all sentences"
-    caption = "Sample-Specific Debiasing assumes a straight line here; one panel per scorer, with the fitted a·p^k."
+    caption = (
+        "Sample-Specific Debiasing assumes a straight line here; one panel per scorer, with the"
+        " fitted a·p^k."
+    )
     options = {"files": files, "sentences": "all sentences"}
     drawings = [Drawing("assumption_all_sentences", make, title, caption, read, options)]
     title = "Class probability against likelihood, sentences that affirm a finding"
     caption = "Without denials and filler, which have both high likelihoods and high frequencies."
     options = options | {"sentences": "findings only"}
-    return [*drawings, Drawing("assumption_findings", make, title, caption, read, options, headline=True)]
+    return [
+        *drawings,
+        Drawing("assumption_findings", make, title, caption, read, options, headline=True),
+    ]
 
 
-def class_probability_by_likelihood(gathered: Gathered, files: Sequence[str], sentences: str) -> Figure:
-    """Plot class probability against log-likelihood, one panel per scorer: unique sentences, quantiles and the fitted a·p^k.
+def class_probability_by_likelihood(
+    gathered: Gathered, files: Sequence[str], sentences: str
+) -> Figure:
+    """Plot class probability against log-likelihood, one panel per scorer: unique sentences,
+    quantiles and the fitted a·p^k.
 
     Args:
         gathered: artefacts of the study.
@@ -51,26 +65,43 @@ def class_probability_by_likelihood(gathered: Gathered, files: Sequence[str], se
         sentences: the selection of sentences, ``"all sentences"`` or ``"findings only"``.
     """
     points, summary, calibration = map(gathered.read, files)
-    chosen, calibration = (table[table["sentences"] == sentences] for table in (summary, calibration))
+    chosen, calibration = (
+        table[table["sentences"] == sentences] for table in (summary, calibration)
+    )
     points = points if sentences == "all sentences" else points[points["finding"]]
     corpus = chosen["corpus"].iloc[0]
     figure, parts = facets(chosen, "scorer", size=(2.7, 2.5), ylabel="Class probability")
     for plot, (scorer,), rows in parts:
-        row, bins = rows.iloc[0], calibration[calibration["scorer"] == scorer].sort_values("log_likelihood")
+        row, bins = (
+            rows.iloc[0],
+            calibration[calibration["scorer"] == scorer].sort_values("log_likelihood"),
+        )
         most = points[points["scorer"] == scorer].nlargest(MOST_POINTS, "count")
         sizes = 4 + 4 * np.log1p(most["count"])
-        look: dict[str, Any] = {"color": SENTENCE.color, "alpha": 0.25, "linewidths": 0, "rasterized": True}
+        look: dict[str, Any] = {
+            "color": SENTENCE.color,
+            "alpha": 0.25,
+            "linewidths": 0,
+            "rasterized": True,
+        }
         plot.scatter(most["log_likelihood"], np.exp(most["log_class_probability"]), s=sizes, **look)
         plot.plot(bins["log_likelihood"], bins["actual"], markersize=4, **MEAN._asdict())
         ends = bins["log_likelihood"].iloc[[0, -1]]
         plot.plot(ends, row["a"] * np.exp(row["k"] * ends), **FIT._asdict())
         plot.set_title(f"{scorer}\nρ {rho_text(row)}", fontsize=9.5)
-        plot.set(yscale="log", xlabel="− number of words" if scorer == "length" else "Log-likelihood (nats)")
-    add_legend(figure, {"sentence": SENTENCE, "mean of a tenth of the sentences": MEAN, "fitted a·p^k": FIT})
+        plot.set(
+            yscale="log",
+            xlabel="− number of words" if scorer == "length" else "Log-likelihood (nats)",
+        )
+    add_legend(
+        figure,
+        {"sentence": SENTENCE, "mean of a tenth of the sentences": MEAN, "fitted a·p^k": FIT},
+    )
     about = (
-        f"{corpus}, {sentences}: {int(chosen['texts'].max()):,} sentences, {int(chosen['unique'].max()):,} of them unique, "
-        f"{int(chosen['classes'].max())} classes. ρ is Spearman's rank correlation, with 95 % bootstrap "
-        "intervals over classes. The horizontal axes have different scales."
+        f"{corpus}, {sentences}: {int(chosen['texts'].max()):,} sentences,"
+        f" {int(chosen['unique'].max()):,} of them unique, {int(chosen['classes'].max())} classes."
+        " ρ is Spearman's rank correlation, with 95 % bootstrap intervals over classes. The"
+        " horizontal axes have different scales."
     )
     return finish(figure, [about, gathered.study_note])
 

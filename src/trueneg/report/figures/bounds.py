@@ -24,12 +24,16 @@ drawings = ExperimentDrawings()
     "The bound is orders of magnitude above the error, and mostly above the trivial bound.",
 )
 def approximation_errors(gathered: Gathered) -> Figure:
-    """Plot the measured |L − L̄|, Proposition 1's bound and the trivial bound: one row per t, one column per M (positives)."""
+    """Plot the measured |L − L̄|, Proposition 1's bound and the trivial bound: one row per t, one
+    column per M (positives).
+    """
     frame = gathered.experiment("approximation_errors").sort_values("positives", kind="stable")
     frame = frame.sort_values("temperature", ascending=False, kind="stable")
     styles = line_styles(frame["objective"])
     labels: dict[str, Any] = {"xlabel": "Negatives per anchor, N", "ylabel": "Nats"}
-    figure, parts = facets(frame, "temperature", "positives", size=(2.7, 2.5), title="t = {:g}, M = {}", **labels)
+    figure, parts = facets(
+        frame, "temperature", "positives", size=(2.7, 2.5), title="t = {:g}, M = {}", **labels
+    )
     for plot, _, part in parts:
         by_quantity = dict(list(part.groupby("quantity")))
         draw_sampled(plot, by_quantity["|L − L̄|"], styles, "objective", x="negatives")
@@ -41,21 +45,31 @@ def approximation_errors(gathered: Gathered) -> Figure:
         plot.set(xscale="log", yscale="log")
     add_legend(figure, styles)
     about = (
-        f"Lines with markers: measured |L − L̄|. {BAND} Thin lines above: Proposition 1. Grey: trivial bound; a bound above it "
-        "is uninformative."
+        f"Lines with markers: measured |L − L̄|. {BAND} Thin lines above: Proposition 1. Grey:"
+        " trivial bound; a bound above it is uninformative."
     )
     return finish(figure, [about, gathered.study_note])
 
 
 @drawings.add(
     "Lemma 2 on digits",
-    "The asymptotic debiased loss is above the mean classifier's loss, as the lemma states, and rises with log N.",
+    "The asymptotic debiased loss is above the mean classifier's loss, as the lemma states, and"
+    " rises with log N.",
 )
 def supervised_bound(gathered: Gathered) -> Figure:
-    """Plot Lemma 2 on a labelled data set: the asymptotic debiased loss against N, above the mean classifier's loss."""
+    """Plot Lemma 2 on a labelled data set: the asymptotic debiased loss against N, above the mean
+    classifier's loss.
+    """
     frame = gathered.experiment("supervised_bound").sort_values("imbalance", kind="stable")
     labels: dict[str, Any] = {"title": "r = {:g}", "xlabel": "Negatives N", "ylabel": "Loss (nats)"}
-    figure, parts = facets(frame, "imbalance", size=(2.6, 2.6), columns=frame["imbalance"].nunique(), share=True, **labels)
+    figure, parts = facets(
+        frame,
+        "imbalance",
+        size=(2.6, 2.6),
+        columns=frame["imbalance"].nunique(),
+        share=True,
+        **labels,
+    )
     for plot, _, part in parts:
         loss = part[part["quantity"] == DEBIASED].sort_values("negatives")
         promised, look = loss[loss["promised"]], DEBIASED_STYLE._asdict()
@@ -66,17 +80,24 @@ def supervised_bound(gathered: Gathered) -> Figure:
             plot.axhline(level, color=style.color, linestyle=style.linestyle)
         plot.set_xscale("log")
     add_legend(figure, {DEBIASED: DEBIASED_STYLE} | SUPERVISED)
-    about = "Filled markers: values of N for which Lemma 2 guarantees a loss above the mean classifier's. Computed exactly."
+    about = (
+        "Filled markers: values of N for which Lemma 2 guarantees a loss above the mean"
+        " classifier's. Computed exactly."
+    )
     return finish(figure, [about, gathered.study_note])
 
 
 @drawings.add(
     "Terms of Theorem 4",
-    "The complexity term alone is far above the loss of an uninformed classifier: the bound is vacuous.",
+    "The complexity term alone is far above the loss of an uninformed classifier: the bound is"
+    " vacuous.",
 )
 def generalisation_terms(gathered: Gathered) -> Figure:
-    """Plot the terms of Theorem 4 on a logarithmic axis; a bound to the right of the line at log C is vacuous."""
-    frame = gathered.experiment("generalisation_terms").assign(low=np.nan, high=np.nan)  # computed, not sampled
+    """Plot the terms of Theorem 4 on a logarithmic axis; a bound to the right of the line at log C
+    is vacuous.
+    """
+    # computed, not sampled
+    frame = gathered.experiment("generalisation_terms").assign(low=np.nan, high=np.nan)
     reference = "log C (no information)"
     terms = [name for name in dict.fromkeys(frame["term"]) if name != reference]
     figure, [[plot]] = panels(height=1.6 + 0.5 * len(terms))
@@ -84,6 +105,12 @@ def generalisation_terms(gathered: Gathered) -> Figure:
     forest(plot, frame, styles, "encoders", terms, row="term", y="value", apart=8)
     plot.axvline(frame.loc[frame["term"] == reference, "value"].iloc[0], color="0.1", linewidth=1)
     plot.set(xscale="log", xlabel="Nats; the line is log C, the loss of an uninformed classifier")
-    add_legend(figure, {f"encoders: {name}": style._replace(linestyle="none") for name, style in styles.items()})
-    about = "Constants that the theorem leaves out are those of its proof, or 1 where the proof gives none."
+    add_legend(
+        figure,
+        {f"encoders: {name}": style._replace(linestyle="none") for name, style in styles.items()},
+    )
+    about = (
+        "Constants that the theorem leaves out are those of its proof, or 1 where the proof gives"
+        " none."
+    )
     return finish(figure, [about, gathered.study_note])

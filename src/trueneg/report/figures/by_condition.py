@@ -1,4 +1,6 @@
-"""The primary measurement or a linear probe against what is varied: r, N, the temperature or the label fraction."""
+"""The primary measurement or a linear probe against what is varied: r, N, the temperature or the
+label fraction.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -15,12 +17,20 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import axis_label
 from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import evaluation_name, scale
-from trueneg.report.plots import Axis, draw_intervals, interval_note, set_ticks, shown_values, zero_line
+from trueneg.report.plots import (
+    Axis,
+    draw_intervals,
+    interval_note,
+    set_ticks,
+    shown_values,
+    zero_line,
+)
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
 ORDER = 10
-POOLS = {"all": "labels of all training images", "imbalanced": "labels of the imbalanced subset"}  # as named in titles
+# as named in titles
+POOLS = {"all": "labels of all training images", "imbalanced": "labels of the imbalanced subset"}
 FRACTION_AXIS = Axis("Imbalance r: fraction of the rare classes' training images that is kept")
 LABELS_AXIS = Axis("Label fraction", logarithmic=True, percent=True)
 NEGATIVES_AXIS = Axis("Number of negatives per anchor, N", logarithmic=True)
@@ -28,64 +38,133 @@ TEMPERATURE_AXIS = Axis("Temperature t", logarithmic=True)
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Declare a trained study's figures: against r, N or t if varied, and against the label fraction if requested."""
+    """Declare a trained study's figures: against r, N or t if varied, and against the label
+    fraction if requested.
+    """
     if not isinstance(study, TrainedStudy):
         return []
     of_images = study if isinstance(study, ImageStudy) else None
     drawings, primary = [], study.primary.measurement
-    pools = distinct_pools(of_images, of_images.evaluation.linear_probe.label_pools) if of_images else []
+    pools = (
+        distinct_pools(of_images, of_images.evaluation.linear_probe.label_pools)
+        if of_images
+        else []
+    )
     if of_images and isinstance(of_images.dataset.fraction, list):
         options = {"places": _places(study, "fraction"), "axis": FRACTION_AXIS}
         title = "Primary measurement against the imbalance r"
         caption = "Do the lines diverge towards small r, where classes are more imbalanced?"
-        drawings += twins(study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options)
-        caption = "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the frozen encoder."
+        drawings += twins(
+            study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options
+        )
+        caption = (
+            "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the"
+            " frozen encoder."
+        )
         for pool in pools:
-            name, title = f"probe_by_fraction_{pool}_labels", f"Linear probe against the imbalance r, {POOLS[pool]}"
-            drawings += twins(study, name, by_condition, title, caption, measured=full_probe(of_images, pool), **options)
+            name, title = (
+                f"probe_by_fraction_{pool}_labels",
+                f"Linear probe against the imbalance r, {POOLS[pool]}",
+            )
+            drawings += twins(
+                study,
+                name,
+                by_condition,
+                title,
+                caption,
+                measured=full_probe(of_images, pool),
+                **options,
+            )
     if "batch_size" in study.conditions:
         counts = runs.negative_counts(study)
-        options = {"places": {label: counts[label] for label in _places(study, "batch_size")}, "axis": NEGATIVES_AXIS}
+        options = {
+            "places": {label: counts[label] for label in _places(study, "batch_size")},
+            "axis": NEGATIVES_AXIS,
+        }
         title = "Primary measurement against the number of negatives"
-        caption = "BCL's Table 1 as curves: does a correction matter more with few negatives or with many?"
-        drawings += twins(study, "primary_by_negatives", by_condition, title, caption, measured=primary, **options)
+        caption = (
+            "BCL's Table 1 as curves: does a correction matter more with few negatives or with"
+            " many?"
+        )
+        drawings += twins(
+            study, "primary_by_negatives", by_condition, title, caption, measured=primary, **options
+        )
     if "temperature" in study.conditions:
         options = {"places": _places(study, "temperature"), "axis": TEMPERATURE_AXIS}
         title = "Primary measurement against the temperature"
-        caption = "A gain at one temperature may be one that the baseline has at another; differences are at equal temperature."
-        drawings += twins(study, "primary_by_temperature", by_condition, title, caption, measured=primary, **options)
+        caption = (
+            "A gain at one temperature may be one that the baseline has at another; differences are"
+            " at equal temperature."
+        )
+        drawings += twins(
+            study,
+            "primary_by_temperature",
+            by_condition,
+            title,
+            caption,
+            measured=primary,
+            **options,
+        )
     if of_images and of_images.figures.label_fractions is not None:
-        caption = "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier has fewer labels?"
+        caption = (
+            "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier has"
+            " fewer labels?"
+        )
         dataset = of_images.figures.label_fractions.dataset or primary_dataset(study)
         for pool in pools:
-            name, title = f"probe_by_label_fraction_{pool}_labels", f"Linear probe against the label fraction, {POOLS[pool]}"
+            name, title = (
+                f"probe_by_label_fraction_{pool}_labels",
+                f"Linear probe against the label fraction, {POOLS[pool]}",
+            )
             measured = Measurement("linear probe", "accuracy", pool)
-            drawings += twins(study, name, by_label_fraction, title, caption, dataset=dataset, measured=measured)
+            drawings += twins(
+                study, name, by_label_fraction, title, caption, dataset=dataset, measured=measured
+            )
     return drawings
 
 
 def _places(study: TrainedStudy, field: str) -> dict[str, float]:
-    """Map each condition that differs from the primary contrast's only in a setting to the value of this setting."""
+    """Map each condition that differs from the primary contrast's only in a setting to the value of
+    this setting.
+    """
     settings = {label: values for label, (values, _) in runs.conditions(study).items()}
     others: Any = settings[primary_dataset(study)] | {field: None}
-    return {label: values[field] for label, values in settings.items() if values | {field: None} == others}
+    return {
+        label: values[field]
+        for label, values in settings.items()
+        if values | {field: None} == others
+    }
 
 
 def by_condition(
-    gathered: Gathered, baseline: str | None, measured: Measurement, places: Mapping[str, float], axis: Axis
+    gathered: Gathered,
+    baseline: str | None,
+    measured: Measurement,
+    places: Mapping[str, float],
+    axis: Axis,
 ) -> Figure:
-    """Plot a measurement against the value of the varied condition, which `places` gives for each data set."""
+    """Plot a measurement against the value of the varied condition, which `places` gives for each
+    data set.
+    """
     rows = compared_rows(gathered)
-    return draw_by_place(rows, places, [measured], baseline, axis, [gathered.note_on(places, {*rows["objective"]})])
+    return draw_by_place(
+        rows, places, [measured], baseline, axis, [gathered.note_on(places, {*rows["objective"]})]
+    )
 
 
-def by_label_fraction(gathered: Gathered, baseline: str | None, dataset: str, measured: Measurement) -> Figure:
-    """Plot a classifier's accuracy on one data set against the label fraction; each fraction is treated as a data set."""
+def by_label_fraction(
+    gathered: Gathered, baseline: str | None, dataset: str, measured: Measurement
+) -> Figure:
+    """Plot a classifier's accuracy on one data set against the label fraction; each fraction is
+    treated as a data set.
+    """
     rows = gathered.rows[gathered.rows["dataset"] == dataset]
     places = {str(fraction): fraction for fraction in rows["fraction"].dropna().unique()}
     rows = rows.assign(dataset=rows["fraction"].map(str), fraction=np.nan)
     notes = [f"Data set: {dataset}.", gathered.note_on({dataset}, {*rows["objective"]})]
-    return draw_by_place(rows, places, [measured._replace(fraction=None)], baseline, LABELS_AXIS, notes)
+    return draw_by_place(
+        rows, places, [measured._replace(fraction=None)], baseline, LABELS_AXIS, notes
+    )
 
 
 def draw_by_place(
@@ -97,27 +176,38 @@ def draw_by_place(
     notes: Sequence[str] = (),
     flat: Collection[str] = (),
 ) -> Figure:
-    """Plot means on the test split, or paired differences from the baseline if given, against what is varied.
+    """Plot means on the test split, or paired differences from the baseline if given, against what
+    is varied.
 
     Args:
-        rows: tidy rows of all objectives of the study; the position of an objective among them sets its style.
-        places: each data set's position on the axis, by label; rows of other data sets are not drawn.
+        rows: tidy rows of all objectives of the study; the position of an objective among them sets
+            its style.
+        places: each data set's position on the axis, by label; rows of other data sets are not
+            drawn.
         measured: measurements to draw, each in a panel.
         baseline: objective that is subtracted and drawn as the zero line.
         axis: axis of what is varied.
         notes: end of the footnote.
         flat: objectives with the same rows at each place, drawn with bands instead of bars.
     """
-    chosen, all_styles = rows[rows["dataset"].isin(places) & (rows["split"] == "test")], line_styles(rows["objective"])
+    chosen, all_styles = (
+        rows[rows["dataset"].isin(places) & (rows["split"] == "test")],
+        line_styles(rows["objective"]),
+    )
     figure, [plots] = panels(1, len(measured), width=max(6.4, 3.3 * len(measured)))
     drawn: set[str] = set()
     seeds: list[int] = []
     for plot, of in zip(plots, measured, strict=True):
         points = shown_values(chosen, baseline, of)
         points = points.assign(x=points["dataset"].map(places)).sort_values("x", kind="stable")
-        zero, size, names = zero_line(plot, baseline, all_styles), scale(of.metric), set(points["objective"])
+        zero, size, names = (
+            zero_line(plot, baseline, all_styles),
+            scale(of.metric),
+            set(points["objective"]),
+        )
         bands, bars = (
-            {name: all_styles[name] for name in all_styles if name in part} for part in (names & {*flat}, names - {*flat})
+            {name: all_styles[name] for name in all_styles if name in part}
+            for part in (names & {*flat}, names - {*flat})
         )
         draw_intervals(plot, points, bands, factor=size, band=True)
         draw_intervals(plot, points, bars, factor=size, apart=3.2)

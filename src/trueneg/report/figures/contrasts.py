@@ -16,28 +16,43 @@ ORDER = 5
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Declare the figure of a trained study; if the study names only its primary contrast, it shows all differences."""
+    """Declare the figure of a trained study; if the study names only its primary contrast, it shows
+    all differences.
+    """
     if not isinstance(study, TrainedStudy):
         return []
-    title = "The comparisons that the study names" if study.contrasts else f"Differences from {study.primary.baseline}"
+    title = (
+        "The comparisons that the study names"
+        if study.contrasts
+        else f"Differences from {study.primary.baseline}"
+    )
     caption = (
-        "Differences in the primary measurement. Bars are not corrected for the number of comparisons; the tables list outcomes."
+        "Differences in the primary measurement. Bars are not corrected for the number of"
+        " comparisons; the tables list outcomes."
     )
     return [Drawing("contrasts", contrasts, title, caption, headline=True)]
 
 
 def contrasts(gathered: Gathered) -> Figure:
-    """Draw a row per comparison, the primary one first, in the style of its family; a band marks the equivalence margin."""
+    """Draw a row per comparison, the primary one first, in the style of its family; a band marks
+    the equivalence margin.
+    """
     measured, named = gathered.primary, named_by(gathered)
-    table = comparisons(compared_rows(gathered), gathered.baseline, [measured], gathered.margins, named)
+    table = comparisons(
+        compared_rows(gathered), gathered.baseline, [measured], gathered.margins, named
+    )
     table = table[table["dataset"] == gathered.dataset]
     if gathered.study.contrasts:
         named_baselines = {contrast.baseline for contrast in gathered.study.contrasts}
         first = {gathered.study.first_baseline} - named_baselines  # shown in any case
         table = table[(table["family"] != OTHERS) | table["objective"].isin(first)]
-    table = table.assign(family=table["family"].fillna("interval only").replace(OTHERS, "exploratory"))
+    table = table.assign(
+        family=table["family"].fillna("interval only").replace(OTHERS, "exploratory")
+    )
     table = table.sort_values("family", key=lambda family: family != PRIMARY, kind="stable")
-    table = table.rename(columns={"difference": "shown", "difference low": "low", "difference high": "high"})
+    table = table.rename(
+        columns={"difference": "shown", "difference low": "low", "difference high": "high"}
+    )
     styles, size = line_styles(table["family"]), scale(measured.metric)
     figure, [[plot]] = panels(height=1.6 + 0.34 * len(table))
     for margin in gathered.margins.values():
@@ -49,9 +64,14 @@ def contrasts(gathered: Gathered) -> Figure:
     plot.set_xlabel(f"{label}; {side} of the line is better")
     add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
     what = measurement_name(measured, "test", gathered.dataset)
-    band = [f"Band: ±{margin_text(margin, measured.metric)}, the margin." for margin in gathered.margins.values()]
+    band = [
+        f"Band: ±{margin_text(margin, measured.metric)}, the margin."
+        for margin in gathered.margins.values()
+    ]
     about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(table['pairs'])})."
-    subtracted = [contrast.minus for contrast in gathered.study.contrasts if contrast.minus is not None]
+    subtracted = [
+        contrast.minus for contrast in gathered.study.contrasts if contrast.minus is not None
+    ]
     others = {name for contrast in subtracted for name in (contrast.treatment, contrast.baseline)}
     note = gathered.note_on({gathered.dataset}, {*table["objective"], *table["baseline"]} | others)
     return finish(figure, [about, *band, *gathered.protocol_notes, note])

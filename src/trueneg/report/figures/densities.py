@@ -16,13 +16,18 @@ drawings = ExperimentDrawings()
     "BCL's Fig. 3: the better the encoder ranks (α), the further apart the two densities are.",
 )
 def class_conditional_densities(gathered: Gathered) -> Figure:
-    """Plot densities of true and false negatives for a normal base distribution, one panel per α (BCL, Fig. 3)."""
-    return _densities(gathered, "class_conditional_densities", "score", "Score (standard deviations of the base)")
+    """Plot densities of true and false negatives for a normal base distribution, one panel per α
+    (BCL, Fig. 3).
+    """
+    return _densities(
+        gathered, "class_conditional_densities", "score", "Score (standard deviations of the base)"
+    )
 
 
 @drawings.add(
     "Densities of the observations",
-    "BCL's Fig. 4: what an estimator observes, in closed form and as a Gaussian kernel density estimate, which blurs the ends.",
+    "BCL's Fig. 4: what an estimator observes, in closed form and as a Gaussian kernel density"
+    " estimate, which blurs the ends.",
 )
 def observation_densities(gathered: Gathered) -> Figure:
     """Plot densities of e^(x/t) for a uniform base distribution, one panel per α (BCL, Fig. 4)."""
@@ -31,10 +36,13 @@ def observation_densities(gathered: Gathered) -> Figure:
 
 @drawings.add(
     "Density ratio that the biased loss estimates",
-    "BCL's Fig. 1: the jump of equation 10 lies above every attainable similarity; below it, the ratio only increases.",
+    "BCL's Fig. 1: the jump of equation 10 lies above every attainable similarity; below it, the"
+    " ratio only increases.",
 )
 def density_ratio(gathered: Gathered) -> Figure:
-    """Plot p⁺/p⁻ at the optimum of the biased loss, with its jump (BCL, Fig. 1); unattainable similarities are grey."""
+    """Plot p⁺/p⁻ at the optimum of the biased loss, with its jump (BCL, Fig. 1); unattainable
+    similarities are grey.
+    """
     frame = gathered.experiment("density_ratio")
     figure, [[plot]] = panels()
     styles = unmarked(line_styles(f"τ⁺ = {value:g}" for value in frame["class_probability"]))
@@ -44,22 +52,36 @@ def density_ratio(gathered: Gathered) -> Figure:
         plot.plot(part["similarity"], part["ratio"], color=color, linestyle=style.linestyle)
     for value in frame["class_probability"].unique():
         plot.axvline(1 / value, color="0.8", linewidth=0.8)
-    plot.set(xlim=(0, frame["similarity"].max()), xlabel="Similarity of the positive, in units of m")
+    plot.set(
+        xlim=(0, frame["similarity"].max()), xlabel="Similarity of the positive, in units of m"
+    )
     plot.set(ylim=(-40, 40), ylabel="Density ratio p⁺/p⁻")
     add_legend(figure, styles)
-    about = "Grey: similarities beyond the jump at m/τ⁺, which cannot occur because p⁺ is at most p_d/τ⁺."
+    about = (
+        "Grey: similarities beyond the jump at m/τ⁺, which cannot occur because p⁺ is at most"
+        " p_d/τ⁺."
+    )
     return finish(figure, [about, gathered.study_note])
 
 
 def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figure:
-    """Draw one panel per α with the density of each population, as lines in closed form and as dots estimated from samples."""
+    """Draw one panel per α with the density of each population, as lines in closed form and as dots
+    estimated from samples.
+    """
     frame = gathered.experiment(experiment).sort_values("alpha", kind="stable")
     styles = line_styles(frame["population"])
-    figure, parts = facets(frame, "alpha", size=(3.6, 2.2), columns=2, title="α = {:g}", xlabel=label, ylabel="Density")
+    figure, parts = facets(
+        frame, "alpha", size=(3.6, 2.2), columns=2, title="α = {:g}", xlabel=label, ylabel="Density"
+    )
     for plot, _, part in parts:
         exact = part["source"] == "closed form"
         for name, curve in part[exact].groupby("population", sort=False):
-            plot.plot(curve[x], curve["density"], color=styles[str(name)].color, linestyle=styles[str(name)].linestyle)
+            plot.plot(
+                curve[x],
+                curve["density"],
+                color=styles[str(name)].color,
+                linestyle=styles[str(name)].linestyle,
+            )
         look: dict[str, Any] = {"band": False, "capsize": 0, "markersize": 2.5, "linestyle": "none"}
         draw_sampled(plot, part[~exact], styles, "population", x, "density", **look)
         plot.set_ylim(bottom=0)

@@ -1,4 +1,6 @@
-"""The gain from marking false negatives, by how well they are marked: methods and imperfect oracles on the same axes."""
+"""The gain from marking false negatives, by how well they are marked: methods and imperfect oracles
+on the same axes.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,48 +31,82 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     objectives: Any = study.objectives.values()
     oracles = [objective for objective in objectives if objective.name == "oracle"]
-    if all(value == 1 for oracle in oracles for value in (*values_of(oracle.precision), *values_of(oracle.recall))):
+    if all(
+        value == 1
+        for oracle in oracles
+        for value in (*values_of(oracle.precision), *values_of(oracle.recall))
+    ):
         return []
-    title, files = "Gain by the precision and recall of the mask", tuple(dict.fromkeys((*ROWS, *CURVES)))
+    title, files = (
+        "Gain by the precision and recall of the mask",
+        tuple(dict.fromkeys((*ROWS, *CURVES))),
+    )
     caption = (
-        "Does the gain grow with the precision and recall of what is removed? Exploratory: methods and oracles are not compared "
-        "by a test, and temperatures may differ between them and the baseline."
+        "Does the gain grow with the precision and recall of what is removed? Exploratory: methods"
+        " and oracles are not compared by a test, and temperatures may differ between them and the"
+        " baseline."
     )
     return [Drawing("dose_response", dose_response, title, caption, files)]
 
 
 def dose_response(gathered: Gathered) -> Figure:
-    """Draw each objective that marks negatives: its difference from the baseline against its mask's precision and recall."""
+    """Draw each objective that marks negatives: its difference from the baseline against its mask's
+    precision and recall.
+    """
     groups = GROUPS if isinstance(gathered.study, ImageStudy) else ("",)
     curves = gathered.curves[gathered.curves["dataset"] == gathered.dataset]
-    last = curves[curves["epoch"] == curves.groupby(["objective", "seed"])["epoch"].transform("max")]
-    masks = over_seeds(last, MONITORS, groups).rename(columns={"shown": "x"})[["objective", "monitor", "group", "x"]]
+    last = curves[
+        curves["epoch"] == curves.groupby(["objective", "seed"])["epoch"].transform("max")
+    ]
+    masks = over_seeds(last, MONITORS, groups).rename(columns={"shown": "x"})[
+        ["objective", "monitor", "group", "x"]
+    ]
     measured, gains = gathered.primary, gains_of(gathered)
     points = masks.merge(gains, on="objective")
     oracles = [name for name in dict.fromkeys(points["objective"]) if name in gathered.oracles]
-    points = points[~points["objective"].isin([name for name in oracles if not _is_comparable(gathered, name)])]
+    points = points[
+        ~points["objective"].isin([name for name in oracles if not _is_comparable(gathered, name)])
+    ]
     styles = line_styles(gathered.study.objectives)
-    styles |= {name: style._replace(color="0.45") for name, style in line_styles(oracles).items()}  # a marker for each
+    # a marker for each
+    styles |= {name: style._replace(color="0.45") for name, style in line_styles(oracles).items()}
     styles = {name: styles[name] for name in dict.fromkeys(points["objective"])}
     by, title, anchors = ["monitor"], "{}", ""
     if len(groups) > 1:
         by, title, anchors = ["monitor", "group"], "{}, {} classes", "for these anchors, "
-    figure = gain_panels(gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True)
+    figure = gain_panels(
+        gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True
+    )
     what = measurement_name(measured, "test", gathered.dataset)
-    about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey: oracles and their controls."
+    about = (
+        f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey:"
+        " oracles and their controls."
+    )
     note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
     return finish(figure, [about, note])
 
 
 def gains_of(gathered: Gathered) -> pd.DataFrame:
-    """Return each objective's paired difference from the baseline in the primary measurement, as ``shown``."""
+    """Return each objective's paired difference from the baseline in the primary measurement, as
+    ``shown``.
+    """
     rows = compared_rows(gathered)
-    gains = paired_differences(gathered.primary.rows_of(rows[rows["dataset"] == gathered.dataset]), gathered.baseline)
+    gains = paired_differences(
+        gathered.primary.rows_of(rows[rows["dataset"] == gathered.dataset]), gathered.baseline
+    )
     return gains.drop(columns="group").rename(columns={"difference": "shown"})
 
 
-def gain_panels(gathered: Gathered, points: pd.DataFrame, styles: Mapping[str, LineStyle], *by: str, **labels: Any) -> Figure:
-    """Draw gains against ``x``, one marker per objective with its interval, and one panel per value of `by`."""
+def gain_panels(
+    gathered: Gathered,
+    points: pd.DataFrame,
+    styles: Mapping[str, LineStyle],
+    *by: str,
+    **labels: Any,
+) -> Figure:
+    """Draw gains against ``x``, one marker per objective with its interval, and one panel per value
+    of `by`.
+    """
     styles = {name: style._replace(linestyle="none") for name, style in styles.items()}
     labels["ylabel"] = axis_label(gathered.primary, gathered.baseline)
     figure, panels = facets(points, *by, size=(3.2, 2.6), columns=2, **labels)
@@ -83,6 +119,11 @@ def gain_panels(gathered: Gathered, points: pd.DataFrame, styles: Mapping[str, L
 
 
 def _is_comparable(gathered: Gathered, oracle: str) -> bool:
-    """Return whether an oracle has the settings of the primary contrast's, apart from its errors."""
+    """Return whether an oracle has the settings of the primary contrast's, apart from its
+    errors.
+    """
     study = gathered.study
-    return study.tuning is None or study.primary.oracle in (oracle, runs.followed(study).get(oracle))
+    return study.tuning is None or study.primary.oracle in (
+        oracle,
+        runs.followed(study).get(oracle),
+    )

@@ -16,38 +16,54 @@ from trueneg.specs.settings import Study
 
 ORDER = 40
 SILHOUETTE = (
-    "Silhouette: mean over images of rare or all classes, from cosine distances between encoder features, not in the plane "
-    "(1: classes are far apart, 0: they touch); 95\u00a0% bootstrap intervals over images."
+    "Silhouette: mean over images of rare or all classes, from cosine distances between encoder"
+    " features, not in the plane (1: classes are far apart, 0: they touch); 95\u00a0% bootstrap"
+    " intervals over images."
 )
 
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the t-SNE figure if an image study requests it."""
-    caption = "Sample-Specific Debiasing's Fig. 4: one seed, with rare classes in shades of red and common classes in blue."
+    caption = (
+        "Sample-Specific Debiasing's Fig. 4: one seed, with rare classes in shades of red and"
+        " common classes in blue."
+    )
     return per_objective(study, "embedding", embedding, "t-SNE of the test images", caption)
 
 
 def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
-    """Plot images in two dimensions, with the mean silhouette of each objective's features below its panel.
+    """Plot images in two dimensions, with the mean silhouette of each objective's features below
+    its panel.
 
     Args:
         gathered: artefacts of the study.
-        files: one row per image and objective with ``x``, ``y``, ``label``, ``rare`` (bool) and ``silhouette``, which coordinates
-            written by earlier versions lack.
+        files: one row per image and objective with ``x``, ``y``, ``label``, ``rare`` (bool) and
+            ``silhouette``, which coordinates written by earlier versions lack.
     """
     import seaborn
 
     points = gathered.read(*files)
     points["class"] = points["label"].astype(str) + np.where(points["rare"], " (rare)", "")
-    classes = points[["label", "rare", "class"]].drop_duplicates().sort_values(["rare", "label"]).set_index("class")["rare"]
+    classes = (
+        points[["label", "rare", "class"]]
+        .drop_duplicates()
+        .sort_values(["rare", "label"])
+        .set_index("class")["rare"]
+    )
     palette: dict[str, Any] = {}
     markers: dict[str, str] = {}
     for is_rare, shades, shapes in ((False, "Blues_r", "osDphH8d"), (True, "Reds_r", "^v<>*PXp")):
         names = classes.index[classes == is_rare]
-        palette |= dict(zip(names, seaborn.color_palette(shades, len(names) + 2), strict=False))  # not the palest
+        # not the palest
+        palette |= dict(zip(names, seaborn.color_palette(shades, len(names) + 2), strict=False))
         markers |= dict(zip(names, itertools.cycle(shapes), strict=False))
     # Rasterised: thousands of markers would make the PDF slow to open.
-    look: dict[str, Any] = {"palette": palette, "markers": markers, "hue_order": list(palette), "style_order": list(palette)}
+    look: dict[str, Any] = {
+        "palette": palette,
+        "markers": markers,
+        "hue_order": list(palette),
+        "style_order": list(palette),
+    }
     look |= {"s": 13, "linewidth": 0, "alpha": 0.85, "rasterized": True}
     figure, parts = facets(points, "objective", size=(2.8, 2.7), title="{}")
     for plot, _, of_objective in parts:
@@ -60,15 +76,20 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     figure.legend(*handles, loc="outside right upper", handletextpad=0.2, markerscale=1.4)
     dataset, images = points["dataset"].iloc[0], points.groupby("objective").size()
     about = [
-        f"t-SNE of {images.max():,} images of {dataset}, one seed; rare classes in red, common classes in blue. "
-        "The axes have no units, and distances between clusters have no meaning.",
+        (
+            f"t-SNE of {images.max():,} images of {dataset}, one seed; rare classes in red, common"
+            " classes in blue. The axes have no units, and distances between clusters have no"
+            " meaning."
+        ),
         SILHOUETTE if "silhouette" in points else "",
     ]
     return finish(figure, [*about, gathered.study_note])
 
 
 def _silhouettes(points: pd.DataFrame) -> list[str]:
-    """Return the mean silhouette of rare and of all classes, with bootstrap intervals over images; empty if there are none."""
+    """Return the mean silhouette of rare and of all classes, with bootstrap intervals over images;
+    empty if there are none.
+    """
     from seaborn.algorithms import bootstrap
 
     lines = []

@@ -18,54 +18,106 @@ from trueneg.stats.comparison import means
 
 ORDER = 72
 TITLE = "Gain by the error of η"
-CAPTION = "Does the gain grow as the class probabilities approach the known ones? Exploratory, except what the protocol names."
+CAPTION = (
+    "Does the gain grow as the class probabilities approach the known ones? Exploratory, except"
+    " what the protocol names."
+)
 ERRORS = "eta_errors.parquet"
 QUANTITIES = {"error of η": "Error of η: E|1/(1 − η) − 1/(1 − ρ)|", "mean η": "Mean η"}
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Declare the figure of a study that uses several class probabilities by name, and whose data have known ones."""
-    objectives = study.objectives.values() if isinstance(study, ImageTextStudy) and study.dataset.truth_known else ()
-    used = [value for each in objectives for value in values_of(getattr(each, "class_probability", None))]
+    """Declare the figure of a study that uses several class probabilities by name, and whose data
+    have known ones.
+    """
+    objectives = (
+        study.objectives.values()
+        if isinstance(study, ImageTextStudy) and study.dataset.truth_known
+        else ()
+    )
+    used = [
+        value
+        for each in objectives
+        for value in values_of(getattr(each, "class_probability", None))
+    ]
     several = sum(isinstance(value, str | PartlyTrue) for value in used) > 1
     return [Drawing("eta_quality", eta_quality, TITLE, CAPTION, (*ROWS, ERRORS))] if several else []
 
 
 def gains_by_error(gathered: Gathered) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the gain of each class probability beside its error and its mean, and the trend of the primary measurement.
+    """Return the gain of each class probability beside its error and its mean, and the trend of the
+    primary measurement.
 
     Returns:
         One row per objective with the columns of the artefact (means over seeds) and those of
-        :func:`~trueneg.report.figures.dose_response.gains_of`; the baseline is the point with η = 0. And the trend over the
-        largest group of objectives that differ only in the share of sentences with the true η: one row (none for fewer than
-        three) with their names (``objective``) and the slope on the error of η (``shown``), fitted per seed, with a t interval.
+        :func:`~trueneg.report.figures.dose_response.gains_of`; the baseline is the point with η =
+            0. And the trend over the
+        largest group of objectives that differ only in the share of sentences with the true η: one
+            row (none for fewer than
+        three) with their names (``objective``) and the slope on the error of η (``shown``), fitted
+            per seed, with a t interval.
     """
-    rows = gathered.primary.rows_of(compared_rows(gathered)).merge(gathered.read(ERRORS).drop_duplicates(), on="run")
+    rows = gathered.primary.rows_of(compared_rows(gathered)).merge(
+        gathered.read(ERRORS).drop_duplicates(), on="run"
+    )
     rows = rows[rows["dataset"] == gathered.dataset]
-    settings = {name: each for name, each in gathered.study.objectives.items() if hasattr(each, "class_probability")}
-    errors = rows[rows["objective"].isin([*settings, gathered.baseline])].groupby("objective", sort=False)[[*QUANTITIES]].mean()
-    gains = errors.reset_index().merge(gains_of(gathered), on="objective", how="left").fillna({"shown": 0.0})
+    settings = {
+        name: each
+        for name, each in gathered.study.objectives.items()
+        if hasattr(each, "class_probability")
+    }
+    errors = (
+        rows[rows["objective"].isin([*settings, gathered.baseline])]
+        .groupby("objective", sort=False)[[*QUANTITIES]]
+        .mean()
+    )
+    gains = (
+        errors.reset_index()
+        .merge(gains_of(gathered), on="objective", how="left")
+        .fillna({"shown": 0.0})
+    )
     names = [name for name, each in settings.items() if uses_truth(each.class_probability)]
     others = [settings[name].model_copy(update={"class_probability": 0.0}) for name in names]
-    groups = ([name for name, other in zip(names, others, strict=True) if other == first] for first in others)
+    groups = (
+        [name for name, other in zip(names, others, strict=True) if other == first]
+        for first in others
+    )
     alike = max(groups, key=len, default=[])
     if len(alike) < 3:
         return gains, gains.iloc[:0]
     by_seed = rows[rows["objective"].isin(alike)].groupby("seed")
     slopes = {seed: np.polyfit(part["error of η"], part["value"], 1)[0] for seed, part in by_seed}
-    fitted = rows[rows["objective"] == alike[0]].assign(objective=", ".join(alike), value=lambda table: table["seed"].map(slopes))
+    fitted = rows[rows["objective"] == alike[0]].assign(
+        objective=", ".join(alike), value=lambda table: table["seed"].map(slopes)
+    )
     return gains, means(fitted).rename(columns={"mean": "shown"})
 
 
 def eta_quality(gathered: Gathered) -> Figure:
-    """Draw the gain of each class probability against its error and, beside it, against its mean."""
+    """Draw the gain of each class probability against its error and, beside it, against its
+    mean.
+    """
     points, trend = gains_by_error(gathered)
     parts = [points.assign(x=points[column], quantity=name) for column, name in QUANTITIES.items()]
-    styles = {name: style for name, style in line_styles(gathered.study.objectives).items() if name in set(points["objective"])}
+    styles = {
+        name: style
+        for name, style in line_styles(gathered.study.objectives).items()
+        if name in set(points["objective"])
+    }
     figure = gain_panels(gathered, pd.concat(parts), styles, "quantity", title="{}")
     what = measurement_name(gathered.primary, "test", gathered.dataset)
-    about = f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
-    slope = "{shown:+.2g} [{low:+.2g}, {high:+.2g}]" if trend["low"].notna().all() else "{shown:+.2g} [no interval]"
-    slopes = [f"Slope on the error over {row['objective']}: {minus(slope.format(**row))} ({INTERVAL})." for row in records(trend)]
+    about = (
+        f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected"
+        f" ({seed_count(points['seeds'].dropna())})."
+    )
+    slope = (
+        "{shown:+.2g} [{low:+.2g}, {high:+.2g}]"
+        if trend["low"].notna().all()
+        else "{shown:+.2g} [no interval]"
+    )
+    slopes = [
+        f"Slope on the error over {row['objective']}: {minus(slope.format(**row))} ({INTERVAL})."
+        for row in records(trend)
+    ]
     note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
     return finish(figure, [about, *slopes, note])

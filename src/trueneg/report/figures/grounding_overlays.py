@@ -1,4 +1,6 @@
-"""Grounding of phrases by each objective: radiograph, heatmap, boxes and contrast-to-noise ratio."""
+"""Grounding of phrases by each objective: radiograph, heatmap, boxes and contrast-to-noise
+ratio.
+"""
 
 import textwrap
 from collections.abc import Sequence
@@ -24,16 +26,21 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
-    """Draw one row for each of the first phrases and one column per objective; each row starts with the plain radiograph.
+    """Draw one row for each of the first phrases and one column per objective; each row starts with
+    the plain radiograph.
 
     Each heatmap is rescaled to its own range, which does not change the contrast-to-noise ratio.
     """
     overlays, wanted = gathered.read(*files), gathered.study.figures.overlays
-    phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[: wanted.phrases]
+    phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[
+        : wanted.phrases
+    ]
     by_phrase: Any = overlays.set_index(["objective", "report", "sentence"])
     columns = len(wanted.objectives) + 1
     height = 0.9 + (PANEL + 0.22) * len(phrases)
-    figure, axes = panels(len(phrases), columns, width=max(4.6, PANEL * columns + 0.3), height=height)
+    figure, axes = panels(
+        len(phrases), columns, width=max(4.6, PANEL * columns + 0.3), height=height
+    )
     figure.set_layout_engine("constrained", h_pad=0.02, w_pad=0.02, hspace=0.0, wspace=0.0)
     for line, phrase in zip(axes, phrases, strict=True):
         entries = [by_phrase.loc[(objective, *phrase)] for objective in wanted.objectives]
@@ -43,17 +50,35 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
             _draw_heatmap(plot, entry)
         # The blank title reserves space for the phrase, which may be wider than the panel.
         line[0].set_title(" ", fontsize=8.5, pad=3)
-        above = {"xytext": (0, 4), "textcoords": "offset points", "fontsize": 8.5, "annotation_clip": False}
-        said = textwrap.shorten(f"{entries[0]['finding']}: “{phrase[1]}”", int(PANEL * columns / LETTER), placeholder=" …")
+        above = {
+            "xytext": (0, 4),
+            "textcoords": "offset points",
+            "fontsize": 8.5,
+            "annotation_clip": False,
+        }
+        said = textwrap.shorten(
+            f"{entries[0]['finding']}: “{phrase[1]}”",
+            int(PANEL * columns / LETTER),
+            placeholder=" …",
+        )
         line[0].annotate(said, (0, 1), xycoords="axes fraction", **above).set_in_layout(False)
     for plot, name in zip(axes[0], ("radiograph", *wanted.objectives), strict=True):
         wrapped = textwrap.fill(name.replace(",", ", "), 21)
         above = {"xytext": (0, 16), "textcoords": "offset points"}
-        plot.annotate(wrapped, (0.5, 1.0), xycoords="axes fraction", ha="center", va="bottom", fontsize=7.5, **above)
+        plot.annotate(
+            wrapped,
+            (0.5, 1.0),
+            xycoords="axes fraction",
+            ha="center",
+            va="bottom",
+            fontsize=7.5,
+            **above,
+        )
     about = (
-        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes mark the finding. Colour: similarity between region and phrase, "
-        "from the lowest (transparent) to the highest value (bright) of each heatmap. Numbers: contrast-to-noise ratio between "
-        "the inside and the outside of the boxes."
+        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes mark the finding. Colour: similarity"
+        " between region and phrase, from the lowest (transparent) to the highest value (bright)"
+        " of each heatmap. Numbers: contrast-to-noise ratio between the inside and the outside of"
+        " the boxes."
     )
     return finish(figure, [about, gathered.study_note])
 
@@ -67,7 +92,17 @@ def _draw_radiograph(plot: Axes, entry: pd.Series) -> None:
     for x0, y0, x1, y1 in zip(entry["x0"], entry["y0"], entry["x1"], entry["y1"], strict=True):
         # A light line on a dark one makes boxes visible on both lung and bone.
         for width, colour in ((2.2, "0.05"), (1.1, "1.0")):
-            plot.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, linewidth=width, edgecolor=colour, zorder=3))
+            plot.add_patch(
+                Rectangle(
+                    (x0, y0),
+                    x1 - x0,
+                    y1 - y0,
+                    fill=False,
+                    linewidth=width,
+                    edgecolor=colour,
+                    zorder=3,
+                )
+            )
     plot.set(xlim=(0, size), ylim=(size, 0))
     plot.set_axis_off()
 
@@ -78,4 +113,6 @@ def _draw_heatmap(plot: Axes, entry: pd.Series) -> None:
     plot.imshow(heat_colours(heatmap), extent=(0, size, size, 0), zorder=2)
     label = "–" if np.isnan(entry["CNR"]) else f"{entry['CNR']:.2f}"
     box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.2}
-    plot.text(0.03, 0.03, label, transform=plot.transAxes, fontsize=7.5, va="bottom", bbox=box, zorder=4)
+    plot.text(
+        0.03, 0.03, label, transform=plot.transAxes, fontsize=7.5, va="bottom", bbox=box, zorder=4
+    )

@@ -1,4 +1,6 @@
-"""How well each method ranks the false negatives identified by human ratings, and whether η tracks their frequency."""
+"""How well each method ranks the false negatives identified by human ratings, and whether η tracks
+their frequency.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +9,16 @@ import pandas as pd
 
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import Axes, Figure, LineStyle, add_legend, draw_message, finish, line_styles, panels
+from trueneg.report.drawing import (
+    Axes,
+    Figure,
+    LineStyle,
+    add_legend,
+    draw_message,
+    finish,
+    line_styles,
+    panels,
+)
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
 from trueneg.report.metrics import with_interval
@@ -16,11 +27,18 @@ from trueneg.specs.settings import Study
 from trueneg.stats.comparison import selected
 
 ORDER = 90
-RATINGS = ("human_ratings/summary.parquet", "human_ratings/rows.parquet", "human_ratings/calibration.parquet")
+RATINGS = (
+    "human_ratings/summary.parquet",
+    "human_ratings/rows.parquet",
+    "human_ratings/calibration.parquet",
+)
 ETA = ("human_ratings/eta.parquet", "human_ratings/correlations.parquet")
 HEADING = (
     "Ranking of the negatives that people rate as false",
-    "Flickr8k's experts rated captions of other images: does the weight that a method gives a pair follow their ratings?",
+    (
+        "Flickr8k's experts rated captions of other images: does the weight that a method gives a"
+        " pair follow their ratings?"
+    ),
 )
 THRESHOLD = 2.5  # mean rating above which a negative counts as false
 EXPERT = "one expert"
@@ -28,14 +46,21 @@ EXPERT = "one expert"
 REFERENCES = {
     f"{scorer}, {kind}": f"{scorer}, {captions}"
     for scorer in ("TF-IDF", "language model", "text tower")
-    for kind, captions in (("drawn", "one caption"), ("mean", "mean of five"), ("nearest", "nearest of five"))
+    for kind, captions in (
+        ("drawn", "one caption"),
+        ("mean", "mean of five"),
+        ("nearest", "nearest of five"),
+    )
 }
 SIDES = {"text": "Caption as anchor", "image": "Image as anchor"}
 GREY = LineStyle("0.45", "o", "-")
 CAPTION, MEAN = LineStyle("#0072b2", "o", ""), LineStyle("0.1", "s", "-")
 CEILING = "#009e73"
 GROUPS = 10  # number of groups of captions by η
-SELECTION = "Rated pairs were retrieved, not drawn at random: they are more similar than the negatives of a batch."
+SELECTION = (
+    "Rated pairs were retrieved, not drawn at random: they are more similar than the negatives of a"
+    " batch."
+)
 
 
 def drawings(study: Study) -> list[Drawing]:
@@ -43,31 +68,47 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, ImageTextStudy) or not study.dataset.rated:
         return []
     title = "Class probability against the rate of false negatives"
-    caption = "η belongs to a caption, not to a pair: does it rise with the fraction of rated images that the caption describes?"
+    caption = (
+        "η belongs to a caption, not to a pair: does it rise with the fraction of rated images that"
+        " the caption describes?"
+    )
     return [
-        Drawing("human_ratings", human_ratings, *HEADING, ("study.yaml", "comparison.json", *RATINGS)),
+        Drawing(
+            "human_ratings", human_ratings, *HEADING, ("study.yaml", "comparison.json", *RATINGS)
+        ),
         Drawing("eta_by_anchor", eta_by_anchor, title, caption, ("study.yaml", *ETA)),
     ]
 
 
 def ratings_of(gathered: Gathered) -> list[pd.DataFrame]:
-    """Return the summary of the references, then the summary, rows and calibration of the selected variants."""
+    """Return the summary of the references, then the summary, rows and calibration of the selected
+    variants.
+    """
     tables = list(map(gathered.read, RATINGS))
     summary = tables[0]
-    return [summary[summary["objective"] == ""], *(selected(table, gathered.selection) for table in tables)]
+    return [
+        summary[summary["objective"] == ""],
+        *(selected(table, gathered.selection) for table in tables),
+    ]
 
 
 def human_ratings(gathered: Gathered) -> Figure:
-    """Plot the AUC within anchors of every reference and objective, and implied probabilities against human ratings.
+    """Plot the AUC within anchors of every reference and objective, and implied probabilities
+    against human ratings.
 
-    One line marks chance, another the AUC of one expert against the other two. The third panel shows the objectives that state a
-    probability; on the diagonal, this probability equals the fraction of false negatives among the rated pairs.
+    One line marks chance, another the AUC of one expert against the other two. The third panel
+    shows the objectives that state a probability; on the diagonal, this probability equals the
+    fraction of false negatives among the rated pairs.
     """
-    references, networks, _, calibration = (table[table["dataset"] == gathered.dataset] for table in ratings_of(gathered))
+    references, networks, _, calibration = (
+        table[table["dataset"] == gathered.dataset] for table in ratings_of(gathered)
+    )
     styles = line_styles(gathered.study.objectives)
     areas = pd.concat([references, networks])
     areas = areas[areas["threshold"] == THRESHOLD]
-    areas = areas.assign(name=areas["score"].replace(REFERENCES).where(areas["objective"] == "", areas["objective"]))
+    areas = areas.assign(
+        name=areas["score"].replace(REFERENCES).where(areas["objective"] == "", areas["objective"])
+    )
     names = [name for name in (*REFERENCES.values(), *styles) if name in set(areas["name"])]
     figure, axes = panels(1, 3, width=10.8, height=max(3.6, 1.7 + 0.24 * len(names)))
     for plot, (side, title) in zip(axes[0], SIDES.items(), strict=False):
@@ -77,7 +118,15 @@ def human_ratings(gathered: Gathered) -> Figure:
         plot.axvspan(expert["low"], expert["high"], color=CEILING, alpha=0.15, linewidth=0)
         ceiling = plot.axvline(expert["AUC"], color=CEILING, linestyle=(0, (5, 1.5)))
         chance = plot.axvline(0.5, color="0.1", linewidth=1)
-        forest(plot, rows, {name: styles.get(name, GREY) for name in names}, "name", names, row="name", y="AUC")
+        forest(
+            plot,
+            rows,
+            {name: styles.get(name, GREY) for name in names},
+            "name",
+            names,
+            row="name",
+            y="AUC",
+        )
         plot.set_xlabel("AUC within an anchor")
         plot.set_title(f"{title}\n({shown['count'].max():.0f} anchors)", fontsize=9.5)
     axes[0, 1].set_yticklabels([])
@@ -86,40 +135,69 @@ def human_ratings(gathered: Gathered) -> Figure:
     _draw_calibration(axes[0, 2], calibration[calibration["anchors"] == "text"], styles)
     add_legend(figure, {"chance": chance, "one expert against the other two": ceiling})
     about = (
-        f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an anchor: mean over the anchors that "
-        "have both true and false negatives. Bars: 95 % bootstrap intervals over anchors for the mean over "
-        f"{seed_count(networks['seeds'])}."
+        f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an anchor:"
+        " mean over the anchors that have both true and false negatives. Bars: 95 % bootstrap"
+        f" intervals over anchors for the mean over {seed_count(networks['seeds'])}."
     )
     note = gathered.note_on({gathered.dataset}, {*networks["objective"]})
     return finish(figure, [about, SELECTION, note])
 
 
 def eta_by_anchor(gathered: Gathered) -> Figure:
-    """Plot each caption's rate of false negatives among its rated images against its η, one panel per kind of η that varies."""
-    captions, correlations = (table[table["dataset"] == gathered.dataset] for table in map(gathered.read, ETA))
+    """Plot each caption's rate of false negatives among its rated images against its η, one panel
+    per kind of η that varies.
+    """
+    captions, correlations = (
+        table[table["dataset"] == gathered.dataset] for table in map(gathered.read, ETA)
+    )
     names = list(dict.fromkeys(correlations["eta"]))
     shown = [name for name in names if captions[name].nunique() > 1]
     label = f"Fraction of rated images\nabove {THRESHOLD:g} (false negatives)"
-    labels: dict[str, Any] = {"xlabel": "η of the caption", "ylabel": label, "empty": "No η varies between captions."}
+    labels: dict[str, Any] = {
+        "xlabel": "η of the caption",
+        "ylabel": label,
+        "empty": "No η varies between captions.",
+    }
     long = captions.melt(["rate", "pairs"], shown, "kind", "η")
     figure, parts = facets(long, "kind", size=(3.4, 2.7), columns=len(shown), **labels)
     rho = {(row["eta"], row["with"]): rho_text(row) for _, row in correlations.iterrows()}
     for plot, (name,), part in parts:
         sizes = 3 + 2.0 * part["pairs"]
-        plot.scatter(part["η"], part["rate"], s=sizes, color=CAPTION.color, alpha=0.2, linewidths=0, label="captions")
-        groups = part.groupby(pd.qcut(part["η"].rank(method="first"), min(GROUPS, len(part)), labels=False))
+        plot.scatter(
+            part["η"],
+            part["rate"],
+            s=sizes,
+            color=CAPTION.color,
+            alpha=0.2,
+            linewidths=0,
+            label="captions",
+        )
+        groups = part.groupby(
+            pd.qcut(part["η"].rank(method="first"), min(GROUPS, len(part)), labels=False)
+        )
         plot.plot(groups["η"].median(), groups["rate"].mean(), label="groups", **MEAN._asdict())
         plot.set_xscale("log")
         plot.set_title(f"{name}\nρ {rho[name, 'rate']}", fontsize=9.5)
     if shown:
-        add_legend(figure, {"caption (area: number of rated images)": CAPTION, "mean of a tenth of the captions, by η": MEAN})
+        add_legend(
+            figure,
+            {
+                "caption (area: number of rated images)": CAPTION,
+                "mean of a tenth of the captions, by η": MEAN,
+            },
+        )
     constant = ", ".join(name for name in names if name not in shown)
-    about = f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 % bootstrap interval."
+    about = (
+        f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 %"
+        " bootstrap interval."
+    )
     omitted = f"η {constant}: omitted because it is the same for all captions." if constant else ""
     return finish(figure, [about, omitted, SELECTION, gathered.study_note])
 
 
-def _draw_calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle]) -> None:
+def _draw_calibration(
+    plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle]
+) -> None:
     """Draw the calibration panel."""
     if calibration.empty:
         draw_message(plot, "No objective assigns probabilities to the negatives of a caption.")

@@ -1,7 +1,7 @@
 """Training curves: the loss, and monitors that may explain a result.
 
-All figures read a table with one row per epoch and run and one column per monitor. If an objective lacks a monitor, the table
-contains NaN and the figure has no line for it.
+All figures read a table with one row per epoch and run and one column per monitor. If an objective
+lacks a monitor, the table contains NaN and the figure has no line for it.
 """
 
 import itertools
@@ -22,7 +22,10 @@ from trueneg.stats.comparison import half_interval
 
 ORDER = 100
 GROUPS = ("common", "rare")
-MEANS = {"estimated mean": LineStyle("#0072b2", "o", "-"), "true mean": LineStyle("#d55e00", "s", (0, (5, 1.5)))}
+MEANS = {
+    "estimated mean": LineStyle("#0072b2", "o", "-"),
+    "true mean": LineStyle("#d55e00", "s", (0, (5, 1.5))),
+}
 KEYS = ["dataset", "objective", "epoch"]
 
 
@@ -32,35 +35,75 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     groups = GROUPS if isinstance(study, ImageStudy) else ("",)
     options: dict[str, Any] = {"monitor": "loss", "label": "Loss (nats)"}
-    caption = "Losses of different objectives are different quantities: compare their shapes, not their values."
+    caption = (
+        "Losses of different objectives are different quantities: compare their shapes, not their"
+        " values."
+    )
     drawings = [Drawing("training_loss", by_objective, "Training loss", caption, CURVES, options)]
-    options = {"monitor": "share at bound", "label": "Anchors at the bound (%)", "groups": GROUPS, "factor": 100}
-    caption = "An anchor at the bound gets no gradient from its negatives: the objective has switched it off."
-    drawings.append(Drawing("share_at_bound", by_objective, "Fraction of anchors at the bound", caption, CURVES, options))
+    options = {
+        "monitor": "share at bound",
+        "label": "Anchors at the bound (%)",
+        "groups": GROUPS,
+        "factor": 100,
+    }
+    caption = (
+        "An anchor at the bound gets no gradient from its negatives: the objective has switched it"
+        " off."
+    )
+    drawings.append(
+        Drawing(
+            "share_at_bound",
+            by_objective,
+            "Fraction of anchors at the bound",
+            caption,
+            CURVES,
+            options,
+        )
+    )
     if not isinstance(study, ImageStudy):
         options = {"monitor": "similarity of pairs", "label": "Similarity of a pair"}
         title = "Similarity of the training pairs"
         caption = (
-            "Mean over an epoch; the closer the pairs, the more a debiased loss subtracts and the more anchors reach the bound."
+            "Mean over an epoch; the closer the pairs, the more a debiased loss subtracts and the"
+            " more anchors reach the bound."
         )
-        drawings.append(Drawing("positive_similarity", by_objective, title, caption, CURVES, options))
+        drawings.append(
+            Drawing("positive_similarity", by_objective, title, caption, CURVES, options)
+        )
         if not study.provided.get("known matches"):
             return drawings
-    options = {"monitor": "same-class to positive ratio", "label": "Same-class / positive", "groups": groups, "reference": 1}
+    options = {
+        "monitor": "same-class to positive ratio",
+        "label": "Same-class / positive",
+        "groups": groups,
+        "reference": 1,
+    }
     title = "Similarity to samples of the same class relative to the positive"
     caption = (
-        "Mean of exp(similarity) to samples of the same class, divided by that to the positive. Debiased losses assume 1; where "
-        "the ratio is lower, they subtract more than the mass of the false negatives."
+        "Mean of exp(similarity) to samples of the same class, divided by that to the positive."
+        " Debiased losses assume 1; where the ratio is lower, they subtract more than the mass of"
+        " the false negatives."
     )
     drawings.append(Drawing("same_class_ratio", by_objective, title, caption, CURVES, options))
     title = "Mean over true negatives, estimated and true"
     of_labels = "and the true mean according to the labels"
-    caption = f"Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives, {of_labels}."
+    caption = (
+        "Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives,"
+        f" {of_labels}."
+    )
     options = {"groups": groups}
-    if not isinstance(study, ImageStudy):  # these compare many methods, of which only those with an η estimate this mean
-        with_eta = [name for name, objective in study.objectives.items() if hasattr(objective, "class_probability")]
+    # these compare many methods, of which only those with an η estimate this mean
+    if not isinstance(study, ImageStudy):
+        with_eta = [
+            name
+            for name, objective in study.objectives.items()
+            if hasattr(objective, "class_probability")
+        ]
         options["families"] = (study.primary.baseline, *with_eta)
-    return [*drawings, Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES, options)]
+    return [
+        *drawings,
+        Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES, options),
+    ]
 
 
 def by_objective(
@@ -71,24 +114,44 @@ def by_objective(
     factor: float = 1.0,
     reference: float | None = None,
 ) -> Figure:
-    """Draw one line per objective, in one panel per data set or, with several groups of classes, per data set and group."""
-    means, styles = over_seeds(gathered.curves, [monitor], groups), line_styles(gathered.curves["objective"])
+    """Draw one line per objective, in one panel per data set or, with several groups of classes,
+    per data set and group.
+    """
+    means, styles = (
+        over_seeds(gathered.curves, [monitor], groups),
+        line_styles(gathered.curves["objective"]),
+    )
     by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
     means[["shown", "low", "high"]] *= factor
-    figure = by_epoch(means, by, title, "objective", styles, label, gathered.note_on({*means["dataset"]}, {*means["objective"]}))
+    figure = by_epoch(
+        means,
+        by,
+        title,
+        "objective",
+        styles,
+        label,
+        gathered.note_on({*means["dataset"]}, {*means["objective"]}),
+    )
     if reference is not None:
         for plot in figure.axes:
             plot.axhline(reference, color="0.1", linewidth=1)
     return figure
 
 
-def true_negative_mean(gathered: Gathered, groups: Sequence[str] = GROUPS, families: Sequence[str] | None = None) -> Figure:
+def true_negative_mean(
+    gathered: Gathered, groups: Sequence[str] = GROUPS, families: Sequence[str] | None = None
+) -> Figure:
     """Plot each objective's estimate of the mean e^s over true negatives, and the true value.
 
-    With several groups of classes, there is one panel per group and objective on the primary data set; else, per data set and
-    objective. `families` names the objectives to show, whatever their variant; None: all.
+    With several groups of classes, there is one panel per group and objective on the primary data
+    set; else, per data set and objective. `families` names the objectives to show, whatever their
+    variant; None: all.
     """
-    curves = gathered.curves if len(groups) == 1 else gathered.curves[gathered.curves["dataset"] == gathered.dataset]
+    curves = (
+        gathered.curves
+        if len(groups) == 1
+        else gathered.curves[gathered.curves["dataset"] == gathered.dataset]
+    )
     if families is not None:
         curves = curves[curves["objective"].str.partition(",")[0].isin(families)]
     means = over_seeds(curves, list(MEANS), groups)
@@ -96,25 +159,60 @@ def true_negative_mean(gathered: Gathered, groups: Sequence[str] = GROUPS, famil
     means = means[means["objective"].isin(estimating)].sort_values("group", kind="stable")
     if len(groups) == 1:
         note = gathered.note_on({*means["dataset"]}, {*means["objective"]})
-        return by_epoch(means, ["dataset", "objective"], "{1}\n{0}", "monitor", MEANS, "Mean of exp(similarity)", note)
-    note = f"Data set: {gathered.dataset}. {gathered.note_on({gathered.dataset}, {*means['objective']})}"
-    return by_epoch(means, ["group", "objective"], "{1}\n{0} classes", "monitor", MEANS, "Mean of exp(similarity)", note)
+        return by_epoch(
+            means,
+            ["dataset", "objective"],
+            "{1}\n{0}",
+            "monitor",
+            MEANS,
+            "Mean of exp(similarity)",
+            note,
+        )
+    note = (
+        f"Data set: {gathered.dataset}."
+        f" {gathered.note_on({gathered.dataset}, {*means['objective']})}"
+    )
+    return by_epoch(
+        means,
+        ["group", "objective"],
+        "{1}\n{0} classes",
+        "monitor",
+        MEANS,
+        "Mean of exp(similarity)",
+        note,
+    )
 
 
-def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[str]) -> pd.DataFrame:
-    """Compute the mean and t interval over seeds for each objective, monitor, group of classes and epoch with values."""
+def over_seeds(
+    curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[str]
+) -> pd.DataFrame:
+    """Compute the mean and t interval over seeds for each objective, monitor, group of classes and
+    epoch with values.
+    """
     parts = []
     for monitor, group in itertools.product(monitors, groups):
-        part = curves.reindex(columns=[*KEYS, f"{monitor} {group}".strip()]).set_axis([*KEYS, "value"], axis=1)
+        part = curves.reindex(columns=[*KEYS, f"{monitor} {group}".strip()]).set_axis(
+            [*KEYS, "value"], axis=1
+        )
         parts.append(part.assign(monitor=monitor, group=group))
-    values = pd.concat(parts).dropna(subset="value").groupby([*KEYS, "monitor", "group"], sort=False)["value"]
+    values = (
+        pd.concat(parts)
+        .dropna(subset="value")
+        .groupby([*KEYS, "monitor", "group"], sort=False)["value"]
+    )
     means = values.agg(seeds="count", shown="mean", deviation="std").reset_index()
     half = half_interval(means["deviation"], means["seeds"])
     return means.assign(low=means["shown"] - half, high=means["shown"] + half)
 
 
 def by_epoch(
-    means: pd.DataFrame, by: Sequence[str], title: str, line: str, styles: Mapping[str, LineStyle], label: str, note: str
+    means: pd.DataFrame,
+    by: Sequence[str],
+    title: str,
+    line: str,
+    styles: Mapping[str, LineStyle],
+    label: str,
+    note: str,
 ) -> Figure:
     """Draw lines with bands."""
     from matplotlib.ticker import MaxNLocator
@@ -125,7 +223,8 @@ def by_epoch(
     shown = {name: style for name, style in styles.items() if name in set(means[line])}
     for plot, _, part in parts:
         draw_intervals(plot, part, shown, by=line, x="epoch", band=True, markersize=4.5)
-        for place, drawn in enumerate(plot.lines):  # few markers, staggered so that they do not overlap
+        # few markers, staggered so that they do not overlap
+        for place, drawn in enumerate(plot.lines):
             spacing = max(1, np.size(drawn.get_xdata()) // 6)
             drawn.set_markevery((place * spacing // len(shown), spacing))
         plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -1,4 +1,6 @@
-"""Distributions of similarity by the relation between image and text, or between two images (ReCo's Figs. 4 and 6)."""
+"""Distributions of similarity by the relation between image and text, or between two images (ReCo's
+Figs. 4 and 6).
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +19,13 @@ from trueneg.specs.settings import Study
 
 ORDER = 50
 ALL = "all pairs"
-DASHES = {"own pair": "-", "true of the image": "--", "not true of the image": ":", "same class": "--", "another class": ":"}
+DASHES = {
+    "own pair": "-",
+    "true of the image": "--",
+    "not true of the image": ":",
+    "same class": "--",
+    "another class": ":",
+}
 # Pairs of relations whose separation is stated, and its name in panel titles.
 SEPARATED = {
     ("true of the image", "not true of the image"): "true > not true",
@@ -31,20 +39,23 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the similarity histograms if an image–text study requests them."""
     title = "Similarity of pairs by relation"
     caption = (
-        "ReCo's Figs. 4 and 6, and each objective by relation: are all pairs right-tailed, and are texts that are true of an "
-        "image, or pairs of the same class, apart from the others?"
+        "ReCo's Figs. 4 and 6, and each objective by relation: are all pairs right-tailed, and are"
+        " texts that are true of an image, or pairs of the same class, apart from the others?"
     )
     return per_objective(study, "similarities", similarity_histograms, title, caption)
 
 
 def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
-    """Plot distributions of similarity on one axis: all pairs of every objective, then a panel per objective by relation.
+    """Plot distributions of similarity on one axis: all pairs of every objective, then a panel per
+    objective by relation.
 
-    On CheXpert 8×200, text–image and image–image pairs each have their own column of panels and their own axis.
+    On CheXpert 8×200, text–image and image–image pairs each have their own column of panels and
+    their own axis.
 
-    The titles state skewness and the share of all pairs at or below 0, and how well the similarity separates pairs: the
-    probability that, of two texts from other reports, the one that is true of the image is more similar to it than the one that
-    is not; on CheXpert 8×200, that a pair of the same class is more similar than a pair of different classes.
+    The titles state skewness and the share of all pairs at or below 0, and how well the similarity
+    separates pairs: the probability that, of two texts from other reports, the one that is true of
+    the image is more similar to it than the one that is not; on CheXpert 8×200, that a pair of the
+    same class is more similar than a pair of different classes.
     """
     import seaborn
 
@@ -55,7 +66,9 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     table = pd.concat([table[is_all], table[~is_all]])
     by = [column for column in ("panel", "pairs") if column in table]
     share: Any = "col" if "pairs" in by else True
-    figure, parts = facets(table, *by, size=(2.9, 2.3), share=share, xlabel="Similarity", ylabel="Density")
+    figure, parts = facets(
+        table, *by, size=(2.9, 2.3), share=share, xlabel="Similarity", ylabel="Density"
+    )
     looks = _styles(gathered.study, list(objective.unique()))
     for plot, (panel, *kind), part in parts:
         of_kind = pairs[pairs["pairs"] == kind[0]] if kind else pairs
@@ -63,15 +76,30 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
         by_line: dict[Any, pd.Series] = dict(list(part.groupby("line", sort=False)["similarity"]))
         for name, values in by_line.items():
             style = looks[name] if panel == ALL else looks[panel]._replace(linestyle=DASHES[name])
-            look = {"color": style.color, "linestyle": style.linestyle, "linewidth": 1.4, "alpha": 0.15 * (panel == ALL)}
-            seaborn.histplot(x=values, bins=edges, stat="density", element="step", label=name, ax=plot, **look)
+            look = {
+                "color": style.color,
+                "linestyle": style.linestyle,
+                "linewidth": 1.4,
+                "alpha": 0.15 * (panel == ALL),
+            }
+            seaborn.histplot(
+                x=values, bins=edges, stat="density", element="step", label=name, ax=plot, **look
+            )
         of_panel = of_kind[of_kind["objective"] == panel]
-        numbers = [_tail(of_panel.loc[of_panel["relation"] == ALL, "similarity"]), _separation(by_line)]
+        numbers = [
+            _tail(of_panel.loc[of_panel["relation"] == ALL, "similarity"]),
+            _separation(by_line),
+        ]
         plot.grid(axis="y", visible=False)
         plot.set_title("\n".join(filter(None, [", ".join([panel, *kind]), *numbers])), fontsize=9)
-    for plot, *_ in parts:  # after all panels, because setting a limit turns off autoscaling of the shared axis
+    # after all panels, because setting a limit turns off autoscaling of the shared axis
+    for plot, *_ in parts:
         plot.set_ylim(bottom=0)
-    drawn = {name: LineStyle("0.35", "", dashes) for name, dashes in DASHES.items() if name in set(pairs["relation"])}
+    drawn = {
+        name: LineStyle("0.35", "", dashes)
+        for name, dashes in DASHES.items()
+        if name in set(pairs["relation"])
+    }
     add_legend(figure, looks | drawn)
     dataset, seed = pairs[["dataset", "seed"]].iloc[0]
     most = pairs.groupby(["objective", *by[1:], "relation"]).size().max()
@@ -81,30 +109,44 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
 
 
 def _edges(pairs: pd.DataFrame) -> np.ndarray:
-    """Return bin edges that leave at most :data:`TAIL` of each objective's pairs beyond either end."""
+    """Return bin edges that leave at most :data:`TAIL` of each objective's pairs beyond either
+    end.
+    """
     ends = pairs.groupby("objective")["similarity"].quantile(np.array([TAIL, 1 - TAIL])).unstack()
     return np.linspace(ends[TAIL].min(), ends[1 - TAIL].max(), BINS + 1)
 
 
 def _styles(study: Any, labels: Sequence[str]) -> dict[str, LineStyle]:
-    """Return the styles of variants by label: those of their objectives, unless two belong to the same objective."""
-    of_objective = {label: name for name, variants in runs.variants(study).items() for label in variants}
+    """Return the styles of variants by label: those of their objectives, unless two belong to the
+    same objective.
+    """
+    of_objective = {
+        label: name for name, variants in runs.variants(study).items() for label in variants
+    }
     looks = line_styles(study.objectives)
     styles = {label: looks[of_objective[label]] for label in labels}
     return unmarked(styles if len(set(styles.values())) == len(styles) else line_styles(labels))
 
 
 def _tail(values: pd.Series) -> str:
-    """Return the skewness of all pairs and their share at or below 0 as a line of the title; empty without a sample."""
+    """Return the skewness of all pairs and their share at or below 0 as a line of the title; empty
+    without a sample.
+    """
     if values.empty:
         return ""
-    return minus(f"skewness {scipy.stats.skew(values):.2f}; {100 * (values <= 0).mean():.0f}\u00a0% at or below 0")
+    return minus(
+        f"skewness {scipy.stats.skew(values):.2f}; {100 * (values <= 0).mean():.0f}\u00a0% at or"
+        " below 0"
+    )
 
 
 def _separation(by_relation: dict[Any, pd.Series]) -> str:
-    """Return the separation, such as P(true > not true), as a line of the title; empty if a relation is missing."""
+    """Return the separation, such as P(true > not true), as a line of the title; empty if a
+    relation is missing.
+    """
     for (higher, lower), name in SEPARATED.items():
         if {higher, lower} <= by_relation.keys():
             above, below = by_relation[higher], by_relation[lower]
-            return f"P({name}) {scipy.stats.mannwhitneyu(above, below).statistic / (len(above) * len(below)):.2f}"
+            separated = scipy.stats.mannwhitneyu(above, below).statistic
+            return f"P({name}) {separated / (len(above) * len(below)):.2f}"
     return ""

@@ -17,19 +17,23 @@ def examples_of(folder: Path, networks: Iterable[str], restricted: bool) -> dict
 
     Args:
         folder: folder with the study's artefacts.
-        networks: data set and label of each network to show; those without examples are left out. The folder may also have
-            examples of earlier configurations.
-        restricted: whether the settings forbid showing text and images; the files can also be marked as restricted.
+        networks: data set and label of each network to show; those without examples are left out.
+            The folder may also have examples of earlier configurations.
+        restricted: whether the settings forbid showing text and images; the files can also be
+            marked as restricted.
 
     Returns:
-        A dictionary like :data:`NO_EXAMPLES`: ``restricted``, ``thumbnails`` and ``queries`` in both directions.
+        A dictionary like :data:`NO_EXAMPLES`: ``restricted``, ``thumbnails`` and ``queries`` in
+            both directions.
     """
     places = [folder / f"retrieval/{network}.parquet" for network in networks]
     tables = [privacy.read_table(path) for path in places if path.is_file()]
     if restricted or any(hidden for _, hidden in tables):
         return NO_EXAMPLES | {"restricted": True}
     retrieval = [table for table, _ in tables if len(table)]
-    thumbnails, queries = _queries(pd.concat(retrieval, ignore_index=True)) if retrieval else ([], [])
+    thumbnails, queries = (
+        _queries(pd.concat(retrieval, ignore_index=True)) if retrieval else ([], [])
+    )
     return {"restricted": False, "thumbnails": thumbnails, "queries": queries}
 
 
@@ -39,10 +43,16 @@ def data_uri(webp: bytes) -> str:
 
 
 def _queries(table: pd.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the distinct thumbnails, and each query's results by objective, best first; ``picture`` indexes the thumbnails."""
+    """Return the distinct thumbnails, and each query's results by objective, best first;
+    ``picture`` indexes the thumbnails.
+    """
     table["picture"], thumbnails = pd.factorize(table["thumbnail"])
     queries = []
-    for _, asked in table.sort_values("rank", kind="stable").groupby(["dataset", "direction", "query"], sort=False):
-        results = {name: rows.to_dict("records") for name, rows in asked.groupby("objective", sort=False)}
+    for _, asked in table.sort_values("rank", kind="stable").groupby(
+        ["dataset", "direction", "query"], sort=False
+    ):
+        results = {
+            name: rows.to_dict("records") for name, rows in asked.groupby("objective", sort=False)
+        }
         queries.append({**asked.iloc[0], "results": results})
     return [data_uri(picture) for picture in thumbnails], queries

@@ -1,4 +1,6 @@
-"""Provenance of each number: runs, a published table or files. Each source is described once and referenced by table cells."""
+"""Provenance of each number: runs, a published table or files. Each source is described once and
+referenced by table cells.
+"""
 
 import functools
 import itertools
@@ -21,8 +23,8 @@ LISTED = 6  # maximum number of distinct values to list; the others are only cou
 class Provenance:
     """The provenance of a study's numbers; each table cell holds an index into :meth:`described`.
 
-    A number comes from ``runs`` (ids), from a publication (``printed``; beside it may be a number from runs) or, in a study
-    without runs, from ``files``.
+    A number comes from ``runs`` (ids), from a publication (``printed``; beside it may be a number
+    from runs) or, in a study without runs, from ``files``.
 
     Args:
         runs: records of the study's runs, with the keys that :mod:`trueneg.report.page.study` adds.
@@ -30,17 +32,30 @@ class Provenance:
         folder: folder with the study's artefacts.
     """
 
-    def __init__(self, runs: Sequence[Mapping[str, Any]] = (), settings: Mapping[str, Any] | None = None, folder: Path = Path()):
+    def __init__(
+        self,
+        runs: Sequence[Mapping[str, Any]] = (),
+        settings: Mapping[str, Any] | None = None,
+        folder: Path = Path(),
+    ):
         self.runs, self.settings, self._folder = runs, settings or {}, folder
         self._ids = {run["id"] for run in runs}
         self._indices: dict[tuple[str, Any], int] = {}
 
     def of_runs(self, ids: Iterable[str] = ()) -> int:
-        """Return the index of the runs with these ids; if none match, of all runs; if the study has no runs, of its files."""
-        return self._index("runs", frozenset(ids) & self._ids or frozenset(self._ids)) if self._ids else self._index("files")
+        """Return the index of the runs with these ids; if none match, of all runs; if the study has
+        no runs, of its files.
+        """
+        return (
+            self._index("runs", frozenset(ids) & self._ids or frozenset(self._ids))
+            if self._ids
+            else self._index("files")
+        )
 
     def of_cell(self, cell: Cell) -> int | None:
-        """Return the index of a cell's provenance; None if the cell holds no number or the provenance is unknown."""
+        """Return the index of a cell's provenance; None if the cell holds no number or the
+        provenance is unknown.
+        """
         if not self.settings or not re.search(r"\d", cell.text):
             return None
         if cell.runs and self._ids and self._ids.isdisjoint(cell.runs.split()):
@@ -57,7 +72,10 @@ class Provenance:
         return self._indices.setdefault((kind, content), len(self._indices))
 
     def _made(self, runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        return {name: together(run["made"][name] for run in runs) for name in (runs[0]["made"] if runs else ())}
+        return {
+            name: together(run["made"][name] for run in runs)
+            for name in (runs[0]["made"] if runs else ())
+        }
 
     def _described(self, kind: str, content: Any) -> dict[str, Any]:
         if kind == "printed":
@@ -68,7 +86,9 @@ class Provenance:
         runs = [run for run in self.runs if run["id"] in content]
         configurations = [run["configuration"] for run in runs]
         keys = dict.fromkeys(itertools.chain.from_iterable(configurations))
-        differing = [key for key in keys if len({settings.get(key) for settings in configurations}) > 1]
+        differing = [
+            key for key in keys if len({settings.get(key) for settings in configurations}) > 1
+        ]
         return {
             "runs": runs,
             "stale": sum(run["state"].startswith("stale") for run in runs),
@@ -80,26 +100,37 @@ class Provenance:
                 **self._made(runs),
             },
             "differing": differing,
-            "shared": [f"{key}: {text}" for key, text in configurations[0].items() if key not in differing],
+            "shared": [
+                f"{key}: {text}" for key, text in configurations[0].items() if key not in differing
+            ],
         }
 
     def _files(self) -> dict[str, Any]:
         """Describe the provenance of a study without runs.
 
         Returns:
-            ``files`` (lines of checksum, modification time and path), ``models`` (records of the language models, each with its
+            ``files`` (lines of checksum, modification time and path), ``models`` (records of the
+                language models, each with its
             ``name`` and ``checksum``) and ``shared`` (lines of settings).
         """
         folder, results, files = self._folder, self._folder.parents[1], []
         for path in sorted(folder.rglob("*.parquet")):
             written = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
-            files.append(f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}")
+            files.append(
+                f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}"
+            )
         shared = [f"{key}: {text}" for key, text in flat(self.settings).items()]
-        return {"files": files, "models": language_models(results, folder.parent.name), "shared": shared}
+        return {
+            "files": files,
+            "models": language_models(results, folder.parent.name),
+            "shared": shared,
+        }
 
 
 def together(values: Iterable[str]) -> str:
-    """Join the distinct values as text; at most :data:`LISTED` of them are listed and the rest are counted."""
+    """Join the distinct values as text; at most :data:`LISTED` of them are listed and the rest are
+    counted.
+    """
     distinct = list(dict.fromkeys(values))
     more = f" and {len(distinct) - LISTED} more" if len(distinct) > LISTED else ""
     return "; ".join(distinct[:LISTED]) + more
@@ -109,4 +140,7 @@ def flat(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return nested settings as text by dotted name."""
     values = pd.json_normalize(dict(settings)).to_dict("records")[0]
     as_text = functools.partial(json.dumps, ensure_ascii=False, default=str)
-    return {str(name): value if isinstance(value, str) else as_text(value) for name, value in values.items()}
+    return {
+        str(name): value if isinstance(value, str) else as_text(value)
+        for name, value in values.items()
+    }

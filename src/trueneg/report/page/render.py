@@ -20,11 +20,13 @@ CARD = (960, 960)  # maximum width and height of an image on the overview, in pi
 COLOURS = 128  # number of colours in an embedded figure
 
 
-def render_page(studies: Sequence[Mapping[str, Any]], path: str | Path, unread: Mapping[str, str] | None = None) -> Path:
+def render_page(
+    studies: Sequence[Mapping[str, Any]], path: str | Path, unread: Mapping[str, str] | None = None
+) -> Path:
     """Write the page atomically.
 
-    The page is self-contained: figures, styles and scripts are embedded, and nothing is fetched from the network. PDFs are
-    linked by their path relative to the page. All text is escaped.
+    The page is self-contained: figures, styles and scripts are embedded, and nothing is fetched
+    from the network. PDFs are linked by their path relative to the page. All text is escaped.
 
     Args:
         studies: results of :func:`trueneg.report.page.study.study_page`, in page order.
@@ -39,7 +41,9 @@ def render_page(studies: Sequence[Mapping[str, Any]], path: str | Path, unread: 
     """
     path = Path(path)
     loader, undefined = jinja2.FileSystemLoader(HERE), jinja2.StrictUndefined
-    environment = jinja2.Environment(loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     style, script = _joined("styles/*.css"), _joined("scripts/*.js")
     entries = [_entry(study, path.parent) for study in studies]
     runs = {run["id"]: run["finished"] for study in studies for run in study["provenance"].runs}
@@ -50,19 +54,28 @@ def render_page(studies: Sequence[Mapping[str, Any]], path: str | Path, unread: 
         newest=max(runs.values(), default=""),
         style=style,
         script=script,
-        digests=[base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() for content in (style, script)],
+        digests=[
+            base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+            for content in (style, script)
+        ],
     )
     write_text(path, text)
     return path
 
 
 def _joined(pattern: str) -> markupsafe.Markup:
-    """Concatenate files of this package. They are trusted code, so they are embedded without escaping."""
-    return markupsafe.Markup("\n".join(path.read_text(encoding="utf-8").strip() for path in sorted(HERE.glob(pattern))))
+    """Concatenate files of this package. They are trusted code, so they are embedded without
+    escaping.
+    """
+    return markupsafe.Markup(
+        "\n".join(path.read_text(encoding="utf-8").strip() for path in sorted(HERE.glob(pattern)))
+    )
 
 
 def _entry(study: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a study with its figures, and the smaller image of its headline figure for the overview."""
+    """Return a study with its figures, and the smaller image of its headline figure for the
+    overview.
+    """
     figures = [_figure(title, caption, png, folder) for title, caption, png in study["figures"]]
     headline = None
     if figures:
@@ -76,15 +89,25 @@ def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]
     with Image.open(png) as image:
         description = image.info.get("Description") or f"{title}. {caption}"
     link = Path(os.path.relpath(png.with_suffix(".pdf"), folder)).as_posix()
-    return {"title": title, "caption": caption, "link": link, "description": description, **_embedded(png)}
+    return {
+        "title": title,
+        "caption": caption,
+        "link": link,
+        "description": description,
+        **_embedded(png),
+    }
 
 
 def _embedded(png: Path, within: tuple[int, int] | None = None) -> dict[str, Any]:
-    """Encode an image, shrunk to fit `within` if given; with few colours, it takes a third of the SVG's bytes."""
+    """Encode an image, shrunk to fit `within` if given; with few colours, it takes a third of the
+    SVG's bytes.
+    """
     with Image.open(png) as image:
         shown = image.convert("RGB")
     if within is not None:
         shown.thumbnail(within)
     stream = io.BytesIO()
-    shown.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB").save(stream, "WEBP", lossless=True, quality=85)
+    shown.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB").save(
+        stream, "WEBP", lossless=True, quality=85
+    )
     return {"data": data_uri(stream.getvalue()), "width": shown.width, "height": shown.height}

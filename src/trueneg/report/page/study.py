@@ -28,138 +28,233 @@ from trueneg.stats.comparison import seeds_to_detect
 from trueneg.store import records, versions
 from trueneg.store.run_store import RunStore
 
-OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecided": "unsure"}  # kind of mark by the first word
-FEW_SEEDS = 6  # an exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences
+# kind of mark by the first word
+OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecided": "unsure"}
+# an exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences
+FEW_SEEDS = 6
 
 
 def study_page(folder: Path) -> dict[str, Any]:
     """Return the content of a study's section of the page.
 
     Args:
-        folder: folder with the study's artefacts; the figures are in the sibling folder ``figures``.
+        folder: folder with the study's artefacts; the figures are in the sibling folder
+            ``figures``.
 
     Returns:
-        ``name`` (from the configuration; also the anchor on the page and the study's folder), ``title``, ``question``;
-        ``finding`` (answer in a plain sentence, or what a study without an answer measures) and ``answer`` (of a trained study,
-        with all its numbers); sentences: ``headroom`` (one per data set), ``data`` (on the data and every η) and ``warnings``
-        (caveats shown first); ``marks``, badges for the outcome and the caveats, as (kind, text); ``figures`` (title, caption
-        and PNG of each; the PDF is beside it, and the description in the PNG becomes the alternative text), ``headline`` (index
-        of the figure on the overview) and ``tables`` (title, caption and content of each), in page order; ``config`` (YAML);
+        ``name`` (from the configuration; also the anchor on the page and the study's folder),
+            ``title``, ``question``;
+        ``finding`` (answer in a plain sentence, or what a study without an answer measures) and
+            ``answer`` (of a trained study,
+        with all its numbers); sentences: ``headroom`` (one per data set), ``data`` (on the data and
+            every η) and ``warnings``
+        (caveats shown first); ``marks``, badges for the outcome and the caveats, as (kind, text);
+            ``figures`` (title, caption
+        and PNG of each; the PDF is beside it, and the description in the PNG becomes the
+            alternative text), ``headline`` (index
+        of the figure on the overview) and ``tables`` (title, caption and content of each), in page
+            order; ``config`` (YAML);
         ``provenance`` of the numbers; and ``examples`` of retrieval.
     """
     gathered, figures = Gathered(folder), folder.parent / "figures"
     study, changes = gathered.study, DataChanges(folder.parents[1])
     is_trained = isinstance(study, TrainedStudy)
     comparison, runs = (gathered.comparison, _runs(gathered, changes)) if is_trained else ({}, [])
-    restricted = any(getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports"))
+    restricted = any(
+        getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports")
+    )
     marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
     # Not those of earlier versions, nor of networks without training.
-    described = [run for run in runs if "false_negatives" in run and run["settings"]["objective"]["name"] not in NOT_TRAINED]
-    of_seed = (run for run in described if run["seed"] == described[0]["seed"])  # other seeds differ slightly, if at all
+    described = [
+        run
+        for run in runs
+        if "false_negatives" in run and run["settings"]["objective"]["name"] not in NOT_TRAINED
+    ]
+    # other seeds differ slightly, if at all
+    of_seed = (run for run in described if run["seed"] == described[0]["seed"])
     facts = ((run["dataset"], run["objective"], run["false_negatives"]) for run in of_seed)
     about_data, warned = known_data.sentences(facts, gathered.baseline if is_trained else "")
     drawings = registry.figures_by_name(study)
     # Paired differences come before the corresponding means.
-    names = [name for mean in drawings if not mean.endswith(PAIRED) for name in (mean + PAIRED, mean) if name in drawings]
-    pictures = [(drawings[name], png) for name in names if (png := figures / f"{name}.png").is_file()]
+    names = [
+        name
+        for mean in drawings
+        if not mean.endswith(PAIRED)
+        for name in (mean + PAIRED, mean)
+        if name in drawings
+    ]
+    pictures = [
+        (drawings[name], png) for name in names if (png := figures / f"{name}.png").is_file()
+    ]
     return {
         "name": folder.parent.name,
         "title": study.title,
         "question": study.question,
         "finding": sentence(gathered),
-        "answer": " ".join([comparison["primary"]["answer"], *next_steps(gathered, runs)]) if is_trained else "",
-        "headroom": [f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())],
+        "answer": (
+            " ".join([comparison["primary"]["answer"], *next_steps(gathered, runs)])
+            if is_trained
+            else ""
+        ),
+        "headroom": [
+            f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())
+        ],
         "data": about_data,
         "warnings": [*warnings, *(f"{sentence}." for sentence in warned)],
         "marks": marks,
         # The footnote is already part of the image.
         "figures": [(drawing.title, drawing.caption, png) for drawing, png in pictures],
-        "headline": next((index for index, (drawing, _) in enumerate(pictures) if drawing.headline), 0),
-        "tables": [(each.title, each.caption, each.made(gathered)) for each in registry.tables_by_name(study).values()],
+        "headline": next(
+            (index for index, (drawing, _) in enumerate(pictures) if drawing.headline), 0
+        ),
+        "tables": [
+            (each.title, each.caption, each.made(gathered))
+            for each in registry.tables_by_name(study).values()
+        ],
         "config": (folder / "study.yaml").read_text(),
         "provenance": Provenance(runs, gathered.settings, folder),
-        "examples": examples_of(folder, shown_examples(study) if isinstance(study, ImageTextStudy) else [], restricted),
+        "examples": examples_of(
+            folder, shown_examples(study) if isinstance(study, ImageTextStudy) else [], restricted
+        ),
     }
 
 
 def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """State which objective to use, how to export its encoder, and what seeds would cost that decide an undecided contrast.
+    """State which objective to use, how to export its encoder, and what seeds would cost that
+    decide an undecided contrast.
 
-    Use the baseline, unless label-free objectives are better on the test split: then, of these, the best on the validation
-    split. Its best run there is exported, if its weights are here.
+    Use the baseline, unless label-free objectives are better on the test split: then, of these, the
+    best on the validation split. Its best run there is exported, if its weights are here.
 
     Args:
         gathered: a trained study.
         runs: records of its runs.
     """
     study, contrast, sentences = gathered.study, gathered.comparison["primary"], []
-    seconds = [run["seconds"] for run in runs if run["settings"]["objective"]["name"] not in NOT_TRAINED]
+    seconds = [
+        run["seconds"] for run in runs if run["settings"]["objective"]["name"] not in NOT_TRAINED
+    ]
     if contrast["outcome"] == "undecided" and contrast["p"] is not None and seconds:
         needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
         if needed is None:
-            sentences.append("If the true difference is the measured one, detecting it takes more than 1,000 seeds.")
-        else:
-            count = needed * sum(objective.name not in NOT_TRAINED for objective in study.objectives.values())
-            cost = f"{count:,} runs, about {duration(count * sum(seconds) / len(seconds))} of training"
-            power = f"If the true difference is the measured one, {needed:,} seeds detect it with a power of 80 %"
             sentences.append(
-                f"{power}; as new values of `seeds`, because adding them to these would invalidate the test: {cost}."
+                "If the true difference is the measured one, detecting it takes more than 1,000"
+                " seeds."
+            )
+        else:
+            count = needed * sum(
+                objective.name not in NOT_TRAINED for objective in study.objectives.values()
+            )
+            cost = (
+                f"{count:,} runs, about {duration(count * sum(seconds) / len(seconds))} of training"
+            )
+            power = (
+                f"If the true difference is the measured one, {needed:,} seeds detect it with a"
+                " power of 80 %"
+            )
+            sentences.append(
+                f"{power}; as new values of `seeds`, because adding them to these would invalidate"
+                f" the test: {cost}."
             )
     baseline = gathered.baseline
-    tested = comparisons(compared_rows(gathered), baseline, [gathered.primary], gathered.margins, named_by(gathered))
+    tested = comparisons(
+        compared_rows(gathered), baseline, [gathered.primary], gathered.margins, named_by(gathered)
+    )
     tested = tested[(tested["dataset"] == gathered.dataset) & (tested["baseline"] == baseline)]
-    better = [name for name in gathered.label_free if name in set(tested.loc[tested["outcome"] == "better", "objective"])]
+    better = [
+        name
+        for name in gathered.label_free
+        if name in set(tested.loc[tested["outcome"] == "better", "objective"])
+    ]
     rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
-    untrained = [name for name, objective in study.objectives.items() if objective.name in NOT_TRAINED]
-    rows = rows[(rows["dataset"] == gathered.dataset) & rows["objective"].isin([*(better or [baseline]), *untrained])]
+    untrained = [
+        name for name, objective in study.objectives.items() if objective.name in NOT_TRAINED
+    ]
+    rows = rows[
+        (rows["dataset"] == gathered.dataset)
+        & rows["objective"].isin([*(better or [baseline]), *untrained])
+    ]
     if rows.empty:
         return sentences
-    ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(["mean", "value"])
+    ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(
+        ["mean", "value"]
+    )
     best = ordered.iloc[-1 if higher_is_better(study.primary.metric) else 0]
     name = best["objective"]
     if name in untrained:
-        sentences.append(f"On the validation split, {' and '.join(better) or baseline} is not above the encoder before training.")
+        sentences.append(
+            f"On the validation split, {' and '.join(better) or baseline} is not above the encoder"
+            " before training."
+        )
         return sentences
     if better:
         sentences.append(f"Use {name}, which is better than {baseline} on the test split.")
     else:
-        sentences.append(f"No method without labels was shown to be better than {baseline}: use {baseline}.")
+        sentences.append(
+            f"No method without labels was shown to be better than {baseline}: use {baseline}."
+        )
     if RunStore(gathered.folder.parents[1] / "runs").state(best["run"]) == "finished":
         sentences.append(
-            f"To export its best encoder on the validation split, of seed {best['seed']}: trueneg export {best['run']} exported"
+            f"To export its best encoder on the validation split, of seed {best['seed']}: trueneg"
+            f" export {best['run']} exported"
         )
     return sentences
 
 
 def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
-    """Return each run's record with its ``state`` and, as text, its settings by dotted name (``configuration``) and its
-    provenance (``made``).
+    """Return each run's record with its ``state`` and, as text, its settings by dotted name
+    (``configuration``) and its provenance (``made``).
     """
     runs = records.read_json(gathered.folder / "runs.json", list[records.RunRecord])
     store = RunStore(gathered.folder.parents[1] / "runs")
     for record in runs:
         machine, source = record["machine"], record["source"]
-        record["state"] = changes.state(record, store.marked(record["id"], versions.code_state(record)))
+        record["state"] = changes.state(
+            record, store.marked(record["id"], versions.code_state(record))
+        )
         record["configuration"] = flat(record["settings"])
         record["made"] = {
             "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
             "Code": versions.summary(record["code"]["versions"]),
             "Data": f"{source['name']} {source['checksum'][:16]}",
             "Device": f"{record['device']}, threads: {record.get('threads', '–')}",
-            "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores, {machine.get('cpu', 'CPU unknown')}",
-            "Libraries": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
+            "Machine": (
+                f"{machine['system']}, {machine.get('cores', '–')} cores,"
+                f" {machine.get('cpu', 'CPU unknown')}"
+            ),
+            "Libraries": ", ".join(
+                f"{name} {version}" for name, version in record["versions"].items()
+            ),
         }
     return runs
 
 
-def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChanges, restricted: bool) -> tuple[Any, list[str]]:
-    """Return the marks (the outcome and any caveats) and the warnings (the caveats as sentences)."""
-    outcome, seeds = comparison.get("primary", {}).get("outcome", ""), comparison.get("seeds", FEW_SEEDS)
+def _remarks(
+    gathered: Gathered, comparison: Any, runs: Any, changes: DataChanges, restricted: bool
+) -> tuple[Any, list[str]]:
+    """Return the marks (the outcome and any caveats) and the warnings (the caveats as
+    sentences).
+    """
+    outcome, seeds = (
+        comparison.get("primary", {}).get("outcome", ""),
+        comparison.get("seeds", FEW_SEEDS),
+    )
     remarks = headroom_remarks(pd.DataFrame(comparison.get("headroom", ())))
-    stale, changed = sum(run["state"].startswith("stale") for run in runs), Counter(filter(None, map(changes.of_run, runs)))
+    stale, changed = (
+        sum(run["state"].startswith("stale") for run in runs),
+        Counter(filter(None, map(changes.of_run, runs))),
+    )
     note = gathered.study.note
-    skipped = sorted({f"{run['source']['name']}: {run['source']['skipped']}" for run in runs if "skipped" in run["source"]})
-    cpus = {record["machine"].get("cpu") for run in runs for record in (run, run.get("evaluated", run))} - {None}
+    skipped = sorted(
+        {
+            f"{run['source']['name']}: {run['source']['skipped']}"
+            for run in runs
+            if "skipped" in run["source"]
+        }
+    )
+    cpus = {
+        record["machine"].get("cpu") for run in runs for record in (run, run.get("evaluated", run))
+    } - {None}
     marks = [
         (OUTCOMES.get(outcome.split(" ")[0], ""), outcome, outcome),
         *(("headroom", remark, f"{remark}: {dataset}") for dataset, remark in remarks.items()),
@@ -172,10 +267,33 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
     ]
     warnings = [
         (note, note),
-        (stale, f"{stale} of {counted(len(runs), 'run')} stale: a VERSION was raised after they were made."),
-        *((count, f"{count} of {counted(len(runs), 'run')}: {sentence}.") for sentence, count in changed.items()),
+        (
+            stale,
+            (
+                f"{stale} of {counted(len(runs), 'run')} stale: a VERSION was raised after they"
+                " were made."
+            ),
+        ),
+        *(
+            (count, f"{count} of {counted(len(runs), 'run')}: {sentence}.")
+            for sentence, count in changed.items()
+        ),
         *((sentence, sentence) for sentence in skipped),
-        (len(cpus) > 1, f"CPUs of several types ({together(sorted(cpus))}): a run's numbers differ slightly between them."),
-        (seeds < FEW_SEEDS, f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or more."),
+        (
+            len(cpus) > 1,
+            (
+                f"CPUs of several types ({together(sorted(cpus))}): a run's numbers differ slightly"
+                " between them."
+            ),
+        ),
+        (
+            seeds < FEW_SEEDS,
+            (
+                f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or"
+                " more."
+            ),
+        ),
     ]
-    return [(kind, text) for kind, applies, text in marks if applies], [text for applies, text in warnings if applies]
+    return [(kind, text) for kind, applies, text in marks if applies], [
+        text for applies, text in warnings if applies
+    ]

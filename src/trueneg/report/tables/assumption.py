@@ -13,10 +13,16 @@ from trueneg.specs.settings import Study
 
 ORDER = 10
 NOTES = (
-    "ρ: rank correlation between log-likelihood and class probability over all occurrences of sentences, with its 95 % "
-    "percentile bootstrap interval over classes. ρ of class means: each class counts once.",
-    "a and k: weighted least squares in log space. Mean error: absolute error of the class probability. "
-    "Unigrams and sentence frequency are counted on the reports of the other folds.",
+    (
+        "ρ: rank correlation between log-likelihood and class probability over all occurrences of"
+        " sentences, with its 95 % percentile bootstrap interval over classes. ρ of class means:"
+        " each class counts once."
+    ),
+    (
+        "a and k: weighted least squares in log space. Mean error: absolute error of the class"
+        " probability. Unigrams and sentence frequency are counted on the reports of the other"
+        " folds."
+    ),
 )
 
 
@@ -25,7 +31,10 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, LikelihoodStudy) or not study.reports.classes_known:
         return []
     title = "Does a likely sentence belong to a common class?"
-    caption = "Rank correlation, the fitted a and k, and the error of the fit, for language models and for simpler scorers."
+    caption = (
+        "Rank correlation, the fitted a and k, and the error of the fit, for language models and"
+        " for simpler scorers."
+    )
     return [Drawing("assumption", draw, title, caption, ("study.yaml", *summaries_of(study)))]
 
 
@@ -40,13 +49,28 @@ def draw(gathered: Gathered) -> Table:
 
 
 def assumption_table(summary: pd.DataFrame) -> Table:
-    """Build a table with one line per scorer and one group per corpus and selection of sentences."""
+    """Build a table with one line per scorer and one group per corpus and selection of
+    sentences.
+    """
     lines = []
     for (corpus, sentences), rows in summary.groupby(["corpus", "sentences"], sort=False):
-        title = f"{corpus}, {sentences}: {rows['texts'].max():,} sentences, {rows['classes'].max()} classes"
+        title = (
+            f"{corpus}, {sentences}: {rows['texts'].max():,} sentences, {rows['classes'].max()}"
+            " classes"
+        )
         for _, row in rows.iterrows():
-            of_classes = "–" if pd.isna(row["spearman of classes"]) else f"{row['spearman of classes']:.2f}"
-            texts = (rho_text(row), of_classes, f"{row['a']:.3g}", f"{row['k']:.3f}", f"{row['error']:.3f}")
+            of_classes = (
+                "–" if pd.isna(row["spearman of classes"]) else f"{row['spearman of classes']:.2f}"
+            )
+            texts = (
+                rho_text(row),
+                of_classes,
+                f"{row['a']:.3g}",
+                f"{row['k']:.3f}",
+                f"{row['error']:.3f}",
+            )
             lines.append((title, row["scorer"], [Cell(minus(text)) for text in texts]))
-    columns = [("", name) for name in ("Spearman's ρ", "ρ of class means", "a", "k", "mean error of a·p^k")]
+    columns = [
+        ("", name) for name in ("Spearman's ρ", "ρ of class means", "a", "k", "mean error of a·p^k")
+    ]
     return Table(summary, columns, grouped(lines), NOTES, corner="scorer")

@@ -1,4 +1,6 @@
-"""Table builders: means beside paired differences, comparisons with their tests, and our numbers beside published ones."""
+"""Table builders: means beside paired differences, comparisons with their tests, and our numbers
+beside published ones.
+"""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +23,17 @@ from trueneg.report.metrics import (
     unit,
 )
 from trueneg.report.published import PLACE
-from trueneg.stats.comparison import CLEAR, KEYS, SIGNIFICANT, UNKNOWN, holm, means, outcome, paired_differences, subtracted
+from trueneg.stats.comparison import (
+    CLEAR,
+    KEYS,
+    SIGNIFICANT,
+    UNKNOWN,
+    holm,
+    means,
+    outcome,
+    paired_differences,
+    subtracted,
+)
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, by_measurement, measurements
 
@@ -30,11 +42,16 @@ Names = Mapping[tuple[str, str], str]  # by data set and objective
 Margins = Mapping[Measurement, float]  # equivalence margins
 UNNAMED: Names = MappingProxyType({})
 ENDS = ("mean", "low", "high")
-OWN_FAMILY = "the primary contrast is a family of its own, and outside the primary measurement one of the unnamed differences"
+OWN_FAMILY = (
+    "the primary contrast is a family of its own, and outside the primary measurement one of the"
+    " unnamed differences"
+)
 
 
 class Named(NamedTuple):
-    """The comparisons that a study names: the primary contrast in one measurement, and contrasts in all measurements."""
+    """The comparisons that a study names: the primary contrast in one measurement, and contrasts in
+    all measurements.
+    """
 
     dataset: str
     measured: Measurement
@@ -44,55 +61,90 @@ class Named(NamedTuple):
 
 
 def comparisons(
-    rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], margins: Margins | None = None, named: Named | None = None
+    rows: pd.DataFrame,
+    baseline: str,
+    measured: Sequence[Measurement],
+    margins: Margins | None = None,
+    named: Named | None = None,
 ) -> pd.DataFrame:
     """Compute every comparison of a study, with p values adjusted within families.
 
-    The families of each measurement are those of the named contrasts, and one for the other differences from the baseline. The
-    primary contrast is a family of its own. A comparison therefore has the same outcome wherever it is shown.
+    The families of each measurement are those of the named contrasts, and one for the other
+    differences from the baseline. The primary contrast is a family of its own. A comparison
+    therefore has the same outcome wherever it is shown.
 
     Args:
         rows: tidy rows, one variant per objective; only the test split is used.
         baseline: objective that is subtracted where no contrast names another one.
         measured: measurements to include; each covers only the data sets that have it.
-        margins: equivalence margin of measurements, as in :func:`trueneg.stats.comparison.paired_differences`.
+        margins: equivalence margin of measurements, as in
+            :func:`trueneg.stats.comparison.paired_differences`.
         named: the comparisons that the study names.
 
     Returns:
-        One row per (study, dataset, measurement, comparison), named contrasts first, with the columns of
-        :func:`trueneg.stats.comparison.paired_differences` (``seeds`` is called ``pairs``; ``low`` and ``high`` are called
-        ``difference low`` and ``difference high``), ``contrast`` (its name), ``family``, ``p Holm`` and ``outcome``. Contrasts
-        without a family have no p values; their outcome is ``interval only``. ``exploratory``: whether a tested comparison is
+        One row per (study, dataset, measurement, comparison), named contrasts first, with the
+            columns of
+        :func:`trueneg.stats.comparison.paired_differences` (``seeds`` is called ``pairs``; ``low``
+            and ``high`` are called
+        ``difference low`` and ``difference high``), ``contrast`` (its name), ``family``, ``p Holm``
+            and ``outcome``. Contrasts
+        without a family have no p values; their outcome is ``interval only``. ``exploratory``:
+            whether a tested comparison is
         outside the primary measurement or not named.
     """
     chosen = _test_rows(rows, measured)
     named = named or Named("", Measurement("", ""), "", "")
     parts = [_named_differences(chosen, contrast, margins) for contrast in named.contrasts]
-    plain = (contrast for contrast in named.contrasts if contrast.baseline == baseline and contrast.minus is None)
+    plain = (
+        contrast
+        for contrast in named.contrasts
+        if contrast.baseline == baseline and contrast.minus is None
+    )
     others = paired_differences(chosen, baseline, margins=margins)
     others = others[~others["objective"].isin([contrast.treatment for contrast in plain])]
     others = others.assign(contrast=others["objective"] + f" − {baseline}", family=OTHERS)
     table = pd.concat([*parts, others], ignore_index=True)
-    is_measured = table.index.isin(named.measured.rows_of(table[table["dataset"] == named.dataset]).index)
+    is_measured = table.index.isin(
+        named.measured.rows_of(table[table["dataset"] == named.dataset]).index
+    )
     is_primary = is_measured & (table["contrast"] == f"{named.treatment} − {named.baseline}")
     table["family"] = table["family"].mask(is_primary, PRIMARY)
     is_tested, tests = table["family"].notna(), ["p", "p signed-rank", "p equivalence"]
     table["exploratory"] = is_tested & ~(is_measured & (table["family"] != OTHERS))
     table[tests] = table[tests].where(is_tested)
     adjust: Any = holm
-    table["p Holm"] = table.groupby([*KEYS, "family"], sort=False, dropna=False)["p"].transform(adjust)
-    read = zip(table["difference"], table["p Holm"], table["p equivalence"], table["metric"].map(higher_is_better), strict=True)
-    table["outcome"] = pd.Series([outcome(*of_row) for of_row in read], dtype=object).where(is_tested, "interval only")
-    return table.rename(columns={"seeds": "pairs", "low": "difference low", "high": "difference high"})
+    table["p Holm"] = table.groupby([*KEYS, "family"], sort=False, dropna=False)["p"].transform(
+        adjust
+    )
+    read = zip(
+        table["difference"],
+        table["p Holm"],
+        table["p equivalence"],
+        table["metric"].map(higher_is_better),
+        strict=True,
+    )
+    table["outcome"] = pd.Series([outcome(*of_row) for of_row in read], dtype=object).where(
+        is_tested, "interval only"
+    )
+    return table.rename(
+        columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
+    )
 
 
 def _test_rows(rows: pd.DataFrame, measured: Sequence[Measurement]) -> pd.DataFrame:
-    """Return the rows of some measurements on the test split, ordered by data set and then by measurement."""
-    held, places = by_measurement(rows[rows["split"] == "test"]), itertools.product(dict.fromkeys(rows["dataset"]), measured)
+    """Return the rows of some measurements on the test split, ordered by data set and then by
+    measurement.
+    """
+    held, places = (
+        by_measurement(rows[rows["split"] == "test"]),
+        itertools.product(dict.fromkeys(rows["dataset"]), measured),
+    )
     return pd.concat([held[place] for place in places if place in held], ignore_index=True)
 
 
-def _named_differences(rows: pd.DataFrame, contrast: NamedContrast, margins: Margins | None) -> pd.DataFrame:
+def _named_differences(
+    rows: pd.DataFrame, contrast: NamedContrast, margins: Margins | None
+) -> pd.DataFrame:
     """Compute a named contrast, which may be a difference of differences, for each measurement."""
     treatment, baseline, other = contrast.treatment, contrast.baseline, contrast.minus
     name = f"{treatment} − {baseline}"
@@ -100,11 +152,17 @@ def _named_differences(rows: pd.DataFrame, contrast: NamedContrast, margins: Mar
         pairs = ((treatment, other.treatment), (baseline, other.baseline))
         rows = pd.concat([subtracted(rows, *pair) for pair in pairs], ignore_index=True)
         name = f"({name}) − ({other.treatment} − {other.baseline})"
-    return paired_differences(rows, baseline, [treatment], margins).assign(contrast=name, family=contrast.family)
+    return paired_differences(rows, baseline, [treatment], margins).assign(
+        contrast=name, family=contrast.family
+    )
 
 
 def compare(
-    rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], margins: Margins | None = None, named: Named | None = None
+    rows: pd.DataFrame,
+    baseline: str,
+    measured: Sequence[Measurement],
+    margins: Margins | None = None,
+    named: Named | None = None,
 ) -> pd.DataFrame:
     """Compute means and their differences from the baseline.
 
@@ -112,18 +170,24 @@ def compare(
         rows, baseline, measured, margins, named: as for :func:`comparisons`.
 
     Returns:
-        One row per (study, dataset, measurement, objective), ordered by data set and then by measurement as given, with
-        ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, the columns of :func:`comparisons`.
+        One row per (study, dataset, measurement, objective), ordered by data set and then by
+            measurement as given, with
+        ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, the columns
+            of :func:`comparisons`.
     """
     differences = comparisons(rows, baseline, measured, margins, named)
     is_plain = differences["contrast"] == differences["objective"] + f" − {baseline}"
-    differences = differences[is_plain].drop(columns=["mean", "baseline mean", "baseline", "runs", "contrast"])
+    differences = differences[is_plain].drop(
+        columns=["mean", "baseline mean", "baseline", "runs", "contrast"]
+    )
     level = means(_test_rows(rows, measured)).drop(columns="standard deviation")
     return level.merge(differences, how="left", on=[*KEYS, "objective"]).astype({"pairs": "Int64"})
 
 
 class Head(NamedTuple):
-    """Column heads of a mean and its difference: a spanning title, the name of the mean, and the metric, which sets the unit."""
+    """Column heads of a mean and its difference: a spanning title, the name of the mean, and the
+    metric, which sets the unit.
+    """
 
     title: str
     name: str
@@ -131,7 +195,9 @@ class Head(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Layout of measurements in a table: column heads, and each group's measurements by title, one per head."""
+    """Layout of measurements in a table: column heads, and each group's measurements by title, one
+    per head.
+    """
 
     heads: Sequence[Head]
     groups: Mapping[str, Sequence[Measurement]]
@@ -143,16 +209,20 @@ class Layout(NamedTuple):
 
 
 def side_by_side(
-    values: pd.DataFrame, layout: Layout, gathered: Any, beside: Mapping[tuple[str, str], Cells] | None = None
+    values: pd.DataFrame,
+    layout: Layout,
+    gathered: Any,
+    beside: Mapping[tuple[str, str], Cells] | None = None,
 ) -> Table:
     """Build a table of means and paired differences with one line per objective.
 
     Args:
         values: table from :func:`compare`.
-        layout: column heads, and the measurements in each group of lines; the name of the data set precedes the group's title.
+        layout: column heads, and the measurements in each group of lines; the name of the data set
+            precedes the group's title.
         gathered: the study's :class:`trueneg.report.gathered.Gathered`.
-        beside: further columns without a comparison; maps spanning title and name of a column to its cells by data set and
-            objective.
+        beside: further columns without a comparison; maps spanning title and name of a column to
+            its cells by data set and objective.
     """
     baseline, remarks, beside = gathered.baseline, headroom_remarks(gathered.headroom), beside or {}
     compared = {
@@ -160,47 +230,78 @@ def side_by_side(
         for key, column in by_measurement(values).items()
     }
     lines = []
-    for dataset, (title, measured) in itertools.product(dict.fromkeys(values["dataset"]), layout.groups.items()):
+    for dataset, (title, measured) in itertools.product(
+        dict.fromkeys(values["dataset"]), layout.groups.items()
+    ):
         columns = [compared.get((dataset, key), {}) for key in measured]
         for name in dict.fromkeys(itertools.chain(*columns)):
             pairs = (column.get(name, (Cell("–"), Cell(""))) for column in columns)
             others = (cells.get((dataset, name), Cell("–")) for cells in beside.values())
             shown = gathered.names.get((dataset, name), name)
-            lines.append((group_title(dataset, remarks, title), shown, [*itertools.chain(*pairs), *others]))
+            lines.append(
+                (group_title(dataset, remarks, title), shown, [*itertools.chain(*pairs), *others])
+            )
     heads = []
     for head in layout.heads:
         heads.append((head.title, with_unit(head.name, unit(head.metric))))
         heads.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
     sentences = [
-        f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Differences from "
-        f"{baseline} are paired within seeds and have 95 % t intervals.",
-        f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the comparisons of a family, for each group and column; "
-        f"{OWN_FAMILY}).",
+        (
+            f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])})."
+            f" Differences from {baseline} are paired within seeds and have 95 % t intervals."
+        ),
+        (
+            f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the comparisons of a"
+            f" family, for each group and column; {OWN_FAMILY})."
+        ),
         *margin_note(values),
     ]
     if gathered.oracles:
-        sentences.append(f"Not usable in practice, because they use the labels: {', '.join(gathered.oracles)}.")
+        sentences.append(
+            f"Not usable in practice, because they use the labels: {', '.join(gathered.oracles)}."
+        )
     sentences += gathered.table_notes
-    sentences += [f"{row['dataset']}: {row['sentence']}." for row in records(gathered.headroom) if row["dataset"] in remarks]
-    return Table(with_names(values, gathered.names), [*heads, *beside], grouped(lines), sentences, corner="objective")
+    sentences += [
+        f"{row['dataset']}: {row['sentence']}."
+        for row in records(gathered.headroom)
+        if row["dataset"] in remarks
+    ]
+    return Table(
+        with_names(values, gathered.names),
+        [*heads, *beside],
+        grouped(lines),
+        sentences,
+        corner="objective",
+    )
 
 
 def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> str:
-    """Return the title of a group of lines: the data set and the content, with the remark on the data set's headroom."""
+    """Return the title of a group of lines: the data set and the content, with the remark on the
+    data set's headroom.
+    """
     remark = f" ({remarks[dataset]})" if dataset in remarks else ""
     return "; ".join(filter(None, (dataset, title))) + remark
 
 
 def headroom_remarks(headroom: pd.DataFrame) -> dict[Any, str]:
-    """Return the label of each data set without clear headroom, or whose baseline is not clearly above chance."""
-    return {row["dataset"]: row["label"] for row in records(headroom) if row["label"] not in (CLEAR, UNKNOWN)}
+    """Return the label of each data set without clear headroom, or whose baseline is not clearly
+    above chance.
+    """
+    return {
+        row["dataset"]: row["label"]
+        for row in records(headroom)
+        if row["label"] not in (CLEAR, UNKNOWN)
+    }
 
 
-def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED) -> Table:
+def published_table(
+    rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED
+) -> Table:
     """Lay out a table as a paper prints it, with our mean beside each of its numbers.
 
-    A line is a method of the paper with an objective that implements it, or an objective that the paper lacks; a column is a
-    task, setting and metric. What one side lacks is a dash. The CSV also has the differences, with the intervals of our means.
+    A line is a method of the paper with an objective that implements it, or an objective that the
+    paper lacks; a column is a task, setting and metric. What one side lacks is a dash. The CSV also
+    has the differences, with the intervals of our means.
 
     Args:
         rows: tidy rows of the test split.
@@ -212,39 +313,62 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
     of_column = ["paper", "table", *PLACE, "unit", "differs", *keys]
     further = ours[~ours["objective"].isin(printed["objective"])]
     further = printed.dropna(subset="dataset")[of_column].drop_duplicates().merge(further, on=keys)
-    values = printed.rename(columns={"value": "published"}).merge(ours, "left", [*keys, "objective"])
+    values = printed.rename(columns={"value": "published"}).merge(
+        ours, "left", [*keys, "objective"]
+    )
     values = pd.concat([values, further], ignore_index=True)
     for end in ENDS:
         values[f"{end} − published"] = values[end] - values["published"]
     marks = {text: "†" * count for count, text in enumerate(values["differs"].dropna().unique(), 1)}
     decimals: dict[tuple[str, ...], int] = {}
     for row in records(printed):
-        decimals[_place(row)] = max(len(row["printed"].partition(".")[2]), decimals.get(_place(row), 0))
+        decimals[_place(row)] = max(
+            len(row["printed"].partition(".")[2]), decimals.get(_place(row), 0)
+        )
     methods: Any = values.groupby("method", sort=False, dropna=False)
     lines = []
     for method, of_method in methods:
         for objective in list(of_method["objective"].dropna().unique()) or [method]:
-            of_line = records(of_method[of_method["objective"].isna() | (of_method["objective"] == objective)])
+            of_line = records(
+                of_method[of_method["objective"].isna() | (of_method["objective"] == objective)]
+            )
             shown = {objective_name(row, names) for row in of_line if row["objective"] == objective}
-            title, name = "", shown.pop() if len(shown) == 1 else objective  # the selected values may differ between data sets
+            # the selected values may differ between data sets
+            title, name = "", shown.pop() if len(shown) == 1 else objective
             if pd.isna(method):
                 title = f"not printed in {printed['table'].iloc[0]}"
             elif name != method:
                 name = f"{method}; ours: {name}"
             cells = {_place(row): row for row in of_line}
-            lines.append((title, name, [_beside_printed(cells.get(place), decimals[place], marks) for place in decimals]))
+            lines.append(
+                (
+                    title,
+                    name,
+                    [
+                        _beside_printed(cells.get(place), decimals[place], marks)
+                        for place in decimals
+                    ],
+                )
+            )
     levels = [number for number, level in enumerate(PLACE) if printed[level].nunique() > 1] or [2]
-    constant = ", ".join(text for number, text in enumerate(next(iter(decimals))) if text and number not in levels)
+    constant = ", ".join(
+        text for number, text in enumerate(next(iter(decimals))) if text and number not in levels
+    )
     units = list(printed.drop_duplicates(PLACE)["unit"])
     shared = units[0] if len(set(units)) == 1 else ""
     heads = []
     for place, of_place in zip(decimals, units, strict=True):
         *tops, name = (place[number] for number in levels)
         heads.append((", ".join(tops), name if shared else with_unit(name, of_place)))
-    groups = grouped((with_unit(title or constant, shared), name, cells) for title, name, cells in lines)
+    groups = grouped(
+        (with_unit(title or constant, shared), name, cells) for title, name, cells in lines
+    )
     sentences = [
-        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'].dropna())}). In parentheses: the "
-        "published number, ± its standard error if it is known.",
+        (
+            "Ours: mean ± half of its 95 % t interval over seeds"
+            f" ({seed_count(values['seeds'].dropna())}). In parentheses: the published number, ±"
+            " its standard error if it is known."
+        ),
         *(f"{mark} {text}" for text, mark in marks.items()),
         *notes,
     ]
@@ -257,65 +381,120 @@ def _place(row: Any) -> tuple[str, ...]:
 
 
 def _beside_printed(row: Any, decimals: int, marks: Mapping[str, str]) -> Cell:
-    """Return the cell with our mean and, in parentheses, the published number, in its unit; `row` is None if there is neither."""
+    """Return the cell with our mean and, in parentheses, the published number, in its unit; `row`
+    is None if there is neither.
+    """
     if row is None or (pd.isna(row["mean"]) and pd.isna(row["published"])):
         return Cell("–")
     metric, shown, ours, theirs = row["metric"], row["unit"], "–", "–"
     if pd.notna(row["mean"]):
-        mean, half = (in_unit(value, metric, shown, decimals) for value in (row["mean"], row["high"] - row["mean"]))
+        mean, half = (
+            in_unit(value, metric, shown, decimals)
+            for value in (row["mean"], row["high"] - row["mean"])
+        )
         ours = f"{mean} ± {half}{marks.get(row['differs'], '')}"
     if pd.notna(row["published"]):
         error = row["standard_error"]
-        theirs = row["printed"] + ("" if pd.isna(error) else f" ± {in_unit(error, metric, shown, decimals)}")
+        theirs = row["printed"] + (
+            "" if pd.isna(error) else f" ± {in_unit(error, metric, shown, decimals)}"
+        )
     source = "" if pd.isna(row["published"]) else f"{row['paper']}, {row['table']}"
-    return Cell(f"{ours} ({theirs})", runs="" if pd.isna(row["mean"]) else row["runs"], printed=source)
+    return Cell(
+        f"{ours} ({theirs})", runs="" if pd.isna(row["mean"]) else row["runs"], printed=source
+    )
 
 
-def difference_table(compared: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED) -> Table:
-    """Build a table of every comparison with its spread, its tests and its minimum detectable difference.
+def difference_table(
+    compared: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED
+) -> Table:
+    """Build a table of every comparison with its spread, its tests and its minimum detectable
+    difference.
 
     Args:
         compared: table from :func:`comparisons`.
         notes: sentences under the table, after the standard ones.
-        names: display name of each objective, by data set and objective, where it differs from the objective's name.
+        names: display name of each objective, by data set and objective, where it differs from the
+            objective's name.
     """
     shared = _shared_unit(compared["metric"], difference=True)
     equivalence = ["p equivalence"] if compared["margin"].notna().any() else []
     families = ["family"] if compared["family"].nunique(dropna=False) > 1 else []
     lines = []
     for row in records(compared):
-        deviation, detectable = (format_metric(row[name], row["metric"]) for name in ("standard deviation", "minimum detectable"))
+        deviation, detectable = (
+            format_metric(row[name], row["metric"])
+            for name in ("standard deviation", "minimum detectable")
+        )
         correlation = "–" if pd.isna(row["correlation"]) else minus(f"{row['correlation']:.2f}")
         tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank", *equivalence))
         spread = (difference_text(row, starred=False), deviation, detectable, correlation)
-        texts = (str(row["pairs"]), *spread, *tests, *(row[name] or "–" for name in families), outcome_text(row))
+        texts = (
+            str(row["pairs"]),
+            *spread,
+            *tests,
+            *(row[name] or "–" for name in families),
+            outcome_text(row),
+        )
         title = f"{row['dataset']}; {full_name(Measurement.of(row), '; ')}"
         title = with_unit(title, unit(row["metric"], difference=True) if shared is None else "")
-        lines.append((title, contrast_name(row, names), [Cell(text, runs=runs_of_difference(row)) for text in texts]))
-    amounts = (with_unit(name, shared or "") for name in ("difference", "standard deviation", "minimum detectable"))
+        lines.append(
+            (
+                title,
+                contrast_name(row, names),
+                [Cell(text, runs=runs_of_difference(row)) for text in texts],
+            )
+        )
+    amounts = (
+        with_unit(name, shared or "")
+        for name in ("difference", "standard deviation", "minimum detectable")
+    )
     named_tests = ("p", "p, Holm", "p, signed-rank", *(["p, equivalence"] if equivalence else []))
     heads = ("pairs", *amounts, "correlation", *named_tests, *families, "outcome")
     sentences = [
-        "Differences within seeds, with their 95 % t intervals over seeds and their standard deviations.",
-        "Minimum detectable: the true difference that the t test at the 5 % level, not corrected, detects with a power of 80 %, "
-        "given this standard deviation. Correlation: Pearson's, of the two sides' values over seeds.",
-        "p: paired t test; tests and the interval need differences that vary between seeds. Holm: corrected over the comparisons "
-        f"of a family in a group; {OWN_FAMILY}. Signed-rank: exact, not corrected.",
+        (
+            "Differences within seeds, with their 95 % t intervals over seeds and their standard"
+            " deviations."
+        ),
+        (
+            "Minimum detectable: the true difference that the t test at the 5 % level, not"
+            " corrected, detects with a power of 80 %, given this standard deviation. Correlation:"
+            " Pearson's, of the two sides' values over seeds."
+        ),
+        (
+            "p: paired t test; tests and the interval need differences that vary between seeds."
+            f" Holm: corrected over the comparisons of a family in a group; {OWN_FAMILY}."
+            " Signed-rank: exact, not corrected."
+        ),
         *margin_note(compared),
-        f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p, equivalence is; otherwise undecided. "
-        "Exploratory: outside the primary measurement, or not named by the study. Interval only: named without a test.",
+        (
+            f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p,"
+            " equivalence is; otherwise undecided. Exploratory: outside the primary measurement,"
+            " or not named by the study. Interval only: named without a test."
+        ),
         *notes,
     ]
-    return Table(with_names(compared, names), [("", head) for head in heads], grouped(lines), sentences, corner="comparison")
+    return Table(
+        with_names(compared, names),
+        [("", head) for head in heads],
+        grouped(lines),
+        sentences,
+        corner="comparison",
+    )
 
 
 def outcome_text(row: Any) -> str:
-    """Return the outcome in a row of :func:`comparisons`, marked if it is an exploratory finding."""
-    return row["outcome"] + (", exploratory" if row["exploratory"] and row["outcome"] != "undecided" else "")
+    """Return the outcome in a row of :func:`comparisons`, marked if it is an exploratory
+    finding.
+    """
+    return row["outcome"] + (
+        ", exploratory" if row["exploratory"] and row["outcome"] != "undecided" else ""
+    )
 
 
 def contrast_name(row: Any, names: Names) -> str:
-    """Return the name of a comparison in a row of :func:`comparisons`, with the selected values of the first objective."""
+    """Return the name of a comparison in a row of :func:`comparisons`, with the selected values of
+    the first objective.
+    """
     if row["contrast"] != f"{row['objective']} − {row['baseline']}":  # a difference of differences
         return row["contrast"]
     return f"{objective_name(row, names)} − {row['baseline']}"
@@ -327,13 +506,17 @@ def objective_name(row: Any, names: Names) -> str:
 
 
 def with_names(values: pd.DataFrame, names: Names) -> pd.DataFrame:
-    """Add the column ``shown as`` to a table from :func:`comparisons` or :func:`compare`: the name, with its selected values."""
+    """Add the column ``shown as`` to a table from :func:`comparisons` or :func:`compare`: the name,
+    with its selected values.
+    """
     shown = contrast_name if "contrast" in values else objective_name
     return values.assign(**{"shown as": [shown(row, names) for row in records(values)]})
 
 
 def margin_note(values: pd.DataFrame) -> list[str]:
-    """Return the note on the equivalence test; none if nothing in a table from :func:`compare` is tested for equivalence."""
+    """Return the note on the equivalence test; none if nothing in a table from :func:`compare` is
+    tested for equivalence.
+    """
     tested = values.dropna(subset="margin")
     if tested.empty:
         return []
@@ -348,35 +531,50 @@ def records(values: pd.DataFrame) -> Iterable[Any]:
 
 
 def _shared_unit(metrics: pd.Series, difference: bool = False) -> str | None:
-    """Return the unit shared by all metrics, for the column headings; None if units differ and are shown in the group titles."""
+    """Return the unit shared by all metrics, for the column headings; None if units differ and are
+    shown in the group titles.
+    """
     units = {unit(metric, difference) for metric in metrics}
     return units.pop() if len(units) == 1 else None
 
 
 def difference_text(row: Any, starred: bool = True) -> str:
-    """Format the difference in a row of :func:`comparisons` or :func:`compare` with its interval; empty for the baseline.
+    """Format the difference in a row of :func:`comparisons` or :func:`compare` with its interval;
+    empty for the baseline.
 
     Args:
         row: row of the table.
-        starred: whether to mark differences that are significant after Holm's correction (*) or equivalent (≈).
+        starred: whether to mark differences that are significant after Holm's correction (*) or
+            equivalent (≈).
     """
     significant, equivalent = row["p Holm"] < SIGNIFICANT, row["p equivalence"] < SIGNIFICANT
     marks = ("*" if significant else "") + ("≈" if equivalent else "")
     value, low, high = (row[name] for name in ("difference", "difference low", "difference high"))
     if pd.isna(row["outcome"]):
         return ""
-    return f"{format_metric(value, row['metric'], signed=True)}{marks if starred else ''} {interval(low, high, row['metric'])}"
+    return (
+        f"{format_metric(value, row['metric'], signed=True)}{marks if starred else ''}"
+        f" {interval(low, high, row['metric'])}"
+    )
 
 
 def runs_of_difference(row: Any) -> str:
-    """Return the ids of the runs behind a row's difference: those of the objective and of the baseline."""
+    """Return the ids of the runs behind a row's difference: those of the objective and of the
+    baseline.
+    """
     return row["runs"] if pd.isna(row["baseline runs"]) else f"{row['runs']} {row['baseline runs']}"
 
 
 def mean_cell(row: Any) -> Cell:
-    """Return the cell of the mean in a row of :func:`compare` and half the width of its interval."""
+    """Return the cell of the mean in a row of :func:`compare` and half the width of its
+    interval.
+    """
     metric = row["metric"]
-    return Cell(f"{format_metric(row['mean'], metric)} ± {format_metric(row['high'] - row['mean'], metric)}", runs=row["runs"])
+    return Cell(
+        f"{format_metric(row['mean'], metric)} ±"
+        f" {format_metric(row['high'] - row['mean'], metric)}",
+        runs=row["runs"],
+    )
 
 
 def difference_cell(row: Any) -> Cell:

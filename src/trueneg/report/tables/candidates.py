@@ -17,24 +17,44 @@ FILES = ("study.yaml", "comparison.json", "candidates.parquet")
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the table if the study selects variants."""
-    if not isinstance(study, TrainedStudy) or all(len(grid) == 1 for grid in runs.candidates(study).values()):
+    if not isinstance(study, TrainedStudy) or all(
+        len(grid) == 1 for grid in runs.candidates(study).values()
+    ):
         return []
-    caption = "How much depends on the choice? Means on the validation split, by which one candidate per objective was chosen."
+    caption = (
+        "How much depends on the choice? Means on the validation split, by which one candidate per"
+        " objective was chosen."
+    )
     return [Drawing("candidates", candidates, TITLE, caption, FILES)]
 
 
 def candidates(gathered: Gathered) -> Table:
-    """Build a table with one line per candidate, grouped by objective; remarks flag chosen, tied and edge values."""
+    """Build a table with one line per candidate, grouped by objective; remarks flag chosen, tied
+    and edge values.
+    """
     measured = gathered.selected_by
     values = gathered.read("candidates.parquet").assign(metric=measured.metric)
-    edges = {(entry["dataset"], entry["objective"]): entry.get("at edge") for entry in gathered.comparison["selection"]}
+    edges = {
+        (entry["dataset"], entry["objective"]): entry.get("at edge")
+        for entry in gathered.comparison["selection"]
+    }
     lines = []
     for row in records(values):
         remark = "chosen" if row["chosen"] else "tied" if row["tied"] else ""
         if row["chosen"] and (edge := edges[row["dataset"], row["objective"]]):
-            remark += f", at the edge of {', '.join(SYMBOLS.get(key, key) for key in edge.split(', '))}"
+            remark += (
+                f", at the edge of {', '.join(SYMBOLS.get(key, key) for key in edge.split(', '))}"
+            )
         cells = [mean_cell(row), Cell(str(row["seeds"])), Cell(remark)]
-        lines.append((group_title(row["dataset"], {}, row["objective"]), settings_name(row["variant"]), cells))
+        lines.append(
+            (
+                group_title(row["dataset"], {}, row["objective"]),
+                settings_name(row["variant"]),
+                cells,
+            )
+        )
     sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.table_notes]
     columns = [with_unit(full_name(measured), unit(measured.metric)), "seeds", "remark"]
-    return Table(values, [("", column) for column in columns], grouped(lines), sentences, corner="candidate")
+    return Table(
+        values, [("", column) for column in columns], grouped(lines), sentences, corner="candidate"
+    )

@@ -1,4 +1,6 @@
-"""Tables of a trained study: paired differences with their tests, published numbers, and means by task."""
+"""Tables of a trained study: paired differences with their tests, published numbers, and means by
+task.
+"""
 
 from typing import Any
 
@@ -12,7 +14,15 @@ from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe, published_name
 from trueneg.report.formats import Cell, Table
 from trueneg.report.gathered import Gathered
-from trueneg.report.layouts import CHEXPERT, LAYOUTS, PRECISION, TRAINED, compared_rows, every_measurement, with_means
+from trueneg.report.layouts import (
+    CHEXPERT,
+    LAYOUTS,
+    PRECISION,
+    TRAINED,
+    compared_rows,
+    every_measurement,
+    with_means,
+)
 from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.tables.building import (
     Cells,
@@ -34,29 +44,58 @@ from trueneg.stats.measurement import Measurement
 ORDER = 10
 PUBLISHED, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
-# Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
+# Title and caption of each table in page order, including those in
+# :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
-    "differences": ("Every paired difference, with its tests", "Differences that are neither primary nor named are exploratory."),
-    "published": ("{} of {}, with our numbers", "Numbers need not agree where data, networks or training length differ."),
-    "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
-    "texts": ("Every task, with paired differences", "Held-out texts of labels with training, and of labels without it."),
+    "differences": (
+        "Every paired difference, with its tests",
+        "Differences that are neither primary nor named are exploratory.",
+    ),
+    "published": (
+        "{} of {}, with our numbers",
+        "Numbers need not agree where data, networks or training length differ.",
+    ),
+    "accuracy": (
+        "Accuracy of every objective",
+        "The primary measurement comes first; the others are exploratory.",
+    ),
+    "texts": (
+        "Every task, with paired differences",
+        "Held-out texts of labels with training, and of labels without it.",
+    ),
     "tasks": (
         "Every task, with paired differences",
-        "The layout is that of Sample-Specific Debiasing's Table 1, with further tasks and columns.",
+        (
+            "The layout is that of Sample-Specific Debiasing's Table 1, with further tasks and"
+            " columns."
+        ),
     ),
-    "zero_shot": ("Zero-shot classification by class", "AUC of prompt scores, laid out as Sample-Specific Debiasing's Table 3."),
+    "zero_shot": (
+        "Zero-shot classification by class",
+        "AUC of prompt scores, laid out as Sample-Specific Debiasing's Table 3.",
+    ),
     "retrieval": (
         "Retrieval, both directions",
-        "The layout is that of Sample-Specific Debiasing's Table 5 and ReCo's Table 3; low ranks are better.",
+        (
+            "The layout is that of Sample-Specific Debiasing's Table 5 and ReCo's Table 3; low"
+            " ranks are better."
+        ),
     ),
     "precision": ("Precision of retrieval by label", "The layout is that of ReCo's Table 1."),
-    "grounding": ("Grounding by finding", "CNR and mIoU of heatmaps, laid out as Sample-Specific Debiasing's Table 4."),
-    "linear_evaluation": ("Classifiers by label fraction", "The mean over classes, and each class, laid out as ReCo's Table 2."),
+    "grounding": (
+        "Grounding by finding",
+        "CNR and mIoU of heatmaps, laid out as Sample-Specific Debiasing's Table 4.",
+    ),
+    "linear_evaluation": (
+        "Classifiers by label fraction",
+        "The mean over classes, and each class, laid out as ReCo's Table 2.",
+    ),
 }
-# Note on the significance of the published differences, shown where ReCo's Table 1 is compared with our numbers.
+# Note on the significance of the published differences, shown where ReCo's Table 1 is compared with
+# our numbers.
 RECO_TABLE_1 = (
-    "Of the seven differences in ReCo's Table 1, four have p < 0.05 given the printed standard errors (four seeds each, Welch's "
-    "t test), and none after Holm's correction."
+    "Of the seven differences in ReCo's Table 1, four have p < 0.05 given the printed standard"
+    " errors (four seeds each, Welch's t test), and none after Holm's correction."
 )
 
 
@@ -69,17 +108,42 @@ def drawings(study: Study) -> list[Drawing]:
     if isinstance(study, ImageTextStudy):
         tasks_measured = {measured.task for measured in measured_by(study)}
         shown |= {"tasks": True, "retrieval": True, "zero_shot": "zero-shot" in tasks_measured}
-        shown |= {"precision": tasks_measured & {PRECISION, CHEXPERT}, "grounding": "grounding" in tasks_measured}
+        shown |= {
+            "precision": tasks_measured & {PRECISION, CHEXPERT},
+            "grounding": "grounding" in tasks_measured,
+        }
         shown |= {"linear_evaluation": tasks_measured & {*TRAINED}}
     listed = []
     for name, (title, caption) in HEADINGS.items():
         if name == "published":
-            for paper, table in dict.fromkeys((printed.paper, table) for printed in study.published for table in printed.tables):
+            for paper, table in dict.fromkeys(
+                (printed.paper, table) for printed in study.published for table in printed.tables
+            ):
                 options, heading = {"paper": paper, "table": table}, title.format(table, paper)
-                listed.append(Drawing(published_name(paper, table), published, heading, caption, (*ROWS, PUBLISHED), options))
+                listed.append(
+                    Drawing(
+                        published_name(paper, table),
+                        published,
+                        heading,
+                        caption,
+                        (*ROWS, PUBLISHED),
+                        options,
+                    )
+                )
         elif shown.get(name):
-            make, options = (differences, {}) if name == "differences" else (layout_table, {"name": name})
-            listed.append(Drawing(name, make, title, caption, (*ROWS, CURVES) if name == "tasks" else ROWS, options))
+            make, options = (
+                (differences, {}) if name == "differences" else (layout_table, {"name": name})
+            )
+            listed.append(
+                Drawing(
+                    name,
+                    make,
+                    title,
+                    caption,
+                    (*ROWS, CURVES) if name == "tasks" else ROWS,
+                    options,
+                )
+            )
     return listed
 
 
@@ -87,52 +151,93 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     """Build the table of means and paired differences for one layout."""
     rows = compared_rows(gathered)
     layout = accuracy(gathered.study, rows) if name == "accuracy" else LAYOUTS[name](rows)
-    values = compare(rows, gathered.baseline, layout.keys(rows), gathered.margins, named_by(gathered))
-    shares = {"anchors at the bound": "share at bound", "negatives removed": "share removed"} if name == "tasks" else {}
-    beside = {(title, "last epoch (%)"): last_share(gathered.curves, column) for title, column in shares.items()}
+    values = compare(
+        rows, gathered.baseline, layout.keys(rows), gathered.margins, named_by(gathered)
+    )
+    shares = (
+        {"anchors at the bound": "share at bound", "negatives removed": "share removed"}
+        if name == "tasks"
+        else {}
+    )
+    beside = {
+        (title, "last epoch (%)"): last_share(gathered.curves, column)
+        for title, column in shares.items()
+    }
     return side_by_side(values, layout, gathered, beside)
 
 
 def accuracy(study: ImageStudy, rows: pd.DataFrame) -> Layout:
-    """Lay out the accuracies of an image study: a group of lines per evaluation, primary first; a column per group of classes.
+    """Lay out the accuracies of an image study: a group of lines per evaluation, primary first; a
+    column per group of classes.
 
     Earlier rows lack the balanced accuracy.
     """
-    probes = (full_probe(study, pool) for pool in distinct_pools(study, study.evaluation.linear_probe.label_pools))
+    probes = (
+        full_probe(study, pool)
+        for pool in distinct_pools(study, study.evaluation.linear_probe.label_pools)
+    )
     pools = distinct_pools(study, study.evaluation.knn.label_pools)
-    others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in pools)
+    others = (
+        Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in pools
+    )
     measured = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
-    groups = [*(GROUPS if study.dataset.rare_classes else GROUPS[:1]), *(["macro"] if (rows["group"] == "macro").any() else ())]
-    columns = {evaluation_name(key): [key._replace(group=group) for group in groups] for key in measured}
-    return Layout([Head(group_name(key), "accuracy", key.metric) for key in next(iter(columns.values()))], columns)
+    groups = [
+        *(GROUPS if study.dataset.rare_classes else GROUPS[:1]),
+        *(["macro"] if (rows["group"] == "macro").any() else ()),
+    ]
+    columns = {
+        evaluation_name(key): [key._replace(group=group) for group in groups] for key in measured
+    }
+    return Layout(
+        [Head(group_name(key), "accuracy", key.metric) for key in next(iter(columns.values()))],
+        columns,
+    )
 
 
 def _measured(gathered: Gathered, rows: pd.DataFrame) -> list[Measurement]:
     study = gathered.study
-    return accuracy(study, rows).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
+    return (
+        accuracy(study, rows).keys(rows)
+        if isinstance(study, ImageStudy)
+        else every_measurement(rows)
+    )
 
 
 def named_by(gathered: Gathered) -> Named:
     """Return the comparisons that a study names."""
     study = gathered.study
-    return Named(gathered.dataset, gathered.primary, study.primary.treatment, gathered.baseline, study.contrasts)
+    return Named(
+        gathered.dataset,
+        gathered.primary,
+        study.primary.treatment,
+        gathered.baseline,
+        study.contrasts,
+    )
 
 
 def differences(gathered: Gathered) -> Table:
     """Build the table of paired differences, for every measurement in the study's other tables."""
     rows = compared_rows(gathered)
-    values = comparisons(rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered))
-    return difference_table(values, [*gathered.protocol_notes, *gathered.table_notes], gathered.names)
+    values = comparisons(
+        rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered)
+    )
+    return difference_table(
+        values, [*gathered.protocol_notes, *gathered.table_notes], gathered.names
+    )
 
 
 def published(gathered: Gathered, paper: str, table: str) -> Table:
-    """Build a paper's table with our numbers beside its own; a method may be a variant that the study did not select."""
+    """Build a paper's table with our numbers beside its own; a method may be a variant that the
+    study did not select.
+    """
     printed, parts, variants = gathered.read(PUBLISHED), [gathered.rows], gathered.variants
     printed = printed[(printed["paper"] == paper) & (printed["table"] == table)]
     unselected = set(printed["objective"]) - set(gathered.study.objectives)
     for label, (objective, values, _) in runs.objectives(gathered.study).items():
         if label in unselected:
-            of_variant = (variants["objective"] == objective) & (variants["variant"] == runs.canonical(values))
+            of_variant = (variants["objective"] == objective) & (
+                variants["variant"] == runs.canonical(values)
+            )
             parts.append(variants[of_variant].assign(objective=label))
     rows = pd.concat(parts, ignore_index=True)
     notes = [RECO_TABLE_1] if (paper, table) == ("relaxing-contrastiveness", "Table 1") else []
@@ -141,17 +246,26 @@ def published(gathered: Gathered, paper: str, table: str) -> Table:
 
 
 def last_share(curves: pd.DataFrame, column: str) -> Cells:
-    """Return a share in the last epoch as a percentage: mean over seeds ± the half-width of its t interval.
+    """Return a share in the last epoch as a percentage: mean over seeds ± the half-width of its t
+    interval.
 
     Args:
         curves: one row per epoch and run; runs without the column have no cell.
         column: a share recorded in training, such as ``share at bound``.
     """
-    last = curves[curves["epoch"] == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")]
+    last = curves[
+        curves["epoch"]
+        == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")
+    ]
     measured = Measurement("training", column)
-    shares = last.assign(**measured._asdict(), split="training", value=last.get(column)).dropna(subset="value")
+    shares = last.assign(**measured._asdict(), split="training", value=last.get(column)).dropna(
+        subset="value"
+    )
     cells = {}
     for row in records(means(shares)):
-        mean, half = ("–" if pd.isna(share) else f"{100 * share:.1f}" for share in (row["mean"], row["high"] - row["mean"]))
+        mean, half = (
+            "–" if pd.isna(share) else f"{100 * share:.1f}"
+            for share in (row["mean"], row["high"] - row["mean"])
+        )
         cells[row["dataset"], row["objective"]] = Cell(f"{mean} ± {half}", runs=row["runs"])
     return cells

@@ -12,8 +12,14 @@ from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, measurement_name
 from trueneg.specs.settings import Study
 
 ORDER = 25
-ERROR = "Error: E|1/(1 − η) − 1/(1 − ρ)| over training sentences whose class is known; the baseline counts as η = 0."
-NOTE = f"{ERROR} Gain over the baseline: {PAIRED_INTERVAL}, not corrected, exploratory. Slope: fitted in each seed, {INTERVAL}."
+ERROR = (
+    "Error: E|1/(1 − η) − 1/(1 − ρ)| over training sentences whose class is known; the baseline"
+    " counts as η = 0."
+)
+NOTE = (
+    f"{ERROR} Gain over the baseline: {PAIRED_INTERVAL}, not corrected, exploratory. Slope: fitted"
+    f" in each seed, {INTERVAL}."
+)
 
 
 def drawings(study: Study) -> list[Drawing]:
@@ -22,9 +28,16 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def draw(gathered: Gathered) -> Table:
-    """Build a table with one line per class probability, from the smallest error to the largest, and one for the trend."""
+    """Build a table with one line per class probability, from the smallest error to the largest,
+    and one for the trend.
+    """
     gains, trend = eta_quality.gains_by_error(gathered)
-    values = pd.concat([gains.sort_values("error of η"), trend.assign(objective="slope on the error: " + trend["objective"])])
+    values = pd.concat(
+        [
+            gains.sort_values("error of η"),
+            trend.assign(objective="slope on the error: " + trend["objective"]),
+        ]
+    )
     columns = ["objective", *eta_quality.QUANTITIES, "seeds", "shown", "low", "high"]
     what = measurement_name(gathered.primary, "test", gathered.dataset)
     table = from_frame(values[columns].rename(columns={"shown": "gain"}))

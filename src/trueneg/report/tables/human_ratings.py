@@ -1,4 +1,6 @@
-"""Table of the human ratings: AUC within anchors, paired differences, and calibration errors of the implied probabilities."""
+"""Table of the human ratings: AUC within anchors, paired differences, and calibration errors of the
+implied probabilities.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -22,23 +24,45 @@ from trueneg.report.figures.human_ratings import (
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import format_metric
-from trueneg.report.tables.building import compare, difference_cell, group_title, headroom_remarks, records
+from trueneg.report.tables.building import (
+    compare,
+    difference_cell,
+    group_title,
+    headroom_remarks,
+    records,
+)
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import measurements
 
 ORDER = 30
 THRESHOLDS = (THRESHOLD, 2.0, 3.0)
 SENTENCES = (
-    f"A false negative has a mean rating by three experts above {THRESHOLD:g}. AUC: probability that a false negative of an "
-    "anchor scores higher than a true one (ties count ½), averaged over seeds and over the anchors that have both kinds, with a "
-    "95 % bootstrap interval over ANCHORS. Weighted: all comparisons within anchors have the same weight.",
+    (
+        f"A false negative has a mean rating by three experts above {THRESHOLD:g}. AUC: probability"
+        " that a false negative of an anchor scores higher than a true one (ties count ½),"
+        " averaged over seeds and over the anchors that have both kinds, with a 95 % bootstrap"
+        " interval over ANCHORS. Weighted: all comparisons within anchors have the same weight."
+    ),
     SELECTION,
-    "The data do not name the expert behind a rating, so the AUC of one expert averages over leaving out each rating in turn.",
-    "The η of DCL and HCL is the same for all negatives of an anchor: AUC ½ by construction. BCL's 1 − p(TN) increases with the "
-    "similarity within an anchor, so its AUC is that of the similarity. HCL's hardness, InfoNCE's softmax and ReCo's max(0, s) "
-    "give MORE weight to similar pairs: as weights against false negatives, their AUC is one minus that of the similarity.",
-    "One caption: expected AUC if one caption of the image is drawn, as in the batches of remove, resample and reweight by text.",
-    "Calibration error: mean absolute difference between implied probability and rated share over bins; captions as anchors.",
+    (
+        "The data do not name the expert behind a rating, so the AUC of one expert averages over"
+        " leaving out each rating in turn."
+    ),
+    (
+        "The η of DCL and HCL is the same for all negatives of an anchor: AUC ½ by construction."
+        " BCL's 1 − p(TN) increases with the similarity within an anchor, so its AUC is that of the"
+        " similarity. HCL's hardness, InfoNCE's softmax and ReCo's max(0, s) give MORE weight to"
+        " similar pairs: as weights against false negatives, their AUC is one minus that of the"
+        " similarity."
+    ),
+    (
+        "One caption: expected AUC if one caption of the image is drawn, as in the batches of"
+        " remove, resample and reweight by text."
+    ),
+    (
+        "Calibration error: mean absolute difference between implied probability and rated share"
+        " over bins; captions as anchors."
+    ),
 )
 
 
@@ -50,7 +74,9 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def draw(gathered: Gathered) -> Table:
-    """Build a table with one line per reference and objective: both kinds of anchors, other thresholds, and calibration."""
+    """Build a table with one line per reference and objective: both kinds of anchors, other
+    thresholds, and calibration.
+    """
     references, networks, rows, calibration = ratings_of(gathered)
     baseline, remarks = gathered.baseline, headroom_remarks(gathered.headroom)
     summary = pd.concat([references, networks], ignore_index=True)
@@ -60,24 +86,46 @@ def draw(gathered: Gathered) -> Table:
         on=["study", "dataset", "objective", "score", "direction", "labels"],
         suffixes=("", " over seeds"),
     )
-    errors = calibration[calibration["anchors"] == "text"].groupby(["dataset", "objective"])["error"].first()
+    errors = (
+        calibration[calibration["anchors"] == "text"]
+        .groupby(["dataset", "objective"])["error"]
+        .first()
+    )
     lines = []
     for dataset, of_dataset in values.groupby("dataset", sort=False):
-        rows_by_key = {(row["objective"] or row["score"], row["anchors"], row["threshold"]): row for row in records(of_dataset)}
+        rows_by_key = {
+            (row["objective"] or row["score"], row["anchors"], row["threshold"]): row
+            for row in records(of_dataset)
+        }
         trained = {name: name for name in of_dataset["objective"].unique() if name}
-        for name, shown in ({EXPERT: f"{EXPERT} against the other two"} | REFERENCES | trained).items():
-            sides = [[rows_by_key.get((name, side, threshold)) for threshold in THRESHOLDS] for side in SIDES]
+        for name, shown in (
+            {EXPERT: f"{EXPERT} against the other two"} | REFERENCES | trained
+        ).items():
+            sides = [
+                [rows_by_key.get((name, side, threshold)) for threshold in THRESHOLDS]
+                for side in SIDES
+            ]
             if any(map(any, sides)):
                 cells = [cell for side in sides for cell in _side(side)]
                 error = f"{errors[dataset, name]:.3f}" if (dataset, name) in errors else "–"
-                title = "similarity in the trained networks" if name in trained else "one expert, and similarity of captions"
+                title = (
+                    "similarity in the trained networks"
+                    if name in trained
+                    else "one expert, and similarity of captions"
+                )
                 lines.append((group_title(dataset, remarks, title), shown, [*cells, Cell(error)]))
     heads = ("anchors", "AUC", f"− {baseline}", "weighted", "above 2", "above 3")
-    columns = [*itertools.product(SIDES.values(), heads), ("implied probability", "calibration error")]
+    columns = [
+        *itertools.product(SIDES.values(), heads),
+        ("implied probability", "calibration error"),
+    ]
     sentences = [
         *SENTENCES,
-        f"Differences from {baseline} are paired within seeds and have 95 % t intervals over SEEDS; * p < 0.05 (paired t test "
-        "with Holm's correction over the objectives of a column).",
+        (
+            f"Differences from {baseline} are paired within seeds and have 95 % t intervals over"
+            " SEEDS; * p < 0.05 (paired t test with Holm's correction over the objectives of a"
+            " column)."
+        ),
         *gathered.data_notes,
     ]
     return Table(values, columns, grouped(lines), sentences, corner="ranked by")

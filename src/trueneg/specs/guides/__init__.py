@@ -1,7 +1,8 @@
 """Guides, one module each; every module in this package is discovered automatically.
 
-A module exports the settings of its guide as ``TWO_VIEWS`` for image studies and as ``PAIRS`` for image–text studies. A guide
-that only its own objectives use is exported as neither, or defined beside its objective.
+A module exports the settings of its guide as ``TWO_VIEWS`` for image studies and as ``PAIRS`` for
+image–text studies. A guide that only its own objectives use is exported as neither, or defined
+beside its objective.
 """
 
 import importlib
@@ -13,10 +14,17 @@ from pydantic import Discriminator
 from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import tag_of
 
-_MODULES = [importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)]
-OF_TWO_VIEWS: tuple[type[GuideSettings], ...] = tuple(module.TWO_VIEWS for module in _MODULES if hasattr(module, "TWO_VIEWS"))
-OF_PAIRS: tuple[type[GuideSettings], ...] = tuple(module.PAIRS for module in _MODULES if hasattr(module, "PAIRS"))
-GUIDES = {name: guide for guide in (*OF_TWO_VIEWS, *OF_PAIRS) for name in tag_of(guide)[1]}  # by the name in configurations
+_MODULES = [
+    importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)
+]
+OF_TWO_VIEWS: tuple[type[GuideSettings], ...] = tuple(
+    module.TWO_VIEWS for module in _MODULES if hasattr(module, "TWO_VIEWS")
+)
+OF_PAIRS: tuple[type[GuideSettings], ...] = tuple(
+    module.PAIRS for module in _MODULES if hasattr(module, "PAIRS")
+)
+# by the name in configurations
+GUIDES = {name: guide for guide in (*OF_TWO_VIEWS, *OF_PAIRS) for name in tag_of(guide)[1]}
 
 TwoViewGuide: Any = Annotated[Union[OF_TWO_VIEWS], Discriminator("name")]  # noqa: UP007 (only known at run time)
 PairGuide: Any = Annotated[Union[OF_PAIRS], Discriminator("name")]  # noqa: UP007

@@ -11,8 +11,10 @@ class GuideSettings(Settings):
     """Settings of a guide, which rates how similar the samples of a batch are.
 
     Attributes:
-        IMPLEMENTATION: module and class of the guide, a :class:`trueneg.training.guides.base.Guide`.
-        RATES_IMAGES: whether two views of an image have a similarity of 1, the largest, as it rates images, not views.
+        IMPLEMENTATION: module and class of the guide, a
+            :class:`trueneg.training.guides.base.Guide`.
+        RATES_IMAGES: whether two views of an image have a similarity of 1, the largest, as it rates
+            images, not views.
         NEEDS: what the data must provide (a key of ``TrainedStudy.provided``); empty: nothing.
     """
 

@@ -6,7 +6,9 @@ from trueneg.specs.guides.base import GuideSettings
 
 
 class LabelGuide(GuideSettings):
-    """Labels: whether two images have the same class or, with several labels, the cosine of the masks of positive labels."""
+    """Labels: whether two images have the same class or, with several labels, the cosine of the
+    masks of positive labels.
+    """
 
     IMPLEMENTATION = "trueneg.training.guides.labels:LabelGuide"
     NEEDS = "labels"

@@ -4,7 +4,9 @@ from trueneg.specs.guides.base import LANGUAGE_MODEL, GuideSettings
 
 
 class SentenceGuide(GuideSettings):
-    """The cosine between centred sentence embeddings of the language model that provides η (``by: text``)."""
+    """The cosine between centred sentence embeddings of the language model that provides η (``by:
+    text``).
+    """
 
     IMPLEMENTATION = "trueneg.training.guides.sentences:SentenceGuide"
     NEEDS = LANGUAGE_MODEL

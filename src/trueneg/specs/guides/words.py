@@ -9,12 +9,16 @@ from trueneg.specs.settings import Boolean
 
 
 class WordGuide(GuideSettings):
-    """The cosine between the tf-idf vectors of sentences, with document frequencies from the training sentences."""
+    """The cosine between the tf-idf vectors of sentences, with document frequencies from the
+    training sentences.
+    """
 
     IMPLEMENTATION = "trueneg.training.guides.words:WordGuide"
 
     name: Literal["words"]
-    permuted: Boolean = Field(False, description="control: each sentence gets the words of another one, drawn at random")
+    permuted: Boolean = Field(
+        False, description="control: each sentence gets the words of another one, drawn at random"
+    )
 
 
 PAIRS = WordGuide

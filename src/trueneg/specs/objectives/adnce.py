@@ -13,8 +13,12 @@ class Adjusted(EstimatorObjective):
 
     name: Literal["adnce"]
     mu: Sweepable[Real] = Field(0.7, description="μ: cosine with the largest weight")
-    sigma: Sweepable[Positive] = Field(0.5, description="σ: width of the weights, in units of the cosine")
-    shuffled: Boolean = Field(False, description="control: permute each anchor's weights over its negatives")
+    sigma: Sweepable[Positive] = Field(
+        0.5, description="σ: width of the weights, in units of the cosine"
+    )
+    shuffled: Boolean = Field(
+        False, description="control: permute each anchor's weights over its negatives"
+    )
 
 
 class TwoViewAdjusted(Adjusted, TwoViewObjective):

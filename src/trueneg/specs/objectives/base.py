@@ -1,8 +1,8 @@
 """Base classes of the objectives, and value types that several of them share.
 
-An objective of an image study inherits from :class:`TwoViewObjective`, one of an image–text study from :class:`PairObjective`,
-or, if its loss has no estimator, from :class:`PairLoss`. Settings that a method has in both kinds of study are in a class from
-which both of its objectives inherit first.
+An objective of an image study inherits from :class:`TwoViewObjective`, one of an image–text study
+from :class:`PairObjective`, or, if its loss has no estimator, from :class:`PairLoss`. Settings that
+a method has in both kinds of study are in a class from which both of its objectives inherit first.
 """
 
 from collections.abc import Mapping
@@ -29,26 +29,39 @@ from trueneg.specs.settings import (
     values_of,
 )
 
-# Convert YAML's boolean true to text; as a class probability, "true" means that of each sample's own class.
+# Convert YAML's boolean true to text; as a class probability, "true" means that of each sample's
+# own class.
 WordTrue = BeforeValidator(lambda value: "true" if value is True else value)
 ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
 
 
 class PartlyTrue(Settings):
-    """The true class probability for a random share of the sentences; the others exchange theirs at random."""
+    """The true class probability for a random share of the sentences; the others exchange theirs at
+    random.
+    """
 
-    true_share: Share = Field(description="share of the sentences that keep their true η; the others exchange theirs at random")
+    true_share: Share = Field(
+        description=(
+            "share of the sentences that keep their true η; the others exchange theirs at random"
+        )
+    )
 
 
 SentenceProbability = Annotated[
-    Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue, Tag("value")]
+    Annotated[
+        Probability | Literal["language model", "permuted", "constant mean", "length", "true"],
+        WordTrue,
+        Tag("value"),
+    ]
     | Annotated[PartlyTrue, Tag("partly true")],
     Discriminator(lambda value: "partly true" if isinstance(value, (dict, Settings)) else "value"),
 ]
 
 
 def uses_truth(class_probability: Any) -> bool:
-    """Return whether a sentence's class probability is the true one, at least for some sentences."""
+    """Return whether a sentence's class probability is the true one, at least for some
+    sentences.
+    """
     return class_probability == "true" or isinstance(class_probability, PartlyTrue)
 
 
@@ -59,15 +72,20 @@ def _need_of(value: Any) -> str:
     return "known class probabilities" if uses_truth(value) else getattr(value, "NEEDS", "")
 
 
-IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
+IMAGE_ETA = (
+    "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own"
+    " class (true)"
+)
 ETA_CONTROLS = ("permuted", "constant mean", "length")
 FROM_LIKELIHOODS = ("language model", *ETA_CONTROLS)  # class probabilities made by a language model
 SENTENCE_ETA = (
-    "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true, true_share)"
+    "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or"
+    " the truth (true, true_share)"
 )
 SAME_TEXT = (
-    "pairs whose text is the anchor's, apart from case, spaces and final punctuation: negatives (keep), left out (exclude) or "
-    "positives, over which the loss is averaged; none: exclude in text studies, keep in image–text studies"
+    "pairs whose text is the anchor's, apart from case, spaces and final punctuation: negatives"
+    " (keep), left out (exclude) or positives, over which the loss is averaged; none: exclude in"
+    " text studies, keep in image–text studies"
 )
 BETA = "β ≥ 0: hardness weighting of the negatives"
 
@@ -76,19 +94,24 @@ class Objective(Settings):
     """Base class of all objectives.
 
     Attributes:
-        IMPLEMENTED_IN: paths in the package of the files that implement the objective; by default, the estimator's module with
-            the same name as the module of these settings. Runs record their checksums, so that an edit without a higher
-            VERSION is noticed.
+        IMPLEMENTED_IN: paths in the package of the files that implement the objective; by default,
+            the estimator's module with the same name as the module of these settings. Runs record
+            their checksums, so that an edit without a higher VERSION is noticed.
         NEEDS_GUIDE: whether the estimator needs a guide's similarities.
-        GUIDE: a guide of the objective's own, which takes the objective's settings; None: the one that ``guide`` describes.
+        GUIDE: a guide of the objective's own, which takes the objective's settings; None: the one
+            that ``guide`` describes.
         LOSS: name of the loss in :func:`trueneg.losses.build`; None: the objective's name.
         OF_TRAINING: settings that the training uses, and not the loss.
         TRAINED: whether there is anything to train.
-        SCALED: whether a temperature or logit scale multiplies the similarities, so that tuning must include it.
-        NEEDS_POOLED: whether images need a single embedding each, so the similarity cannot be aggregated over regions.
+        SCALED: whether a temperature or logit scale multiplies the similarities, so that tuning
+            must include it.
+        NEEDS_POOLED: whether images need a single embedding each, so the similarity cannot be
+            aggregated over regions.
         MASKS_WORDS: whether it masks words, which needs a BERT of this project.
-        MATCHES_REPORTS: whether a sentence matches the images whose reports contain it, and not those of which it is true.
-        DRAWS: how often a run should draw each sample at least, so that what the method learns about a sample can take effect.
+        MATCHES_REPORTS: whether a sentence matches the images whose reports contain it, and not
+            those of which it is true.
+        DRAWS: how often a run should draw each sample at least, so that what the method learns
+            about a sample can take effect.
     """
 
     IMPLEMENTED_IN: ClassVar[tuple[str, ...] | None] = None
@@ -106,33 +129,52 @@ class Objective(Settings):
     DRAWS: ClassVar[int] = 0
 
     @classmethod
-    def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
-        """Return the guide of an objective with these settings, and the guide's own settings; None if it has no guide."""
+    def guide_of(
+        cls, settings: Mapping[str, Any]
+    ) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+        """Return the guide of an objective with these settings, and the guide's own settings; None
+        if it has no guide.
+        """
         if cls.GUIDE is not None:
             return cls.GUIDE, settings
         guide = settings.get("guide")
         return None if guide is None else (GUIDES[guide["name"]], guide)
 
     def needs(self) -> list[tuple[str, str]]:
-        """Return what the data must provide (keys of ``TrainedStudy.provided``), each after the setting that needs it.
+        """Return what the data must provide (keys of ``TrainedStudy.provided``), each after the
+        setting that needs it.
 
         Such a setting is ``.by``; it is empty for what the objective needs with any settings.
         """
-        return [(f".{key}", need) for key, setting in self for need in map(_need_of, values_of(setting)) if need]
+        return [
+            (f".{key}", need)
+            for key, setting in self
+            for need in map(_need_of, values_of(setting))
+            if need
+        ]
 
     @property
     def uses_labels(self) -> bool:
-        """Whether training sees labels or the truth; all other objectives must not depend on them."""
+        """Whether training sees labels or the truth; all other objectives must not depend on
+        them.
+        """
         return any(need != LANGUAGE_MODEL for _, need in self.needs())
 
     @property
     def is_control(self) -> bool:
-        """Whether random or uniform values replace what a method estimates (η, a guide, soft targets, weights), or only its
-        effect on some anchors is imitated.
+        """Whether random or uniform values replace what a method estimates (η, a guide, soft
+        targets, weights), or only its effect on some anchors is imitated.
         """
         values = [value for _, setting in self for value in values_of(setting)]
-        parts = (value in ETA_CONTROLS if isinstance(value, str) else getattr(value, "is_control", False) for value in values)
-        return getattr(self, "shuffled", False) or getattr(self, "switched_off_by", None) is not None or any(parts)
+        parts = (
+            value in ETA_CONTROLS if isinstance(value, str) else getattr(value, "is_control", False)
+            for value in values
+        )
+        return (
+            getattr(self, "shuffled", False)
+            or getattr(self, "switched_off_by", None) is not None
+            or any(parts)
+        )
 
     @classmethod
     def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,14 +194,20 @@ class Objective(Settings):
 
     @classmethod
     def files(cls) -> tuple[str, ...]:
-        """Return the paths in the package of the files that implement the objective, the module of these settings included."""
+        """Return the paths in the package of the files that implement the objective, the module of
+        these settings included.
+        """
         name = cls.__module__.rpartition(".")[2]
-        implementation = (f"losses/estimators/{name}.py",) if cls.IMPLEMENTED_IN is None else cls.IMPLEMENTED_IN
+        implementation = (
+            (f"losses/estimators/{name}.py",) if cls.IMPLEMENTED_IN is None else cls.IMPLEMENTED_IN
+        )
         return (f"specs/objectives/{name}.py", *implementation)
 
 
 class HalfUniform(Settings):
-    """Half of an anchor's target for its positive, half uniform over all samples: the control for every soft target."""
+    """Half of an anchor's target for its positive, half uniform over all samples: the control for
+    every soft target.
+    """
 
     is_control: ClassVar[bool] = True
 
@@ -167,37 +215,54 @@ class HalfUniform(Settings):
 
 
 class Attracted(Settings):
-    """Uniform over the positive and the false negatives found by the guide: False Negative Cancellation (Huynh et al., 2022)."""
+    """Uniform over the positive and the false negatives found by the guide: False Negative
+    Cancellation (Huynh et al., 2022).
+    """
 
     name: Literal["fnc"]
-    threshold: Real = Field(0.7, description="similarity above which a sample counts as a false negative")
-    top_k: Count | None = Field(10, description="maximum number of false negatives per anchor; null: no limit")
+    threshold: Real = Field(
+        0.7, description="similarity above which a sample counts as a false negative"
+    )
+    top_k: Count | None = Field(
+        10, description="maximum number of false negatives per anchor; null: no limit"
+    )
 
 
 class Softmax(Settings):
-    """A softmax of the guide's similarities: with ema, momentum distillation (ALBEF); with words or a text encoder, X-CLR."""
+    """A softmax of the guide's similarities: with ema, momentum distillation (ALBEF); with words or
+    a text encoder, X-CLR.
+    """
 
     name: Literal["softmax"]
     temperature: Sweepable[Positive] = Field(0.1, description="temperature of the softmax")
-    share: Sweepable[Fraction] = Field(1.0, description="weight of the softmax; the rest belongs to the positive (ALBEF: 0.4)")
+    share: Sweepable[Fraction] = Field(
+        1.0, description="weight of the softmax; the rest belongs to the positive (ALBEF: 0.4)"
+    )
 
 
 class Components(Settings):
-    """Half positive, half uniform over a component of the other view's nearest-neighbour graph: WCL with one head."""
+    """Half positive, half uniform over a component of the other view's nearest-neighbour graph: WCL
+    with one head.
+    """
 
     name: Literal["wcl_one_head"]
 
 
 TARGETS = "null: all attraction goes to the positive; half_uniform, fnc, softmax"
 GUIDE = (
-    "what rates the similarity of samples: self, ema (the networks' average), labels, encoder (a tower, or vectors from a file)"
+    "what rates the similarity of samples: self, ema (the networks' average), labels, encoder (a"
+    " tower, or vectors from a file)"
 )
 
 
 class EstimatorObjective(Objective):
-    """An objective with an estimator; it can be combined with soft targets and a guide, which its subclasses declare."""
+    """An objective with an estimator; it can be combined with soft targets and a guide, which its
+    subclasses declare.
+    """
 
-    decoupled: Boolean = Field(False, description="leave the positive out of the denominator (Yeh et al., 2022)")
+    decoupled: Boolean = Field(
+        False, description="leave the positive out of the denominator (Yeh et al., 2022)"
+    )
 
     @property
     def has_rated_targets(self):
@@ -210,7 +275,8 @@ class EstimatorObjective(Objective):
         return self
 
     def check_combination(self):
-        """Check that a guide is set if, and only if, something uses it; methods with other conditions override this.
+        """Check that a guide is set if, and only if, something uses it; methods with other
+        conditions override this.
 
         Raises:
             ValueError: if settings do not combine.
@@ -218,7 +284,11 @@ class EstimatorObjective(Objective):
         if self.GUIDE is not None:
             is_set = {"targets": self.has_rated_targets, "guide": self.guide is not None}
             if unused := [key for key, value in is_set.items() if value]:
-                setting = f".targets.name is {self.targets.name}, which needs a guide" if "targets" in unused else ".guide is set"
+                setting = (
+                    f".targets.name is {self.targets.name}, which needs a guide"
+                    if "targets" in unused
+                    else ".guide is set"
+                )
                 problem = f"{setting}, but {self.name} has a guide of its own"
                 raise ValueError(f"{problem}; remove {' and '.join(unused)}")
             return
@@ -233,63 +303,105 @@ class EstimatorObjective(Objective):
 class TwoViewObjective(EstimatorObjective):
     """Settings shared by objectives that compare two views of an image."""
 
-    temperature: Sweepable[Positive] | None = Field(None, description="overrides training.temperature")
-    targets: Annotated[HalfUniform | Attracted | Softmax | Components, Discriminator("name")] | None = Field(
-        None, description=f"{TARGETS}, wcl_one_head"
+    temperature: Sweepable[Positive] | None = Field(
+        None, description="overrides training.temperature"
     )
+    targets: (
+        Annotated[HalfUniform | Attracted | Softmax | Components, Discriminator("name")] | None
+    ) = Field(None, description=f"{TARGETS}, wcl_one_head")
     guide: TwoViewGuide | None = Field(None, description=GUIDE)
 
 
 class PairLoss(Objective):
-    """Settings shared by all objectives on image–sentence pairs, including losses without an estimator.
+    """Settings shared by all objectives on image–sentence pairs, including losses without an
+    estimator.
 
     Attributes:
-        SEVERAL_POSITIVES: whether the loss can be the mean over the pairs that share an anchor's text.
+        SEVERAL_POSITIVES: whether the loss can be the mean over the pairs that share an anchor's
+            text.
     """
 
     SEVERAL_POSITIVES: ClassVar[bool] = True
 
-    logit_scale: Sweepable[Positive] | None = Field(None, description="overrides similarity.logit_scale")
-    learned_logit_scale: Boolean | None = Field(None, description="overrides similarity.learned_logit_scale")
-    own_report: Sweepable[Literal["negatives", "left out"]] = Field(
-        "negatives", description="other pairs of the anchor's own report (unit: image): negatives like the rest, or left out"
+    logit_scale: Sweepable[Positive] | None = Field(
+        None, description="overrides similarity.logit_scale"
     )
-    same_text: Sweepable[Literal["keep", "exclude", "positives"]] | None = Field(None, description=SAME_TEXT)
+    learned_logit_scale: Boolean | None = Field(
+        None, description="overrides similarity.learned_logit_scale"
+    )
+    own_report: Sweepable[Literal["negatives", "left out"]] = Field(
+        "negatives",
+        description=(
+            "other pairs of the anchor's own report (unit: image): negatives like the rest, or"
+            " left out"
+        ),
+    )
+    same_text: Sweepable[Literal["keep", "exclude", "positives"]] | None = Field(
+        None, description=SAME_TEXT
+    )
 
     @classmethod
     def averages_positives(cls, settings: Mapping[str, Any]) -> bool:
-        """Return whether the loss is a mean over all samples that match the anchor, and not the loss of its own positive."""
+        """Return whether the loss is a mean over all samples that match the anchor, and not the
+        loss of its own positive.
+        """
         return settings.get("same_text") == "positives"
 
     @model_validator(mode="after")
     def _mean_over_positives(self):
         if "positives" in values_of(self.same_text):
             if not self.SEVERAL_POSITIVES:
-                raise ValueError(f".same_text is positives, which {self.name} does not support; expected keep or exclude")
-            others = {key: getattr(self, key, None) for key in ("targets", "decoupled", "switched_off_by")}
-            if changed := [key for key, value in others.items() if value is not None and value is not False]:
-                raise ValueError(f".same_text is positives, which is a loss of its own; remove {' and '.join(changed)}")
+                raise ValueError(
+                    f".same_text is positives, which {self.name} does not support; expected keep or"
+                    " exclude"
+                )
+            others = {
+                key: getattr(self, key, None) for key in ("targets", "decoupled", "switched_off_by")
+            }
+            if changed := [
+                key for key, value in others.items() if value is not None and value is not False
+            ]:
+                raise ValueError(
+                    ".same_text is positives, which is a loss of its own; remove"
+                    f" {' and '.join(changed)}"
+                )
         return self
 
 
 class PairObjective(PairLoss, EstimatorObjective):
-    """Settings shared by objectives with an estimator on image–sentence pairs, with sentences or images as anchors."""
+    """Settings shared by objectives with an estimator on image–sentence pairs, with sentences or
+    images as anchors.
+    """
 
     directions: Sweepable[Literal["text", "image", "both"]] = Field(
-        "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
+        "text",
+        description=(
+            "text: texts are the anchors and images the negatives; image: the reverse; both: the"
+            " mean of the two"
+        ),
     )
-    targets: Annotated[HalfUniform | Attracted | Softmax, Discriminator("name")] | None = Field(None, description=TARGETS)
+    targets: Annotated[HalfUniform | Attracted | Softmax, Discriminator("name")] | None = Field(
+        None, description=TARGETS
+    )
     guide: PairGuide | None = Field(None, description=f"{GUIDE}, words")
 
 
 class ProbabilityObjective(PairObjective):
-    """An objective on pairs that uses the class probability of each sentence; a grid of a and k is selected like any sweep."""
+    """An objective on pairs that uses the class probability of each sentence; a grid of a and k is
+    selected like any sweep.
+    """
 
     class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
     a: Sweepable[OpenFraction] | None = Field(
-        None, description="a in η = a·p^k and its controls, instead of the likelihood study's a and maximum; set it with k"
+        None,
+        description=(
+            "a in η = a·p^k and its controls, instead of the likelihood study's a and maximum; set"
+            " it with k"
+        ),
     )
-    k: Sweepable[NonNegative] | None = Field(None, description="exponent in η = a·p^k; set it together with a")
+    k: Sweepable[NonNegative] | None = Field(
+        None, description="exponent in η = a·p^k; set it together with a"
+    )
 
     def check_combination(self):
         super().check_combination()
@@ -299,10 +411,13 @@ class ProbabilityObjective(PairObjective):
             if name not in FROM_LIKELIHOODS:
                 expected = f"expected {', '.join(map(repr, FROM_LIKELIHOODS))}, or no a and k"
                 shown = name if isinstance(name, PartlyTrue) else repr(name)
-                raise ValueError(f".class_probability is {shown}, which does not depend on a and k; {expected}")
+                raise ValueError(
+                    f".class_probability is {shown}, which does not depend on a and k; {expected}"
+                )
 
 
-BY: dict[str, type[GuideSettings]] = {"text": SentenceGuide, "labels": SharedLabelGuide}  # guides of values of ``by``
+# guides of values of ``by``
+BY: dict[str, type[GuideSettings]] = {"text": SentenceGuide, "labels": SharedLabelGuide}
 
 
 class SimilarityObjective(PairObjective):
@@ -310,17 +425,24 @@ class SimilarityObjective(PairObjective):
 
     by: Sweepable[Literal["text", "labels", "guide"]] = Field(
         "text",
-        description="text: cosine between centred sentence embeddings of the language model that provides η; labels: 1 if the "
-        "images share a positive label, else 0; guide: what the guide rates",
+        description=(
+            "text: cosine between centred sentence embeddings of the language model that provides"
+            " η; labels: 1 if the images share a positive label, else 0; guide: what the guide"
+            " rates"
+        ),
     )
 
     @classmethod
-    def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+    def guide_of(
+        cls, settings: Mapping[str, Any]
+    ) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
         guide = BY.get(settings.get("by", ""))
         return super().guide_of(settings) if guide is None else (guide, settings)
 
     def needs(self) -> list[tuple[str, str]]:
-        return super().needs() + [(".by", BY[value].NEEDS) for value in values_of(self.by) if value in BY]
+        return super().needs() + [
+            (".by", BY[value].NEEDS) for value in values_of(self.by) if value in BY
+        ]
 
     def check_combination(self):
         if ("guide" in values_of(self.by)) != (self.guide is not None):

@@ -30,7 +30,9 @@ class Bayesian(EstimatorObjective):
         super().check_combination()
         reached = [extreme for beta in values_of(self.beta) for extreme in _extremes(beta)]
         if "released" in values_of(self.form) and not (min(reached) >= 0.5 and max(reached) <= 1):
-            raise ValueError(".beta must be in [0.5, 1] for the released form, where it mixes two densities")
+            raise ValueError(
+                ".beta must be in [0.5, 1] for the released form, where it mixes two densities"
+            )
 
 
 def _extremes(value: float | WarmStart | Linear) -> tuple[float, ...]:
@@ -44,8 +46,12 @@ class TwoViewBayesian(Bayesian, TwoViewObjective):
     """BCL: weights negatives by how likely they are to be true negatives, and by their hardness."""
 
     class_probability: Sweepable[ImageProbability] = Field(description=IMAGE_ETA)
-    alpha: Scheduled[Location, WarmStart | Linear | Adjusted] = Field(0.7, description=f"{ALPHA}; may be scheduled or measured")
-    beta: Scheduled[NonNegative, WarmStart | Linear] = Field(1.0, description=f"{BETA}; may be scheduled")
+    alpha: Scheduled[Location, WarmStart | Linear | Adjusted] = Field(
+        0.7, description=f"{ALPHA}; may be scheduled or measured"
+    )
+    beta: Scheduled[NonNegative, WarmStart | Linear] = Field(
+        1.0, description=f"{BETA}; may be scheduled"
+    )
     form: Form = Field("paper", description=FORM)
 
 

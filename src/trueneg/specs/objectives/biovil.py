@@ -16,5 +16,9 @@ class Biovil(Clip):
     OF_TRAINING = Clip.OF_TRAINING | {"masked_words_weight", "mask_share"}
 
     name: Literal["biovil"]  # type: ignore[assignment]  # pydantic selects the objective by this name
-    masked_words_weight: Sweepable[Positive] = Field(0.1, description="weight of the cross-entropy of the masked words")
-    mask_share: OpenFraction = Field(0.15, description="fraction of a sentence's tokens that are masked")
+    masked_words_weight: Sweepable[Positive] = Field(
+        0.1, description="weight of the cross-entropy of the masked words"
+    )
+    mask_share: OpenFraction = Field(
+        0.15, description="fraction of a sentence's tokens that are masked"
+    )

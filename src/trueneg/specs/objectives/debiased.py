@@ -4,7 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import IMAGE_ETA, ImageProbability, ProbabilityObjective, TwoViewObjective
+from trueneg.specs.objectives.base import (
+    IMAGE_ETA,
+    ImageProbability,
+    ProbabilityObjective,
+    TwoViewObjective,
+)
 from trueneg.specs.settings import Boolean, Sweepable
 
 
@@ -19,4 +24,6 @@ class PairDebiased(ProbabilityObjective):
     """DCL on pairs; gradients to the logit scale may flow through the bound."""
 
     name: Literal["dcl"]
-    bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
+    bound_gradient: Boolean = Field(
+        False, description="let gradients reach the logit scale through the bound"
+    )

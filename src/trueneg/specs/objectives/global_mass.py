@@ -18,17 +18,27 @@ class AverageGuide(GuideSettings):
 class GlobalMass(EstimatorObjective):
     """What SogCLR in both kinds of study has in common."""
 
-    IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = ("losses/estimators/global_mass.py", "training/guides/averages.py")
+    IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = (
+        "losses/estimators/global_mass.py",
+        "training/guides/averages.py",
+    )
     GUIDE = AverageGuide
-    DRAWS = 5  # with fewer, most gradients are CL's, because a sample starts with the batch's own mass
+    # with fewer, most gradients are CL's, because a sample starts with the batch's own mass
+    DRAWS = 5
 
     name: Literal["global"]
-    rate: Sweepable[Fraction] = Field(0.9, description="γ: weight of the batch in the averages; 1: CL")
+    rate: Sweepable[Fraction] = Field(
+        0.9, description="γ: weight of the batch in the averages; 1: CL"
+    )
 
 
 class TwoViewGlobalMass(GlobalMass, TwoViewObjective):
-    """Divides gradients by a moving average of each image's negative mass, as if it had all negatives (SogCLR)."""
+    """Divides gradients by a moving average of each image's negative mass, as if it had all
+    negatives (SogCLR).
+    """
 
 
 class PairGlobalMass(GlobalMass, PairObjective):
-    """Divides gradients by a moving average of each sample's negative mass, as if it had all negatives (SogCLR)."""
+    """Divides gradients by a moving average of each sample's negative mass, as if it had all
+    negatives (SogCLR).
+    """

@@ -11,13 +11,17 @@ from trueneg.specs.settings import Fraction, Positive, Share, Sweepable, values_
 
 
 class ThresholdGuide(GuideSettings):
-    """Similarities from the networks being trained; a learned threshold of each anchor replaces that of its positive."""
+    """Similarities from the networks being trained; a learned threshold of each anchor replaces
+    that of its positive.
+    """
 
     IMPLEMENTATION = "trueneg.training.guides.thresholds:ThresholdGuide"
 
 
 class ThresholdedAverageGuide(GuideSettings):
-    """Similarities above or below learned thresholds, and moving averages of the mass of the negatives below."""
+    """Similarities above or below learned thresholds, and moving averages of the mass of the
+    negatives below.
+    """
 
     IMPLEMENTATION = "trueneg.training.guides.thresholds:ThresholdedAverageGuide"
 
@@ -33,34 +37,61 @@ class LearnedThreshold(EstimatorObjective):
         "training/guides/averages.py",
     )
     GUIDE = ThresholdGuide
-    DRAWS = 5  # with fewer, thresholds, which fall from 1 by at most `threshold_rate` per draw, hardly remove anything
+    # with fewer, thresholds, which fall from 1 by at most `threshold_rate` per draw, hardly remove
+    # anything
+    DRAWS = 5
     LOSS = "guided"
-    OF_TRAINING = EstimatorObjective.OF_TRAINING | {"share", "threshold_rate", "start", "loss", "rate"}
+    OF_TRAINING = EstimatorObjective.OF_TRAINING | {
+        "share",
+        "threshold_rate",
+        "start",
+        "loss",
+        "rate",
+    }
 
     name: Literal["glofnd"]
-    share: Sweepable[Share] = Field(0.01, description="α: share of the negatives that the thresholds aim to remove")
-    threshold_rate: Positive = Field(0.05, description="learning rate of the thresholds")
-    start: Fraction = Field(0.35, description="fraction of the run after which thresholds are learned and used")
-    loss: Sweepable[Literal["batch", "global"]] = Field(
-        "batch", description="with the remaining negatives: the batch's (CL), or the global one (SogCLR), as published"
+    share: Sweepable[Share] = Field(
+        0.01, description="α: share of the negatives that the thresholds aim to remove"
     )
-    rate: Sweepable[Fraction] | None = Field(None, description="γ of the global loss; none: that of `global`")
+    threshold_rate: Positive = Field(0.05, description="learning rate of the thresholds")
+    start: Fraction = Field(
+        0.35, description="fraction of the run after which thresholds are learned and used"
+    )
+    loss: Sweepable[Literal["batch", "global"]] = Field(
+        "batch",
+        description=(
+            "with the remaining negatives: the batch's (CL), or the global one (SogCLR), as"
+            " published"
+        ),
+    )
+    rate: Sweepable[Fraction] | None = Field(
+        None, description="γ of the global loss; none: that of `global`"
+    )
 
     @classmethod
     def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]]:
-        return (ThresholdedAverageGuide if settings.get("loss") == "global" else ThresholdGuide), settings
+        return (
+            ThresholdedAverageGuide if settings.get("loss") == "global" else ThresholdGuide
+        ), settings
 
     @classmethod
     def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         used = super().loss_settings(settings)
         if settings.get("loss") != "global":
             return used
-        return used | {"name": "global", "filtered": True} | ({} if settings.get("rate") is None else {"rate": settings["rate"]})
+        return (
+            used
+            | {"name": "global", "filtered": True}
+            | ({} if settings.get("rate") is None else {"rate": settings["rate"]})
+        )
 
     def check_combination(self):
         super().check_combination()
         if self.rate is not None and "global" not in values_of(self.loss):
-            raise ValueError(".rate is set, but loss is batch, which has no moving averages; set loss to global, or remove rate")
+            raise ValueError(
+                ".rate is set, but loss is batch, which has no moving averages; set loss to global,"
+                " or remove rate"
+            )
 
 
 class TwoViewLearnedThreshold(LearnedThreshold, TwoViewObjective):

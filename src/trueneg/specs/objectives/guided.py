@@ -14,12 +14,18 @@ class GuidedRemoval(EstimatorObjective):
     NEEDS_GUIDE = True
 
     name: Literal["guided"]
-    margin: Sweepable[Real] = Field(0.0, description="subtracted from the positive's similarity; below 0, fewer are removed")
+    margin: Sweepable[Real] = Field(
+        0.0, description="subtracted from the positive's similarity; below 0, fewer are removed"
+    )
 
 
 class TwoViewGuidedRemoval(GuidedRemoval, TwoViewObjective):
-    """Removes images that a guide rates more similar than the anchor's own positive (GISTEmbed, Qwen3)."""
+    """Removes images that a guide rates more similar than the anchor's own positive (GISTEmbed,
+    Qwen3).
+    """
 
 
 class PairGuidedRemoval(GuidedRemoval, PairObjective):
-    """Removes negatives that a guide rates more similar than the anchor's own positive (GISTEmbed, Qwen3)."""
+    """Removes negatives that a guide rates more similar than the anchor's own positive (GISTEmbed,
+    Qwen3).
+    """

@@ -12,9 +12,15 @@ class Oracle(EstimatorObjective):
     """What the oracles of both kinds of study have in common."""
 
     name: Literal["oracle"]
-    rescaled: Boolean = Field(False, description="control: divide the mass by the share of negatives left")
+    rescaled: Boolean = Field(
+        False, description="control: divide the mass by the share of negatives left"
+    )
     precision: Sweepable[Fraction] = Field(
-        1.0, description="control: also remove true negatives, until this share of the removed negatives is false in expectation"
+        1.0,
+        description=(
+            "control: also remove true negatives, until this share of the removed negatives is"
+            " false in expectation"
+        ),
     )
     recall: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
         1.0, description="control: probability that a false negative is removed"
@@ -26,8 +32,12 @@ class Oracle(EstimatorObjective):
 
 
 class TwoViewOracle(Oracle, TwoViewObjective):
-    """The mass over the known true negatives: uses labels to show the possible gain; not a usable method."""
+    """The mass over the known true negatives: uses labels to show the possible gain; not a usable
+    method.
+    """
 
 
 class PairOracle(Oracle, PairObjective):
-    """The mass over the known true negatives: uses the truth to show the possible gain; not a usable method."""
+    """The mass over the known true negatives: uses the truth to show the possible gain; not a
+    usable method.
+    """

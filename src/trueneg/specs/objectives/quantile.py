@@ -16,8 +16,12 @@ class Quantile(EstimatorObjective):
 
 
 class TwoViewQuantile(Quantile, TwoViewObjective):
-    """Removes the share of an image's negatives with the largest logits (the control `fnd` of GloFND)."""
+    """Removes the share of an image's negatives with the largest logits (the control `fnd` of
+    GloFND).
+    """
 
 
 class PairQuantile(Quantile, PairObjective):
-    """Removes the share of an anchor's negatives with the largest logits (the control `fnd` of GloFND)."""
+    """Removes the share of an anchor's negatives with the largest logits (the control `fnd` of
+    GloFND).
+    """

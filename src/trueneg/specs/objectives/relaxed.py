@@ -26,7 +26,11 @@ class OrthogonalityConstraint(Orthogonalising):
 
 
 class Relaxed(Orthogonalising):
-    """Penalises negatives only if their similarity is positive or, in general, above the margin (ReCo)."""
+    """Penalises negatives only if their similarity is positive or, in general, above the margin
+    (ReCo).
+    """
 
     name: Literal["reco"]
-    margin: Sweepable[Annotated[Real, Field(ge=-1, lt=1)]] = Field(0.0, description="m: largest cosine without a penalty")
+    margin: Sweepable[Annotated[Real, Field(ge=-1, lt=1)]] = Field(
+        0.0, description="m: largest cosine without a penalty"
+    )

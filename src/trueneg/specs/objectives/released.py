@@ -11,21 +11,30 @@ NOT_TRAINED = ("released", "untrained")
 
 
 class Released(Objective):
-    """Networks evaluated without training. released: with their own projections; untrained: with a random one for texts only."""
+    """Networks evaluated without training. released: with their own projections; untrained: with a
+    random one for texts only.
+    """
 
     IMPLEMENTED_IN = ()
     TRAINED = False
 
     name: Literal["released", "untrained"]
     encoder: SpatialEncoder | None = Field(None, description="overrides the study's `encoder`")
-    text_encoder: AnyTextEncoder | None = Field(None, description="overrides the study's `text_encoder`")
+    text_encoder: AnyTextEncoder | None = Field(
+        None, description="overrides the study's `text_encoder`"
+    )
     aggregation: Literal["global"] | None = Field(
-        None, description="global: replaces the study's `similarity` by the cosine of the pooled image features"
+        None,
+        description=(
+            "global: replaces the study's `similarity` by the cosine of the pooled image features"
+        ),
     )
 
 
 class UntrainedTexts(Objective):
-    """The text towers as they are, without training and without a head: the first baseline of a text study."""
+    """The text towers as they are, without training and without a head: the first baseline of a
+    text study.
+    """
 
     IMPLEMENTED_IN = ()
     TRAINED = False

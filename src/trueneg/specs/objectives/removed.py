@@ -9,23 +9,33 @@ from trueneg.specs.guides.own import OwnGuide
 from trueneg.specs.objectives.base import Components, SimilarityObjective, Softmax, TwoViewObjective
 from trueneg.specs.settings import Count, Real, Sweepable
 
-TopK = Annotated[Count | None, Field(description="remove at most the k most similar samples of an anchor; null: no limit")]
+TopK = Annotated[
+    Count | None,
+    Field(description="remove at most the k most similar samples of an anchor; null: no limit"),
+]
 
 
 class PairRemoved(SimilarityObjective):
-    """Removes negatives that are too similar; with top_k and a guide, False Negative Cancellation by elimination."""
+    """Removes negatives that are too similar; with top_k and a guide, False Negative Cancellation
+    by elimination.
+    """
 
     name: Literal["remove"]
     threshold: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
         0.5,
-        description="θ: negatives with a greater similarity are removed; if by is text, θ is a quantile over random pairs: 0.9 "
-        "removes the most similar tenth, ties included, and 1 removes nothing",
+        description=(
+            "θ: negatives with a greater similarity are removed; if by is text, θ is a quantile"
+            " over random pairs: 0.9 removes the most similar tenth, ties included, and 1 removes"
+            " nothing"
+        ),
     )
     top_k: TopK = None
 
 
 class TwoViewRemoved(TwoViewObjective):
-    """Removes images that the guide rates too similar; with top_k, False Negative Cancellation by elimination."""
+    """Removes images that the guide rates too similar; with top_k, False Negative Cancellation by
+    elimination.
+    """
 
     NEEDS_GUIDE = True
 
@@ -37,6 +47,11 @@ class TwoViewRemoved(TwoViewObjective):
 
     def check_combination(self):
         super().check_combination()
-        if isinstance(self.targets, Softmax | Components) and isinstance(self.guide, OwnGuide | AverageGuide):
-            problem = f".targets.name is {self.targets.name}, which compares views, but remove compares whole samples"
+        if isinstance(self.targets, Softmax | Components) and isinstance(
+            self.guide, OwnGuide | AverageGuide
+        ):
+            problem = (
+                f".targets.name is {self.targets.name}, which compares views, but remove compares"
+                " whole samples"
+            )
             raise ValueError(f"{problem}; use targets.name fnc, or another objective")

@@ -12,4 +12,6 @@ class Reweighted(SimilarityObjective):
     """Reweights negatives: the more similar, the lower the weight."""
 
     name: Literal["reweight"]
-    exponent: Sweepable[NonNegative] = Field(1.0, description="exponent of the weight 1 − max(0, similarity); 0: all weights 1")
+    exponent: Sweepable[NonNegative] = Field(
+        1.0, description="exponent of the weight 1 − max(0, similarity); 0: all weights 1"
+    )

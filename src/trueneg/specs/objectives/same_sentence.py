@@ -10,7 +10,9 @@ from trueneg.specs.settings import Sweepable, values_of
 
 
 class SameSentence(PairObjective):
-    """Images whose report contains the anchor's sentence are excluded from the negatives or added as positives."""
+    """Images whose report contains the anchor's sentence are excluded from the negatives or added
+    as positives.
+    """
 
     IMPLEMENTED_IN = ("losses/estimators/oracle.py",)
     LOSS = "oracle"
@@ -19,7 +21,9 @@ class SameSentence(PairObjective):
     OF_TRAINING = PairObjective.OF_TRAINING | {"mode"}
 
     name: Literal["same_sentence"]
-    mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="excluded, or used as additional positives")
+    mode: Sweepable[Literal["left out", "positives"]] = Field(
+        "left out", description="excluded, or used as additional positives"
+    )
 
     @classmethod
     def averages_positives(cls, settings: Mapping[str, Any]) -> bool:

@@ -16,14 +16,18 @@ class Sigmoid(EstimatorObjective):
     SEVERAL_POSITIVES: ClassVar[bool] = False  # has its own: ``positives``
 
     name: Literal["sigmoid"]
-    bias: Sweepable[Real] = Field(-10.0, description="b at the start, added to every logit; about −log N fits small batches")
+    bias: Sweepable[Real] = Field(
+        -10.0, description="b at the start, added to every logit; about −log N fits small batches"
+    )
     learned_bias: Boolean = Field(True, description="train b with the networks")
     positives: Sweepable[Literal["own", "labels"]] = Field(
         "own", description="own: the anchor's positive; labels: also the samples of its class"
     )
 
     def needs(self) -> list[tuple[str, str]]:
-        return [(".positives", "known matches")] * ("labels" in values_of(self.positives)) + super().needs()
+        return [(".positives", "known matches")] * (
+            "labels" in values_of(self.positives)
+        ) + super().needs()
 
     def check_combination(self):
         if self.targets is not None or self.decoupled:
@@ -33,13 +37,33 @@ class Sigmoid(EstimatorObjective):
     @classmethod
     def warnings(cls, settings: Mapping[str, Any], negatives: int) -> list[str]:
         objective, prior = settings["objective"], -math.log(negatives)
-        bias, temperature = objective["bias"], objective.get("temperature") or settings["training"].get("temperature")
-        scale = 1 / temperature if temperature else objective["logit_scale"] or settings["similarity"]["logit_scale"]
-        # Zhai et al. (2023), section 3.2: start with γ = −b = 10, near the prior log-odds −log N of their large batches.
+        bias, temperature = (
+            objective["bias"],
+            objective.get("temperature") or settings["training"].get("temperature"),
+        )
+        scale = (
+            1 / temperature
+            if temperature
+            else objective["logit_scale"] or settings["similarity"]["logit_scale"]
+        )
+        # Zhai et al. (2023), section 3.2: start with γ = −b = 10, near the prior log-odds −log N of
+        # their large batches.
         start = f"starts like a softmax: at logit scale {scale:.3g} and bias {bias:.3g}"
         cases = [
-            (scale < -bias, f"even a cosine of 1 is rated negative; raise the scale (1 / temperature) to {-bias:.3g}, or bias"),
-            (bias > prior, f"{negatives:,} negatives of cosine 0 count as more than one positive; lower bias to {prior:.2g}"),
+            (
+                scale < -bias,
+                (
+                    "even a cosine of 1 is rated negative; raise the scale (1 / temperature) to"
+                    f" {-bias:.3g}, or bias"
+                ),
+            ),
+            (
+                bias > prior,
+                (
+                    f"{negatives:,} negatives of cosine 0 count as more than one positive; lower"
+                    f" bias to {prior:.2g}"
+                ),
+            ),
         ]
         return [f"{start}, {case}" for applies, case in cases if applies]
 

@@ -19,7 +19,11 @@ class PairUncorrected(PairObjective):
 
     name: Literal["cl"]
     switched_off_by: Sweepable[SentenceProbability] | None = Field(
-        None, description="control: anchors that DCL with this η would clamp get no gradient; the others are uncorrected"
+        None,
+        description=(
+            "control: anchors that DCL with this η would clamp get no gradient; the others are"
+            " uncorrected"
+        ),
     )
 
     def check_combination(self):

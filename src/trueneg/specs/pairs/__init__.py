@@ -1,7 +1,8 @@
-"""Sources of texts and of images with sentences, one module each; modules in this package are discovered automatically.
+"""Sources of texts and of images with sentences, one module each; modules in this package are
+discovered automatically.
 
-A module defines a subclass of ``TextSettings`` and, if it has images with sentences, one of ``PairSettings``. The module of the
-same name in :mod:`trueneg.data.pairs` reads the data.
+A module defines a subclass of ``TextSettings`` and, if it has images with sentences, one of
+``PairSettings``. The module of the same name in :mod:`trueneg.data.pairs` reads the data.
 """
 
 import importlib
@@ -17,14 +18,26 @@ from trueneg.specs.settings import Settings
 
 Base = TypeVar("Base", bound=Settings)
 
-_MODULES = [importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)]
-_CLASSES = [value for module in _MODULES for value in vars(module).values() if isinstance(value, type)]
+_MODULES = [
+    importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)
+]
+_CLASSES = [
+    value for module in _MODULES for value in vars(module).values() if isinstance(value, type)
+]
 
 
 def _by_source(base: type[Base]) -> dict[str, type[Base]]:
-    """Map the name of each source to its subclass of `base`; classes shared by several sources have no field ``source``."""
-    models = [model for model in _CLASSES if issubclass(model, base) and "source" in model.model_fields]
-    return {source: model for model in models for source in get_args(model.model_fields["source"].annotation)}
+    """Map the name of each source to its subclass of `base`; classes shared by several sources have
+    no field ``source``.
+    """
+    models = [
+        model for model in _CLASSES if issubclass(model, base) and "source" in model.model_fields
+    ]
+    return {
+        source: model
+        for model in models
+        for source in get_args(model.model_fields["source"].annotation)
+    }
 
 
 TEXTS, PAIRS = _by_source(TextSettings), _by_source(PairSettings)

@@ -15,10 +15,12 @@ class TextSettings(Settings):
     """Texts with sentences to score.
 
     Attributes:
-        captions: whether the texts belong to named images; if so, the source's module writes their sentences.
+        captions: whether the texts belong to named images; if so, the source's module writes their
+            sentences.
         classes_known: whether the classes of sentences are known.
 
-    If texts or images of a source must not be shown, it defines ``restricted`` as a class attribute or a setting.
+    If texts or images of a source must not be shown, it defines ``restricted`` as a class attribute
+    or a setting.
     """
 
     captions: ClassVar[bool] = False
@@ -33,19 +35,27 @@ class PairSettings(Settings):
     Attributes:
         labelled: whether the images have labels.
         label_names: names of the labels, if there are any.
-        truth_known: whether it is known, for at least some sentences, which images they describe correctly.
+        truth_known: whether it is known, for at least some sentences, which images they describe
+            correctly.
         probabilities_known: whether the class probability of every sentence is known.
         boxed: whether boxes locate the findings in an image.
         boxed_splits: splits whose images may have boxes.
         greyscale: whether the images are greyscale.
         rated: whether people have rated which captions of other images also describe an image.
-        resplit: whether each seed holds out different test images of the same data: false with official splits.
+        resplit: whether each seed holds out different test images of the same data: false with
+            official splits.
         TEXT_TABLES: text tables to join with the images.
         RESOURCES: resources of the join, unless the configuration overrides them.
     """
 
     labelled: ClassVar[bool] = True
-    label_names: ClassVar[Sequence[str]] = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
+    label_names: ClassVar[Sequence[str]] = (
+        "cardiomegaly",
+        "edema",
+        "effusion",
+        "pneumonia",
+        "pneumothorax",
+    )
     truth_known: ClassVar[bool] = False
     probabilities_known: ClassVar[bool] = False
     boxed: ClassVar[bool] = False
@@ -56,12 +66,21 @@ class PairSettings(Settings):
     TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
     RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=120, threads=2)
 
-    text: str = technical(..., "likelihood study that provides the reports, their classes and their class probabilities")
-    corpus: str | None = technical(
-        None, "corpus of that study; none: its only corpus; seed={seed}: each seed has its own, whose `reports.seed` is the same"
+    text: str = technical(
+        ...,
+        "likelihood study that provides the reports, their classes and their class probabilities",
     )
-    images: Sweepable[Count] | None = Field(None, description="number of reports to use, starting with the first; none: all")
-    resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images in pixels")
+    corpus: str | None = technical(
+        None,
+        "corpus of that study; none: its only corpus; seed={seed}: each seed has its own, whose"
+        " `reports.seed` is the same",
+    )
+    images: Sweepable[Count] | None = Field(
+        None, description="number of reports to use, starting with the first; none: all"
+    )
+    resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(
+        64, description="side of the images in pixels"
+    )
 
     @property
     def corpus_per_seed(self) -> bool:
@@ -73,9 +92,13 @@ class SplitPairSettings(PairSettings):
     """Images and sentences that are split by patient, differently for each seed."""
 
     test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
-    validation: OpenFraction = Field(0.1, description="share of the patients held out for model selection")
+    validation: OpenFraction = Field(
+        0.1, description="share of the patients held out for model selection"
+    )
 
     @property
     def resplit(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
-        """Whether each seed holds out different test images of the same data: true unless it has its own corpus."""
+        """Whether each seed holds out different test images of the same data: true unless it has
+        its own corpus.
+        """
         return not self.corpus_per_seed

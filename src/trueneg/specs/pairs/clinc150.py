@@ -16,4 +16,6 @@ class Clinc150TextsSettings(TextSettings):
 
     source: Literal["clinc150"]
     path: PathText = technical(..., "JSON file, such as data_full.json or data_imbalanced.json")
-    labels: LabelSets | None = Field(None, description="as in the text study; only texts of training labels are scored")
+    labels: LabelSets | None = Field(
+        None, description="as in the text study; only texts of training labels are scored"
+    )

@@ -15,7 +15,9 @@ class Flickr30kCaptionsSettings(TextSettings):
     captions = True
 
     source: Literal["flickr30k"]
-    path: PathText = technical(..., "folder of the photographs, captions and Karpathy's splits, or of parquet files")
+    path: PathText = technical(
+        ..., "folder of the photographs, captions and Karpathy's splits, or of parquet files"
+    )
 
 
 class Flickr30kPairSettings(PairSettings):
@@ -28,6 +30,8 @@ class Flickr30kPairSettings(PairSettings):
     source: Literal["flickr30k"]
     split: Literal["karpathy", "reco"] = Field(
         "karpathy",
-        description="karpathy: 29,000 training, 1,014 validation and 1,000 test photographs; reco: train on the first two, "
-        "validate on the photographs outside all three",
+        description=(
+            "karpathy: 29,000 training, 1,014 validation and 1,000 test photographs; reco: train on"
+            " the first two, validate on the photographs outside all three"
+        ),
     )

@@ -12,7 +12,9 @@ class Flickr8kCaptionsSettings(TextSettings):
     captions = True
 
     source: Literal["flickr8k"]
-    path: PathText = technical(..., "folder of the photographs and captions, in the official layout or as parquet files")
+    path: PathText = technical(
+        ..., "folder of the photographs and captions, in the official layout or as parquet files"
+    )
 
 
 class Flickr8kPairSettings(PairSettings):

@@ -10,16 +10,22 @@ from trueneg.specs.settings import PathText, technical
 
 
 class MimicReportsSettings(TextSettings):
-    """MIMIC-CXR's reports in the official layout; restricted: their text never appears in logs, figures or the results page."""
+    """MIMIC-CXR's reports in the official layout; restricted: their text never appears in logs,
+    figures or the results page.
+    """
 
     restricted: ClassVar[bool] = True
 
     source: Literal["mimic_cxr"]
-    path: PathText = technical(..., "folder that contains files/p10/p10000032/s50414267.txt and so on")
+    path: PathText = technical(
+        ..., "folder that contains files/p10/p10000032/s50414267.txt and so on"
+    )
 
 
 class MimicCxrPairSettings(PairSettings):
-    """MIMIC-CXR-JPG's radiographs in the official splits, with reports from a likelihood study that reads MIMIC-CXR."""
+    """MIMIC-CXR-JPG's radiographs in the official splits, with reports from a likelihood study that
+    reads MIMIC-CXR.
+    """
 
     restricted: ClassVar[bool] = True
     boxed_splits: ClassVar[tuple[str, ...]] = ("test",)
@@ -27,12 +33,20 @@ class MimicCxrPairSettings(PairSettings):
 
     source: Literal["mimic_cxr"]
     path: PathText = technical(..., "folder of MIMIC-CXR-JPG, with its tables")
-    views: Literal["frontal", "all"] = Field("frontal", description="frontal: AP, PA; all: also lateral images, in every split")
+    views: Literal["frontal", "all"] = Field(
+        "frontal", description="frontal: AP, PA; all: also lateral images, in every split"
+    )
     fit: Literal["crop", "stretch"] = Field(
         "crop",
-        description="crop: resize the shorter side, keep the central square; stretch: resize both sides and keep all",
+        description=(
+            "crop: resize the shorter side, keep the central square; stretch: resize both sides and"
+            " keep all"
+        ),
     )
-    ms_cxr: str | None = Field(None, description="folder of MS-CXR; its patients form part of the test split; none: no boxes")
+    ms_cxr: str | None = Field(
+        None,
+        description="folder of MS-CXR; its patients form part of the test split; none: no boxes",
+    )
 
     @property
     def boxed(self) -> bool:  # type: ignore[override]  # a class attribute in other sources

@@ -12,7 +12,9 @@ class OpenIReportsSettings(TextSettings):
     classes_known = True
 
     source: Literal["open_i"]
-    path: PathText | None = technical(None, "NLMCXR_reports.tgz, or its folder; none: the file in the torchxrayvision package")
+    path: PathText | None = technical(
+        None, "NLMCXR_reports.tgz, or its folder; none: the file in the torchxrayvision package"
+    )
 
 
 class OpenIPairSettings(SplitPairSettings):

@@ -17,10 +17,16 @@ class PhantomReportsSettings(TextSettings):
 
     source: Literal["phantom"]
     reports: Count = Field(1500, description="number of reports to draw")
-    seed: Sweepable[Seed] | None = Field(None, description="seed of the corpus, or a list with one per corpus; none: the study's")
+    seed: Sweepable[Seed] | None = Field(
+        None, description="seed of the corpus, or a list with one per corpus; none: the study's"
+    )
     exponent: Positive = Field(1.0, description="exponent of Zipf's law over the fine classes")
     correlation: Sweepable[Correlation] = Field(
-        0.0, description="correlation of a class's log probability with the entropy and length of its wording; 0: independent"
+        0.0,
+        description=(
+            "correlation of a class's log probability with the entropy and length of its wording;"
+            " 0: independent"
+        ),
     )
 
 
@@ -33,4 +39,6 @@ class PhantomPairSettings(SplitPairSettings):
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned", "reports", "classes")
 
     source: Literal["phantom"]
-    contrast: Sweepable[Positive] = Field(1.0, description="multiplier for the visibility of findings")
+    contrast: Sweepable[Positive] = Field(
+        1.0, description="multiplier for the visibility of findings"
+    )

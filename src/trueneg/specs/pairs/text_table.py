@@ -12,4 +12,6 @@ class TextTableTextsSettings(TextTableColumns, TextSettings):
 
     captions = True
 
-    labels: LabelSets | None = Field(None, description="as in the text study; only texts of training labels are scored")
+    labels: LabelSets | None = Field(
+        None, description="as in the text study; only texts of training labels are scored"
+    )

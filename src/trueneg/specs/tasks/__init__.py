@@ -1,8 +1,10 @@
-"""Evaluation tasks, one module each, discovered automatically in the package of their kind of study.
+"""Evaluation tasks, one module each, discovered automatically in the package of their kind of
+study.
 
-A module exports the task's settings and metrics as ``TASK``. The module of the same name in :mod:`trueneg.evaluation.images`,
-:mod:`~trueneg.evaluation.pairs` or :mod:`~trueneg.evaluation.texts` implements it. A task needs no module here if it has no
-settings and its metrics are plain numbers.
+A module exports the task's settings and metrics as ``TASK``. The module of the same name in
+:mod:`trueneg.evaluation.images`, :mod:`~trueneg.evaluation.pairs` or
+:mod:`~trueneg.evaluation.texts` implements it. A task needs no module here if it has no settings
+and its metrics are plain numbers.
 """
 
 import importlib
@@ -24,7 +26,9 @@ def _tasks(kind: str) -> dict[str, type[Task]]:
 
 IMAGES, PAIRS, TEXTS = _tasks("images"), _tasks("pairs"), _tasks("texts")
 _ALL = (*IMAGES.values(), *PAIRS.values(), *TEXTS.values())
-METRICS: dict[str, DisplayedMetric] = {name: metric for task in _ALL for name, metric in task.METRICS.items()}
+METRICS: dict[str, DisplayedMetric] = {
+    name: metric for task in _ALL for name, metric in task.METRICS.items()
+}
 
 
 def names_in_rows(tasks: dict[str, type[Task]]) -> tuple[str, ...]:
@@ -33,23 +37,42 @@ def names_in_rows(tasks: dict[str, type[Task]]) -> tuple[str, ...]:
 
 
 def evaluation_section(name: str, doc: str, tasks: dict[str, type[Task]]) -> Any:
-    """Create the model of a study's ``evaluation``: resources, and a section for each task that has settings."""
+    """Create the model of a study's ``evaluation``: resources, and a section for each task that has
+    settings.
+    """
     sections: dict[str, Any] = {
-        key: (task | None, Field(None, description=task.OPTIONAL)) if task.OPTIONAL else (task, Field(default_factory=task))
+        key: (task | None, Field(None, description=task.OPTIONAL))
+        if task.OPTIONAL
+        else (task, Field(default_factory=task))
         for key, task in tasks.items()
         if task.OPTIONAL or task.model_fields
     }
-    return create_model(name, __base__=EvaluationResources, __doc__=doc, __module__=__name__, **sections)
+    return create_model(
+        name, __base__=EvaluationResources, __doc__=doc, __module__=__name__, **sections
+    )
 
 
 def measured_by(study: Any) -> dict[Measurement, Task]:
     """Map each measurement in the rows of a study to its task."""
-    tasks = (getattr(study.evaluation, key) if task.model_fields else task() for key, task in study.TASKS.items())
-    enabled = (task for task in tasks if task is not None and (task.NEEDS is None or study.provided[task.NEEDS]))
+    tasks = (
+        getattr(study.evaluation, key) if task.model_fields else task()
+        for key, task in study.TASKS.items()
+    )
+    enabled = (
+        task
+        for task in tasks
+        if task is not None and (task.NEEDS is None or study.provided[task.NEEDS])
+    )
     return {measured: task for task in enabled for measured in task.rows(study)}
 
 
 def comparable(study: Any) -> dict[Measurement, Task]:
-    """Map measurements to tasks like :func:`measured_by`, but only where higher or lower values are better."""
+    """Map measurements to tasks like :func:`measured_by`, but only where higher or lower values are
+    better.
+    """
     tasks = measured_by(study).items()
-    return {measured: task for measured, task in tasks if task.METRICS[measured.metric].higher_is_better is not None}
+    return {
+        measured: task
+        for measured, task in tasks
+        if task.METRICS[measured.metric].higher_is_better is not None
+    }

@@ -1,4 +1,6 @@
-"""Declarations of evaluation tasks, separate from their code: settings, metrics and how metrics are displayed."""
+"""Declarations of evaluation tasks, separate from their code: settings, metrics and how metrics are
+displayed.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -7,12 +9,15 @@ from trueneg.specs.settings import Settings
 from trueneg.stats.measurement import Measurement
 
 SPLITS = ("validation", "test")
-GROUPS = ("common", "rare", "macro")  # groups of classes, and the mean over classes; no class has one of these names
+# groups of classes, and the mean over classes; no class has one of these names
+GROUPS = ("common", "rare", "macro")
 EACH_CLASS = "the name of a class"  # stands for a class name, which is only known from the data
 
 
 class DisplayedMetric(NamedTuple):
-    """Display format and direction of a metric; if ``higher_is_better`` is None, it is only reported, never compared."""
+    """Display format and direction of a metric; if ``higher_is_better`` is None, it is only
+    reported, never compared.
+    """
 
     name: str
     scale: float = 1.0
@@ -23,13 +28,17 @@ class DisplayedMetric(NamedTuple):
 
 
 class Task(Settings):
-    """Settings of an evaluation task: a section of a study's ``evaluation`` if the task has any settings.
+    """Settings of an evaluation task: a section of a study's ``evaluation`` if the task has any
+    settings.
 
     Attributes:
         ROWS: names of the task in the rows; a primary contrast may refer to them.
-        OPTIONAL: description of the section that enables the task; None: the task is always measured.
-        NEEDS: what the data must provide: a key of :attr:`trueneg.config.image_text_study.ImageTextStudy.provided`.
-        METRICS: display formats and directions of its metrics; other metrics are plain numbers, and larger is better.
+        OPTIONAL: description of the section that enables the task; None: the task is always
+            measured.
+        NEEDS: what the data must provide: a key of
+            :attr:`trueneg.config.image_text_study.ImageTextStudy.provided`.
+        METRICS: display formats and directions of its metrics; other metrics are plain numbers, and
+            larger is better.
         CHANCE: chance level by metric, where known.
     """
 
@@ -41,11 +50,15 @@ class Task(Settings):
 
     @property
     def encoder_passes(self) -> float:
-        """Passes of the image encoder over the labelled images, in forward passes; a backward pass counts as two."""
+        """Passes of the image encoder over the labelled images, in forward passes; a backward pass
+        counts as two.
+        """
         return 0.0
 
     def rows(self, study: Any) -> Iterator[Measurement]:
-        """Yield the measurements that a study's rows contain if its data provide what the task needs."""
+        """Yield the measurements that a study's rows contain if its data provide what the task
+        needs.
+        """
         for name in self.ROWS:
             yield from (Measurement(name, metric) for metric in self.METRICS)
 
@@ -56,8 +69,8 @@ class Task(Settings):
     def chance(self, measured: Measurement) -> float | Mapping[Measurement, str] | None:
         """Return the chance level of a measurement of this task; None: unknown.
 
-        If it depends on the data, return the measurements that may hold it, each with a few words on what it is, which may be
-        empty; the first one that the rows contain counts.
+        If it depends on the data, return the measurements that may hold it, each with a few words
+        on what it is, which may be empty; the first one that the rows contain counts.
         """
         return self.CHANCE.get(measured.metric)
 

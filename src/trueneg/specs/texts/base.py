@@ -22,25 +22,40 @@ class LabelSets(Settings):
     """Three sets of labels, drawn once for the whole study."""
 
     train: AtLeastTwo = Field(description="number of labels to train on")
-    validation_unseen: CountFromZero = Field(0, description="number of labels that are never trained on, for selection")
-    test_unseen: CountFromZero = Field(0, description="number of labels that are never trained on, for results")
+    validation_unseen: CountFromZero = Field(
+        0, description="number of labels that are never trained on, for selection"
+    )
+    test_unseen: CountFromZero = Field(
+        0, description="number of labels that are never trained on, for results"
+    )
     seed: Seed = Field(0, description="seed of the draw, the same for all runs")
 
 
 class RunLabels(LabelSets):
-    """Three sets of labels, drawn once for the whole study, and how many of the first one each run is trained on."""
+    """Three sets of labels, drawn once for the whole study, and how many of the first one each run
+    is trained on.
+    """
 
-    per_run: Sweepable[AtLeastTwo] | None = Field(None, description="K training labels drawn for each seed; none: all of them")
-    fraction: Sweepable[Fraction] = Field(1.0, description="share of the texts to keep for every second label of a run")
+    per_run: Sweepable[AtLeastTwo] | None = Field(
+        None, description="K training labels drawn for each seed; none: all of them"
+    )
+    fraction: Sweepable[Fraction] = Field(
+        1.0, description="share of the texts to keep for every second label of a run"
+    )
 
     @model_validator(mode="after")
     def _enough_labels(self):
         for key in ("validation_unseen", "test_unseen"):
             if getattr(self, key) == 1:
-                raise ValueError(f".{key} is 1; expected 0, or at least 2, because evaluation distinguishes labels")
+                raise ValueError(
+                    f".{key} is 1; expected 0, or at least 2, because evaluation distinguishes"
+                    " labels"
+                )
         for count in values_of(self.per_run):
             if count is not None and count > self.train:
-                raise ValueError(f".per_run is {count}; expected at most the {self.train} labels of .train")
+                raise ValueError(
+                    f".per_run is {count}; expected at most the {self.train} labels of .train"
+                )
         return self
 
 
@@ -50,7 +65,9 @@ class RatedPairs(Settings):
     path: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
     first_column: str = Field("first", description="name of the column with the first text")
     second_column: str = Field("second", description="name of the column with the second text")
-    score_column: str = Field("score", description="name of the column with the rating, a number; larger: more similar")
+    score_column: str = Field(
+        "score", description="name of the column with the rating, a number; larger: more similar"
+    )
 
 
 class TextPairSettings(Settings):
@@ -66,18 +83,31 @@ class TextPairSettings(Settings):
     if TYPE_CHECKING:  # each source has its own name, which pydantic uses as the discriminator
         source: str
 
-    text: str | None = technical(None, "likelihood study of the same texts, for class probabilities; none: no probabilities")
+    text: str | None = technical(
+        None, "likelihood study of the same texts, for class probabilities; none: no probabilities"
+    )
     corpus: str | None = technical(None, "corpus of that study; none: its only corpus")
     positives: Sweepable[Literal["given", "same_label", "dropout"]] = Field(
         "same_label",
-        description="given: pairs of the table; same_label: another text with the label, as in pairs of an unnamed class, so "
-        "only objectives that declare labels see the label; dropout: the text itself, with other dropout masks",
+        description=(
+            "given: pairs of the table; same_label: another text with the label, as in pairs of an"
+            " unnamed class, so only objectives that declare labels see the label; dropout: the"
+            " text itself, with other dropout masks"
+        ),
     )
-    labels: RunLabels | None = Field(None, description="sets of labels with and without training; none: all are trained on")
-    validation: OpenFraction = Field(0.1, description="share of each label's texts (or of the pairs) held out for selection")
-    test: OpenFraction = Field(0.2, description="share held out for testing, unless the source has test texts")
+    labels: RunLabels | None = Field(
+        None, description="sets of labels with and without training; none: all are trained on"
+    )
+    validation: OpenFraction = Field(
+        0.1, description="share of each label's texts (or of the pairs) held out for selection"
+    )
+    test: OpenFraction = Field(
+        0.2, description="share held out for testing, unless the source has test texts"
+    )
     rated: RatedPairs | None = technical(
-        None, "rated pairs, for the evaluation of similarities; they are part of the data, so adding them retrains all runs"
+        None,
+        "rated pairs, for the evaluation of similarities; they are part of the data, so adding them"
+        " retrains all runs",
     )
 
     @property

@@ -9,10 +9,16 @@ from trueneg.specs.texts.base import TextPairSettings
 
 
 class Clinc150Settings(TextPairSettings):
-    """CLINC150 with its own training, validation and test texts; out-of-scope texts are left out and counted."""
+    """CLINC150 with its own training, validation and test texts; out-of-scope texts are left out
+    and counted.
+    """
 
     source: Literal["clinc150"]
     path: PathText = technical(..., "JSON file, such as data_full.json or data_imbalanced.json")
     positives: Literal["same_label", "dropout"] = Field(
-        "same_label", description="same_label: another text with the intent; dropout: the text itself, with other dropout masks"
+        "same_label",
+        description=(
+            "same_label: another text with the intent; dropout: the text itself, with other dropout"
+            " masks"
+        ),
     )

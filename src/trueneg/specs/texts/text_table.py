@@ -13,22 +13,36 @@ class TextTableColumns(Settings):
 
     source: Literal["text_table"]
     path: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
-    text_column: str = Field("text", description="name of the column with the texts, the anchors of given pairs")
-    positive_column: str | None = Field(None, description="given pairs: name of the column with the positives")
-    negative_columns: list[str] = Field([], description="given pairs: names of columns with hard negatives, one text each")
-    label_column: str | None = Field(None, description="name of the column with the label of the row; none: no labels")
-    restricted: Boolean = Field(False, description="true: texts are never shown, and only you can read their files")
+    text_column: str = Field(
+        "text", description="name of the column with the texts, the anchors of given pairs"
+    )
+    positive_column: str | None = Field(
+        None, description="given pairs: name of the column with the positives"
+    )
+    negative_columns: list[str] = Field(
+        [], description="given pairs: names of columns with hard negatives, one text each"
+    )
+    label_column: str | None = Field(
+        None, description="name of the column with the label of the row; none: no labels"
+    )
+    restricted: Boolean = Field(
+        False, description="true: texts are never shown, and only you can read their files"
+    )
     skip_incomplete: SkipIncomplete = Field(
         False,
-        description="true: leave out and count rows without a text, positive, negative or label, up to a tenth of all rows; a "
-        "number or a share: at most this many; false: refuse them",
+        description=(
+            "true: leave out and count rows without a text, positive, negative or label, up to a"
+            " tenth of all rows; a number or a share: at most this many; false: refuse them"
+        ),
     )
 
 
 class TextTableSettings(TextTableColumns, TextPairSettings):
     """User-supplied texts: a table with one row per text or per pair."""
 
-    test_path: PathText | None = technical(None, "table with the test texts, in the same columns; none: `test` of the rows")
+    test_path: PathText | None = technical(
+        None, "table with the test texts, in the same columns; none: `test` of the rows"
+    )
 
     @property
     def tested(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
@@ -44,9 +58,14 @@ class TextTableSettings(TextTableColumns, TextPairSettings):
     def _columns_fit(self):
         positives = values_of(self.positives)
         if ("given" in positives) != (self.positive_column is not None):
-            raise ValueError(f".positives is {', '.join(positives)}; set .positive_column if, and only if, .positives is given")
+            raise ValueError(
+                f".positives is {', '.join(positives)}; set .positive_column if, and only if,"
+                " .positives is given"
+            )
         if self.negative_columns and positives != ["given"]:
             raise ValueError(".negative_columns needs .positives: given; remove it")
         if self.label_column is None and ("same_label" in positives or self.labels is not None):
-            raise ValueError(".label_column is missing; .positives: same_label and .labels need labels")
+            raise ValueError(
+                ".label_column is missing; .positives: same_label and .labels need labels"
+            )
         return self

@@ -1,4 +1,6 @@
-"""Guides of both kinds of training; their settings in :mod:`trueneg.specs.guides` name these classes."""
+"""Guides of both kinds of training; their settings in :mod:`trueneg.specs.guides` name these
+classes.
+"""
 
 import pkgutil
 import weakref
@@ -8,7 +10,8 @@ from typing import Any
 from trueneg.specs.objectives.base import Objective
 from trueneg.training.guides.base import Guide
 
-PARTS = {"network", "loss", "monitors", "optimizer"}  # parts of a checkpoint, beside those of a guide
+# parts of a checkpoint, beside those of a guide
+PARTS = {"network", "loss", "monitors", "optimizer"}
 
 
 def build_guide(objective: type[Objective], settings: Mapping[str, Any], run: Any) -> Guide | None:
@@ -26,9 +29,13 @@ def build_guide(objective: type[Objective], settings: Mapping[str, Any], run: An
     if described is None:
         return None
     model, settings = described
-    # The reference is weak: in a reference cycle, a finished run would occupy device memory until the next garbage collection.
+    # The reference is weak: in a reference cycle, a finished run would occupy device memory until
+    # the next garbage collection.
     guide: Guide = pkgutil.resolve_name(model.IMPLEMENTATION)(settings, weakref.proxy(run))
     if taken := PARTS & {name.partition(".")[0] for name in guide.state_dict()}:
-        problem = f"the state of {type(guide).__name__} is called {', '.join(sorted(taken))}, as another part of a checkpoint"
+        problem = (
+            f"the state of {type(guide).__name__} is called {', '.join(sorted(taken))}, as another"
+            " part of a checkpoint"
+        )
         raise ValueError(f"{problem}; rename it.")
     return guide

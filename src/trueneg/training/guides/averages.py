@@ -13,15 +13,18 @@ from trueneg.training.guides.base import Batch, Guide, Rated
 class AverageGuide(Guide):
     """Log averages of the negative mass, in place of the similarities of the positives.
 
-    There is one average for each training sample and direction; −∞: the sample has not been drawn yet. The views of a sample, and
-    several similarities of the same pairs, share it: the new average is the mean of theirs, as in the authors' code. If a batch
-    contains a sample twice, the larger one counts.
+    There is one average for each training sample and direction; −∞: the sample has not been drawn
+    yet. The views of a sample, and several similarities of the same pairs, share it: the new
+    average is the mean of theirs, as in the authors' code. If a batch contains a sample twice, the
+    larger one counts.
     """
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
         samples = len(getattr(run.data, run.SAMPLE_KEY))
-        self.log_averages = nn.Buffer(torch.full((len(run.directions), samples), -math.inf, device=run.device))
+        self.log_averages = nn.Buffer(
+            torch.full((len(run.directions), samples), -math.inf, device=run.device)
+        )
         self._new: list[Tensor] = []
 
     def loss_settings(self, settings: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,8 @@ class Batch(NamedTuple):
 
     Attributes:
         rows: (B,) indices of the training ``images`` and, for pairs, of the training ``sentences``.
-        rated: returns the similarities according to a copy of the network; without an argument, to the network being trained.
+        rated: returns the similarities according to a copy of the network; without an argument, to
+            the network being trained.
     """
 
     rows: Mapping[str, Tensor]
@@ -36,12 +37,13 @@ class Batch(NamedTuple):
 
 
 class Guide(nn.Module):
-    """Base class of guides; its buffers and modules are saved in the run's checkpoints, under their own names.
+    """Base class of guides; its buffers and modules are saved in the run's checkpoints, under their
+    own names.
 
     Args:
         settings: the guide's settings or, for a guide of the objective's own, the objective's.
-        run: the run (:class:`~trueneg.training.loop.TrainingRun`), whose data and networks exist; a weak reference, because the
-            run owns its guide.
+        run: the run (:class:`~trueneg.training.loop.TrainingRun`), whose data and networks exist; a
+            weak reference, because the run owns its guide.
     """
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
@@ -60,7 +62,9 @@ class Guide(nn.Module):
         """Follow an update of the run's network."""
 
     def loss_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings of the loss; a guide may replace some, such as a quantile by a threshold."""
+        """Return the settings of the loss; a guide may replace some, such as a quantile by a
+        threshold.
+        """
         return settings
 
 
@@ -70,8 +74,8 @@ def rate_views(first: Tensor, second: Tensor, by_sample: bool) -> Rated:
     Args:
         first: (B, D) embeddings of the first views.
         second: (B, D) embeddings of the second views.
-        by_sample: rate samples instead of views, by the largest cosine of any of their views, as in False Negative Cancellation
-            (Huynh et al., 2022), but without support views.
+        by_sample: rate samples instead of views, by the largest cosine of any of their views, as in
+            False Negative Cancellation (Huynh et al., 2022), but without support views.
     """
     count = len(first)
     units = functional.normalize(torch.cat([first, second]).detach().float(), dim=-1)
@@ -84,9 +88,12 @@ def rate_views(first: Tensor, second: Tensor, by_sample: bool) -> Rated:
 
 
 def rate_features(features: Tensor) -> Rated:
-    """Rate samples by the cosine of their (B, D) features; the two views of a sample share its features, so their cosine is 1."""
+    """Rate samples by the cosine of their (B, D) features; the two views of a sample share its
+    features, so their cosine is 1.
+    """
     units = functional.normalize(features, dim=-1)
-    return Rated((units @ units.mT).clamp(max=1), units.new_ones(len(units)))  # rounding can make a cosine exceed 1
+    # rounding can make a cosine exceed 1
+    return Rated((units @ units.mT).clamp(max=1), units.new_ones(len(units)))
 
 
 def rate_pairs(scores: Tensor) -> Rated:

@@ -10,14 +10,18 @@ from trueneg.training.guides.base import Batch, Guide, Rated
 
 
 class EmaGuide(Guide):
-    """Similarities from an exponential moving average of the networks, floating-point buffers included, in evaluation mode."""
+    """Similarities from an exponential moving average of the networks, floating-point buffers
+    included, in evaluation mode.
+    """
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
         average = get_ema_multi_avg_fn(settings["momentum"])
 
         def averaged(averages: Sequence[Tensor], current: Sequence[Tensor], count: Any) -> None:
-            """Average tensors of one type; integers, such as positions, are copied, because their mean would be truncated."""
+            """Average tensors of one type; integers, such as positions, are copied, because their
+            mean would be truncated.
+            """
             if averages[0].is_floating_point():
                 average(averages, current, count)
             else:

@@ -8,14 +8,22 @@ from trueneg.training.text_similarity import SAMPLE, TextSimilarity, embeddings_
 
 
 class SentenceGuide(Guide):
-    """Similarity of sentences (:class:`~trueneg.training.text_similarity.TextSimilarity`); the loss's threshold is a quantile."""
+    """Similarity of sentences (:class:`~trueneg.training.text_similarity.TextSimilarity`); the
+    loss's threshold is a quantile.
+    """
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
         data = run.data
-        sample = data.epoch(run.training.get("unit"), run.generator("similarity of texts")).sentences[:SAMPLE].to(run.device)
+        sample = (
+            data.epoch(run.training.get("unit"), run.generator("similarity of texts"))
+            .sentences[:SAMPLE]
+            .to(run.device)
+        )
         self._threshold: float | None = None
-        self.similarity = TextSimilarity(embeddings_of(data.source, data.texts, run.device), data.text_of, sample)
+        self.similarity = TextSimilarity(
+            embeddings_of(data.source, data.texts, run.device), data.text_of, sample
+        )
 
     def rate(self, batch: Batch) -> Rated:
         return Rated(self.similarity(batch.rows["sentences"], batch.rows[self.run.TEXT_COLUMNS]))

@@ -13,37 +13,51 @@ from trueneg.training.guides.base import Batch, Guide, Rated
 
 
 class ThresholdGuide(Guide):
-    """Similarities from the networks being trained; a learned threshold of each anchor replaces the positive's similarity.
+    """Similarities from the networks being trained; a learned threshold of each anchor replaces the
+    positive's similarity.
 
-    There is one threshold for each training sample and direction. Before the fraction ``start`` of the run, nothing is learned,
-    and the thresholds are infinite. Hard negatives, in the columns after the batch's samples, are compared with the thresholds,
-    but do not count in learning them, because they are not random samples.
+    There is one threshold for each training sample and direction. Before the fraction ``start`` of
+    the run, nothing is learned, and the thresholds are infinite. Hard negatives, in the columns
+    after the batch's samples, are compared with the thresholds, but do not count in learning them,
+    because they are not random samples.
     """
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
         self._samples = len(getattr(run.data, run.SAMPLE_KEY))
-        thresholds = LearnedThresholds(len(run.directions) * self._samples, settings["share"], settings["threshold_rate"])
+        thresholds = LearnedThresholds(
+            len(run.directions) * self._samples, settings["share"], settings["threshold_rate"]
+        )
         self.thresholds = thresholds.to(run.device)
 
     def rate(self, batch: Batch) -> Rated:
         return Rated(*self.similarity_and_thresholds(batch))
 
     def similarity_and_thresholds(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Learn from a batch; return its similarities and, for all anchors by direction, their thresholds."""
-        similarity, samples, directions = batch.rated().negative_similarity, batch.rows[self.run.SAMPLE_KEY], self.run.directions
+        """Learn from a batch; return its similarities and, for all anchors by direction, their
+        thresholds.
+        """
+        similarity, samples, directions = (
+            batch.rated().negative_similarity,
+            batch.rows[self.run.SAMPLE_KEY],
+            self.run.directions,
+        )
         if self.run.updates_done < self.settings["start"] * self.run.updates:
             return similarity, similarity.new_full((len(directions) * len(samples),), math.inf)
         square = similarity[:, : len(similarity)]
         thresholds = [
-            self.thresholds.update(samples + place * self._samples, square.mT if direction == "image" else square)
+            self.thresholds.update(
+                samples + place * self._samples, square.mT if direction == "image" else square
+            )
             for place, direction in enumerate(directions)
         ]
         return similarity, torch.cat(thresholds)
 
 
 class ThresholdedAverageGuide(AverageGuide):
-    """Similarities minus the anchor's learned threshold; averages of the mass replace the positives' similarities."""
+    """Similarities minus the anchor's learned threshold; averages of the mass replace the
+    positives' similarities.
+    """
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
@@ -53,7 +67,8 @@ class ThresholdedAverageGuide(AverageGuide):
         averages = super().rate(batch).positive_similarity
         similarity, thresholds = self.learned.similarity_and_thresholds(batch)
         samples = batch.rows[self.run.SAMPLE_KEY]
-        # Above every cosine, but finite: minus an infinite threshold, all similarities would rank the same.
+        # Above every cosine, but finite: minus an infinite threshold, all similarities would rank
+        # the same.
         each = thresholds.clamp(max=2).view(-1, len(samples))
         relative = {}
         for direction, of_anchors in zip(self.run.directions, each, strict=True):

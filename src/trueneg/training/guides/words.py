@@ -14,34 +14,47 @@ from trueneg.training.guides.base import Batch, Guide, Rated, rate_pairs
 
 
 class WordGuide(Guide):
-    """The cosine of the tf-idf vectors of sentences; if permuted, each has the words of another one, drawn at random."""
+    """The cosine of the tf-idf vectors of sentences; if permuted, each has the words of another
+    one, drawn at random.
+    """
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
         texts = run.data.texts
         if settings["permuted"]:
-            texts = [texts[number] for number in torch.randperm(len(texts), generator=run.generator("permuted words")).tolist()]
+            texts = [
+                texts[number]
+                for number in torch.randperm(
+                    len(texts), generator=run.generator("permuted words")
+                ).tolist()
+            ]
         if not any(TERM.search(text) for text in texts):
             raise UserError(
-                f"objective.guide is words, but none of the {len(texts):,} distinct training sentences of source "
-                f"{run.data.source.name} contains a word; expected words of at least two letters or digits. Use another guide."
+                f"objective.guide is words, but none of the {len(texts):,} distinct training"
+                f" sentences of source {run.data.source.name} contains a word; expected words of at"
+                " least two letters or digits. Use another guide."
             )
         self.overlap = WordOverlap(texts)
 
     def rate(self, batch: Batch) -> Rated:
         text_of = self.run.data.text_of
-        anchors, columns = (text_of[batch.rows[key]] for key in ("sentences", self.run.TEXT_COLUMNS))
+        anchors, columns = (
+            text_of[batch.rows[key]] for key in ("sentences", self.run.TEXT_COLUMNS)
+        )
         return rate_pairs(self.overlap(anchors.cpu(), columns.cpu()).to(anchors.device))
 
 
 class WordOverlap:
-    """Cosine of the tf-idf vectors of texts; words have at least two letters or digits, and case is ignored.
+    """Cosine of the tf-idf vectors of texts; words have at least two letters or digits, and case is
+    ignored.
 
     In scripts without spaces, each character is a word (:mod:`trueneg.text.words`).
     """
 
     def __init__(self, texts: Sequence[str]):
-        self._vectors = TfidfVectorizer(dtype=np.float32, tokenizer=TERM.findall, token_pattern=None).fit_transform(texts)
+        self._vectors = TfidfVectorizer(
+            dtype=np.float32, tokenizer=TERM.findall, token_pattern=None
+        ).fit_transform(texts)
 
     def __call__(self, anchors: Tensor, columns: Tensor) -> Tensor:
         """Return (B, K) cosines between texts, given (B,) and (K,) indices; all on the CPU."""

@@ -1,4 +1,6 @@
-"""Images in parquet files in the layout of dataset hubs: a column ``img`` or ``image``, and a column ``label``."""
+"""Images in parquet files in the layout of dataset hubs: a column ``img`` or ``image``, and a
+column ``label``.
+"""
 
 import json
 import re
@@ -27,46 +29,70 @@ IMAGE_COLUMNS = ("img", "image")
 
 
 def load(
-    path: str | Path | None, *, resolution: int | None = None, download: bool = False, skip_incomplete: float = False
+    path: str | Path | None,
+    *,
+    resolution: int | None = None,
+    download: bool = False,
+    skip_incomplete: float = False,
 ) -> ImageSource:
     """Load the user's own data from a folder of parquet files.
 
-    Images are read as greyscale if all of them are, else as RGB. Labels are class indices or class names. The
-    names of indices come from the hub's metadata in the file; without metadata, the indices serve as class names.
+    Images are read as greyscale if all of them are, else as RGB. Labels are class indices or class
+    names. The names of indices come from the hub's metadata in the file; without metadata, the
+    indices serve as class names.
 
     Args:
-        path: folder with train*.parquet and, optionally, test*.parquet (the official test images) and val*.parquet (validation
-            images, also named valid or validation).
+        path: folder with train*.parquet and, optionally, test*.parquet (the official test images)
+            and val*.parquet (validation images, also named valid or validation).
         resolution: side in pixels of the square to resize to; required if images differ in size.
         download: must be False because there is nothing to download.
-        skip_incomplete: how many unusable images may be left out (:class:`trueneg.data.skipping.Skipped`).
+        skip_incomplete: how many unusable images may be left out
+            (:class:`trueneg.data.skipping.Skipped`).
 
     Raises:
         UserError: if a file is missing, damaged, or has an unexpected layout.
     """
     name, place = data_name("parquet", path), required_path(path, "parquet", LAYOUT, download)
-    return decoded_source(name, listed(path), place=place, resolution=resolution, skip_incomplete=skip_incomplete)
+    return decoded_source(
+        name, listed(path), place=place, resolution=resolution, skip_incomplete=skip_incomplete
+    )
 
 
-def listed(path: str | Path | None, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None) -> ListedImages:
+def listed(
+    path: str | Path | None,
+    class_names: tuple[str, ...] = (),
+    rows: Mapping[str, int] | None = None,
+) -> ListedImages:
     """List the images of a folder of parquet files without opening them.
 
     Args:
         path: the folder.
-        class_names: class names of a published dataset; names in the files' metadata take precedence. Without any names, the
-            labels serve as names.
-        rows: number of images of each split of a published dataset; None: any number, and only the training split is required.
+        class_names: class names of a published dataset; names in the files' metadata take
+            precedence. Without any names, the labels serve as names.
+        rows: number of images of each split of a published dataset; None: any number, and only the
+            training split is required.
 
     Raises:
-        UserError: if a file is missing, damaged or invalid; names the file, and the values found and expected.
+        UserError: if a file is missing, damaged or invalid; names the file, and the values found
+            and expected.
     """
     folder = required_path(path, "parquet", LAYOUT)
     splits = {split: split_files(folder, split) for split in rows or ("train", "val", "test")}
     files = {file: parquet for shards in splits.values() for file, parquet in shards.items()}
     for split in rows or ("train",):
         if not splits[split]:
-            other = "" if rows else " For a folder with one subfolder of images per class, set dataset.source to image_folder."
-            raise UserError(f"{folder} contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.{other}")
+            other = (
+                ""
+                if rows
+                else (
+                    " For a folder with one subfolder of images per class, set dataset.source to"
+                    " image_folder."
+                )
+            )
+            raise UserError(
+                f"{folder} contains no {split}*.parquet (found {contents(folder)}); expected"
+                f" {LAYOUT}.{other}"
+            )
     columns = {file: _image_column(parquet.schema_arrow, file) for file, parquet in files.items()}
     first = next(iter(files))
     names = _hub_class_names(files[first].schema_arrow)
@@ -75,20 +101,34 @@ def listed(path: str | Path | None, class_names: tuple[str, ...] = (), rows: Map
     class_names = names or class_names
     read = {file: _label_column(file, parquet) for file, parquet in files.items()}
     if len({values.dtype.kind == "O" for values in read.values()}) > 1:
-        raise UserError(f"{folder}: label is a number in some files and a name in others; expected the same in all files.")
-    class_names = class_names or sorted_names(name for values in read.values() if values.dtype.kind == "O" for name in values)
+        raise UserError(
+            f"{folder}: label is a number in some files and a name in others; expected the same in"
+            " all files."
+        )
+    class_names = class_names or sorted_names(
+        name for values in read.values() if values.dtype.kind == "O" for name in values
+    )
     labels_of = {file: _labels(file, values, class_names) for file, values in read.items()}
-    counts = {split: sum(len(labels_of[file]) for file in shards) for split, shards in splits.items()}
+    counts = {
+        split: sum(len(labels_of[file]) for file in shards) for split, shards in splits.items()
+    }
     for split, expected in (rows or {"train": max(counts["train"], 1)}).items():
         if counts[split] != expected:
-            lacking = f"{next(iter(splits[split]))} has {counts[split]:,} of {expected:,} images in the {split} split"
-            other = ", or set dataset.source to parquet to use a dataset of your own" if rows else ""
+            lacking = (
+                f"{next(iter(splits[split]))} has {counts[split]:,} of {expected:,} images in the"
+                f" {split} split"
+            )
+            other = (
+                ", or set dataset.source to parquet to use a dataset of your own" if rows else ""
+            )
             raise UserError(f"{lacking}. Add the missing images{other}.")
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
     split_of = np.repeat(list(counts), list(counts.values()))
-    return ListedImages(ParquetImages(columns, places), labels, split_of == "test", class_names, split_of == "val")
+    return ListedImages(
+        ParquetImages(columns, places), labels, split_of == "test", class_names, split_of == "val"
+    )
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -106,13 +146,17 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
     """Open all shards of one split, in order.
 
     Raises:
-        UserError: if a file is damaged, or the file names (…-00000-of-00005.parquet) indicate that some are missing.
+        UserError: if a file is damaged, or the file names (…-00000-of-00005.parquet) indicate that
+            some are missing.
     """
     files = sorted(folder.glob(f"{split}*.parquet"))
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
     expected = len(files) if shard is None else int(shard[1])
     if len(files) != expected:
-        raise UserError(f"{folder} contains {len(files)} of the {expected} files of the {split} split; add the missing files.")
+        raise UserError(
+            f"{folder} contains {len(files)} of the {expected} files of the {split} split; add the"
+            " missing files."
+        )
     opened = {}
     for file in files:
         with reading(file, "a parquet file", COPY_AGAIN):
@@ -132,9 +176,13 @@ def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
     missing = pd.isna(labels)
     if missing.any():
         lacking = (
-            f"{missing.sum():,} of {len(missing):,} images have no label, first in row {missing.argmax():,} (the first is 0)"
+            f"{missing.sum():,} of {len(missing):,} images have no label, first in row"
+            f" {missing.argmax():,} (the first is 0)"
         )
-        raise UserError(f"{file}: {lacking}; expected the number or printable name of a class. Correct them or remove the rows.")
+        raise UserError(
+            f"{file}: {lacking}; expected the number or printable name of a class. Correct them or"
+            " remove the rows."
+        )
     return labels if is_text else labels + 0  # false and true are classes 0 and 1
 
 
@@ -146,7 +194,10 @@ def _labels(file: Path, values: np.ndarray, class_names: tuple[str, ...]) -> np.
     labels = np.array([numbers.get(name, -1) for name in values], np.int64)
     if (labels < 0).any():
         row, expected = int((labels < 0).argmax()), ", ".join(class_names)
-        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {values[row]!r}; expected one of: {expected}.")
+        raise UserError(
+            f"{file}: the label in row {row:,} (the first is 0) is {values[row]!r}; expected one"
+            f" of: {expected}."
+        )
     return labels
 
 
@@ -154,18 +205,28 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
     """Return the name of the image column after checking its type and that of ``label``."""
     types = {field.name: field.type for field in schema}
     for column in IMAGE_COLUMNS:
-        if has_encoded_images(types.get(column, pa.null())) and _is_label(types.get("label", pa.null())):
+        if has_encoded_images(types.get(column, pa.null())) and _is_label(
+            types.get("label", pa.null())
+        ):
             return column
     present = ", ".join(f"{name}: {kind}" for name, kind in types.items())
     images = "img or image: struct<bytes: binary, path: string>, the content of image files"
     expected = f"{images}, and label: int64 (the class number) or string (its name)"
-    raise UserError(f"{file} has the columns {present or '(none)'}; expected {expected}. Rename or convert the columns.")
+    raise UserError(
+        f"{file} has the columns {present or '(none)'}; expected {expected}. Rename or convert the"
+        " columns."
+    )
 
 
 def _is_label(kind: pa.DataType) -> bool:
     """Return whether a column contains class indices or class names."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return (
+        _is_text(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -173,13 +234,17 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def has_encoded_images(kind: pa.DataType) -> bool:
-    """Return whether a column is a struct with the content of image files in its field ``bytes``."""
+    """Return whether a column is a struct with the content of image files in its field
+    ``bytes``.
+    """
     has_bytes = pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0
     return has_bytes and kind.field("bytes").type in (pa.binary(), pa.large_binary())
 
 
 def _hub_class_names(schema: pa.Schema) -> tuple[str, ...]:
-    """Return the class names that the hub's library wrote into the schema's metadata; empty if there are none."""
+    """Return the class names that the hub's library wrote into the schema's metadata; empty if
+    there are none.
+    """
     try:
         names = json.loads(schema.metadata[b"huggingface"])["info"]["features"]["label"]["names"]
     except (KeyError, TypeError, ValueError):
@@ -188,10 +253,14 @@ def _hub_class_names(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
-    """Use each label as its own class name; reject gaps between labels, which indicate a wrong label."""
+    """Use each label as its own class name; reject gaps between labels, which indicate a wrong
+    label.
+    """
     present = np.unique(labels)
     gaps = np.flatnonzero(present != np.arange(len(present)))
     if len(gaps):
         problem = f"the largest label is {present[-1]}, but no image has label {gaps[0]}"
-        raise UserError(f"{folder}: {problem}; expected 0, 1, 2, … without gaps. Correct the label column.")
+        raise UserError(
+            f"{folder}: {problem}; expected 0, 1, 2, … without gaps. Correct the label column."
+        )
     return tuple(map(str, present))

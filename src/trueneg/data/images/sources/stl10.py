@@ -1,4 +1,6 @@
-"""STL-10: 5,000 training, 8,000 test and 100,000 unlabelled images of 96 × 96 pixels (Coates et al., 2011)."""
+"""STL-10: 5,000 training, 8,000 test and 100,000 unlabelled images of 96 × 96 pixels (Coates et
+al., 2011).
+"""
 
 import numpy as np
 

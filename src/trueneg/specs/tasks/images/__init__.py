@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from trueneg.specs.tasks.base import ACCURACY, CHANCE, EACH_CLASS, SPLITS, DisplayedMetric, Task, by_class
+from trueneg.specs.tasks.base import (
+    ACCURACY,
+    CHANCE,
+    EACH_CLASS,
+    SPLITS,
+    DisplayedMetric,
+    Task,
+    by_class,
+)
 from trueneg.stats.measurement import Measurement
 
 LabelPool = Literal["imbalanced", "all"]
@@ -19,16 +27,25 @@ class AccuracyTask(Task):
         return SPLITS if study.dataset.validation else ("test",)
 
     def chance(self, measured: Measurement) -> dict[Measurement, str] | None:
-        """Return the share of the largest class for all images; 1 / classes for groups of classes, and in earlier rows."""
+        """Return the share of the largest class for all images; 1 / classes for groups of classes,
+        and in earlier rows.
+        """
         if measured.metric != "accuracy":
             return None
         largest = {} if measured.group else {LARGEST_CLASS: "the share of the largest class"}
         return largest | {
-            Measurement(measured.task, "chance"): "1 / classes" + ", as the largest was not measured" * bool(largest)
+            Measurement(measured.task, "chance"): "1 / classes"
+            + ", as the largest was not measured" * bool(largest)
         }
 
 
-def accuracies(study: Any, task: str, labels: str, fraction: float | None = None) -> Iterator[Measurement]:
-    """Yield the accuracies of a classifier: overall, balanced, on common and on rare classes, and on each class."""
+def accuracies(
+    study: Any, task: str, labels: str, fraction: float | None = None
+) -> Iterator[Measurement]:
+    """Yield the accuracies of a classifier: overall, balanced, on common and on rare classes, and
+    on each class.
+    """
     rare = ["rare"] if study.dataset.rare_classes else []
-    yield from by_class(Measurement(task, "accuracy", labels, fraction), "macro", "common", *rare, EACH_CLASS)
+    yield from by_class(
+        Measurement(task, "accuracy", labels, fraction), "macro", "common", *rare, EACH_CLASS
+    )

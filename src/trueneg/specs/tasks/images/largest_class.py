@@ -10,7 +10,11 @@ class LargestClass(AccuracyTask):
     """The chance level of accuracies on all images; measured in every image study."""
 
     ROWS = (LARGEST_CLASS.task,)
-    METRICS: ClassVar = {LARGEST_CLASS.metric: DisplayedMetric("share of the largest class", 100.0, "%", higher_is_better=None)}
+    METRICS: ClassVar = {
+        LARGEST_CLASS.metric: DisplayedMetric(
+            "share of the largest class", 100.0, "%", higher_is_better=None
+        )
+    }
 
 
 TASK = LargestClass

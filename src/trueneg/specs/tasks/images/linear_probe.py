@@ -19,8 +19,12 @@ class LinearProbeSettings(AccuracyTask):
     batch_size: Count = Field(512, description="labelled images per step")
     learning_rate: Positive = Field(1e-3, description="learning rate of Adam")
     weight_decay: NonNegative = Field(1e-6, description="weight decay of Adam")
-    label_fractions: NonEmpty[Fraction] = Field([1.0], description="fractions of the labels to train on")
-    label_pools: NonEmpty[LabelPool] = Field(["imbalanced", "all"], description="the imbalanced subset, or all training images")
+    label_fractions: NonEmpty[Fraction] = Field(
+        [1.0], description="fractions of the labels to train on"
+    )
+    label_pools: NonEmpty[LabelPool] = Field(
+        ["imbalanced", "all"], description="the imbalanced subset, or all training images"
+    )
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         yield Measurement(self.ROWS[0], "chance")

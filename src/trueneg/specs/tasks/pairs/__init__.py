@@ -41,7 +41,8 @@ class ClassifierSettings(Task):
     """A classifier trained on fractions of the labels.
 
     Attributes:
-        PASSES: forward passes of the image encoder per labelled image and epoch; a backward pass counts as two.
+        PASSES: forward passes of the image encoder per labelled image and epoch; a backward pass
+            counts as two.
     """
 
     PASSES: ClassVar[float] = 0.0
@@ -49,7 +50,9 @@ class ClassifierSettings(Task):
     METRICS = AUC
     CHANCE: ClassVar = {"AUC": 0.5}
 
-    fractions: list[Fraction] = Field([0.01, 0.1, 1.0], min_length=1, description="fractions of the labels to train on")
+    fractions: list[Fraction] = Field(
+        [0.01, 0.1, 1.0], min_length=1, description="fractions of the labels to train on"
+    )
     epochs: Count = Field(20, description="passes over the labelled images")
     batch_size: Count = Field(64, description="labelled images per step")
     learning_rate: Positive = Field(1e-4, description="learning rate of Adam")
@@ -62,4 +65,6 @@ class ClassifierSettings(Task):
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         for fraction in self.fractions:
-            yield from by_class(Measurement(self.ROWS[0], "AUC", fraction=fraction), *study.dataset.label_names)
+            yield from by_class(
+                Measurement(self.ROWS[0], "AUC", fraction=fraction), *study.dataset.label_names
+            )

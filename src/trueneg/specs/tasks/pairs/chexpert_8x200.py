@@ -17,8 +17,13 @@ class Chexpert8x200Settings(PrecisionSettings):
     NEEDS = "greyscale images"
     CHANCE: ClassVar = {"Prec": 1 / 8}  # for any list length: eight labels with equally many images
 
-    path: PathText = Field(description="folder of the CheXpert images", json_schema_extra={"technical": True})
-    lists: str = Field(description="clone of the repository with ConVIRT's lists", json_schema_extra={"technical": True})
+    path: PathText = Field(
+        description="folder of the CheXpert images", json_schema_extra={"technical": True}
+    )
+    lists: str = Field(
+        description="clone of the repository with ConVIRT's lists",
+        json_schema_extra={"technical": True},
+    )
 
     def classes(self, study: Any) -> tuple[str, ...]:
         return (EACH_CLASS,)

@@ -21,13 +21,18 @@ class GroundingSettings(Task):
         "mIoU": DisplayedMetric("mean IoU", decimals=3),
         "phrases": DisplayedMetric("phrases", higher_is_better=None),
     }
-    CHANCE: ClassVar = {"CNR signed": 0.0}  # that of CNR, an absolute value, is above 0 and depends on the heatmaps
+    # that of CNR, an absolute value, is above 0 and depends on the heatmaps
+    CHANCE: ClassVar = {"CNR signed": 0.0}
 
-    smoothing: NonNegative = Field(0.0, description="standard deviation of Gaussian smoothing, in grid cells (BioViL: 1.5)")
+    smoothing: NonNegative = Field(
+        0.0, description="standard deviation of Gaussian smoothing, in grid cells (BioViL: 1.5)"
+    )
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         for measured in super().rows(study):
-            yield from by_class(measured, *(("macro", EACH_CLASS) if measured.metric != "phrases" else ()))
+            yield from by_class(
+                measured, *(("macro", EACH_CLASS) if measured.metric != "phrases" else ())
+            )
 
     def splits(self, study: Any, measured: Measurement) -> tuple[str, ...]:
         return study.dataset.boxed_splits

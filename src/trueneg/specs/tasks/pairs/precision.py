@@ -27,7 +27,9 @@ class PrecisionSettings(ListSettings):
         average = Measurement(self.ROWS[0], "Prec")
         for direction in self.DIRECTIONS:
             for k in self.ks:
-                yield from by_class(average._replace(direction=direction, k=k), *self.classes(study))
+                yield from by_class(
+                    average._replace(direction=direction, k=k), *self.classes(study)
+                )
         yield average
 
     def classes(self, study: Any) -> Sequence[str]:

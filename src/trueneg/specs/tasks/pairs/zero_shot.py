@@ -14,8 +14,12 @@ from trueneg.stats.measurement import Measurement
 class PromptSettings(Settings):
     """Two sentences that an image is compared with."""
 
-    negative: str = Field(min_length=1, description="sentence that describes an image without the finding")
-    positive: str = Field(min_length=1, description="sentence that describes an image with the finding")
+    negative: str = Field(
+        min_length=1, description="sentence that describes an image without the finding"
+    )
+    positive: str = Field(
+        min_length=1, description="sentence that describes an image with the finding"
+    )
 
 
 class ZeroShotSettings(Task):
@@ -29,12 +33,16 @@ class ZeroShotSettings(Task):
     }
     CHANCE: ClassVar = {"AUC": 0.5, "AUC positive prompt": 0.5}
 
-    prompts: dict[str, PromptSettings] | None = Field(None, description="by label; none: Table 2 of Sample-Specific Debiasing")
+    prompts: dict[str, PromptSettings] | None = Field(
+        None, description="by label; none: Table 2 of Sample-Specific Debiasing"
+    )
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         prompts = self.prompts or PairSettings.label_names  # the paper has prompts for these labels
         for measured in super().rows(study):
-            yield from by_class(measured, *(name for name in study.dataset.label_names if name in prompts))
+            yield from by_class(
+                measured, *(name for name in study.dataset.label_names if name in prompts)
+            )
 
 
 TASK = ZeroShotSettings

@@ -11,7 +11,9 @@ class TextNeighbourSettings(LabelTask):
 
     ROWS = ("knn",)
 
-    neighbours: Count = Field(5, description="k; at most the number of training texts of the smallest label")
+    neighbours: Count = Field(
+        5, description="k; at most the number of training texts of the smallest label"
+    )
 
 
 TASK = TextNeighbourSettings

@@ -11,7 +11,10 @@ class TextProbeSettings(LabelTask):
 
     ROWS = ("linear probe",)
 
-    C: Positive = Field(10.0, description="inverse strength of the L2 penalty, as in scikit-learn; vectors have length 1")
+    C: Positive = Field(
+        10.0,
+        description="inverse strength of the L2 penalty, as in scikit-learn; vectors have length 1",
+    )
 
 
 TASK = TextProbeSettings

@@ -14,18 +14,30 @@ CUTOFF = 10  # of nDCG, as is usual
 
 
 class TextRetrievalSettings(TextTask):
-    """Retrieval of an anchor's positives, if pairs are given; otherwise, of training texts with the label of a held-out text."""
+    """Retrieval of an anchor's positives, if pairs are given; otherwise, of training texts with the
+    label of a held-out text.
+    """
 
     ROWS = ("retrieval",)
     NEEDS = "given pairs or labels"
-    METRICS: ClassVar = {"R": RECALL["R"]} | CHANCE | {name: DisplayedMetric(name, decimals=3) for name in ("MRR", "nDCG")}
+    METRICS: ClassVar = (
+        {"R": RECALL["R"]}
+        | CHANCE
+        | {name: DisplayedMetric(name, decimals=3) for name in ("MRR", "nDCG")}
+    )
 
     ks: NonEmpty[Count] = Field(
-        [1, 5, 10], description="list lengths k of R@k: the share of queries with a hit among the first k"
+        [1, 5, 10],
+        description="list lengths k of R@k: the share of queries with a hit among the first k",
     )
 
     def rows(self, study: Any) -> Iterator[Measurement]:
-        lengths: dict[str, list[Any]] = {"R": self.ks, "chance": self.ks, "MRR": [None], "nDCG": [CUTOFF]}
+        lengths: dict[str, list[Any]] = {
+            "R": self.ks,
+            "chance": self.ks,
+            "MRR": [None],
+            "nDCG": [CUTOFF],
+        }
         for measured in super().rows(study):
             yield from (measured._replace(k=k) for k in lengths[measured.metric])
 

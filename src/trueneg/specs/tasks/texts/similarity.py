@@ -15,7 +15,9 @@ class Similarity(Task):
     CHANCE: ClassVar = {"Spearman": 0.0}
 
     def splits(self, study: Any, measured: Measurement) -> tuple[str, ...]:
-        """Return only the test split: ratings that had selected a variant could not evaluate it, and there is one table."""
+        """Return only the test split: ratings that had selected a variant could not evaluate it,
+        and there is one table.
+        """
         return ("test",)
 
 
