@@ -1,4 +1,7 @@
-"""Count lines of code by package, without docstrings, imports, blank lines and comments.
+"""Count tokens of code by package, without docstrings, imports and comments.
+
+Lines reward packing; tokens do not. Adjacent string literals count as one token, and a comma before
+a closing bracket as none, so that a formatter does not change the count.
 
 python benchmarks/size.py              # of src/trueneg
 python benchmarks/size.py OTHER/src/trueneg
@@ -10,6 +13,7 @@ import sys
 import tokenize
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 NO_CODE = (
     tokenize.COMMENT,
@@ -20,44 +24,71 @@ NO_CODE = (
     tokenize.ENCODING,
     tokenize.ENDMARKER,
 )
+# Python 3.12 splits an f-string into parts; earlier versions have no such tokens.
+F_STRING_START, F_STRING_END = (
+    getattr(tokenize, f"FSTRING_{end}", None) for end in ("START", "END")
+)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def code_lines(text: str) -> int:
-    """Count the lines that contain code; a statement that spans three lines counts as three.
+class Size(NamedTuple):
+    """Tokens of code, and the lines that contain them."""
+
+    tokens: int
+    lines: int
+
+    def __str__(self) -> str:
+        per_line = self.tokens / max(self.lines, 1)
+        return f"{self.tokens:8,} tokens {self.lines:7,} lines {per_line:5.1f} per line"
+
+
+def size_of(text: str) -> Size:
+    """Count the tokens of code and the lines that contain them.
 
     Args:
         text: source of a Python module.
 
     Example:
-        >>> code_lines('import os\\n\\n\\ndef f():\\n    "Doc."\\n    return 1  # one\\n')
-        2
+        >>> size_of('import os\\n\\ndef f(\\n    a,\\n):\\n    "Doc."\\n    return "b" "c"  # d\\n')
+        Size(tokens=8, lines=4)
     """
-    lines = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in NO_CODE:
-            lines |= set(range(token.start[0], token.end[0] + 1))
+    no_code = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            lines -= set(range(node.lineno, node.end_lineno + 1))
-        elif (
-            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-            and ast.get_docstring(node) is not None
-        ):
-            lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    return len(lines)
+            no_code |= set(range(node.lineno, node.end_lineno + 1))
+        elif isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            no_code |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    counted, lines = [], set()
+    depth = 0  # of nested f-strings, each of which counts as one string
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in NO_CODE or token.start[0] in no_code:
+            continue
+        lines |= set(range(token.start[0], token.end[0] + 1))
+        depth -= token.type == F_STRING_END
+        is_string = token.type in (tokenize.STRING, F_STRING_END)
+        depth += token.type == F_STRING_START
+        if depth or token.type == F_STRING_START:
+            continue
+        if is_string and counted[-1:] == ["string"]:
+            continue
+        if token.string in ")]}" and counted[-1:] == [","]:
+            counted.pop()
+        counted.append("string" if is_string else token.string)
+    return Size(len(counted), len(lines))
 
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "src/trueneg")
-    packages, modules = Counter(), Counter()
+    tokens, lines = Counter(), Counter()
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).parts
         package = parts[0] if len(parts) > 1 else "(top level)"
-        packages[package] += code_lines(path.read_text(encoding="utf-8"))
-        modules[package] += 1
-    for package, lines in packages.most_common():
-        print(f"{package:14} {lines:7,} lines {modules[package]:4} modules")
-    print(f"{'all':14} {packages.total():7,} lines {modules.total():4} modules")
+        size = size_of(path.read_text(encoding="utf-8"))
+        tokens[package] += size.tokens
+        lines[package] += size.lines
+    for package, count in tokens.most_common():
+        print(f"{package:14} {Size(count, lines[package])}")
+    print(f"{'all':14} {Size(tokens.total(), lines.total())}")
 
 
 if __name__ == "__main__":

@@ -291,9 +291,10 @@ def test_setting(run, tmp_path):
 def test_size(run, tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package/module.py").write_text(
-        '"""Text."""\n\nimport os\n\n# Why.\nx = (\n    1\n)\n\n\ndef f():\n    "Text."\n'
+        '"""Text."""\n\nimport os\n\n# Why.\nx = [\n    f"{1}",\n]\n\n\ndef f():\n    "Text."\n'
     )
-    assert re.search(r"^package +4 lines +1 modules$", run("size", tmp_path), re.M)
+    # x = [ f"{1}" ] and def f ( ) :
+    assert re.search(r"^package +10 tokens +4 lines +2.5 per line$", run("size", tmp_path), re.M)
 
 
 def test_caption_mask(run, tmp_path):
