@@ -65,8 +65,8 @@ for target, wanted in {
         *drawn("tables", corpora.studies),
     ],
     # All figures, or all tables, of simulations and bounds.
-    "figures_theory": drawn("figures", THEORY),
-    "tables_theory": drawn("tables", THEORY),
+    "figures_theory": drawn("figures", COMPUTED),
+    "tables_theory": drawn("tables", COMPUTED),
 }.items():
 
     rule:

@@ -13,7 +13,7 @@ from trueneg.cli.pace import SUSTAINED
 from trueneg.config.order import features_cost, relative_cost
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs, features_key, frozen_towers
-from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 
 
 def main() -> None:

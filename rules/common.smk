@@ -19,7 +19,6 @@ from trueneg.planning.folder_lock import describe_lock, reason_not_to_unlock, re
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.runtime.jobs import SNAKEMAKE
 from trueneg.config.reading import load_configuration, merged_files
-from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
 from trueneg.report import registry, findings
 from trueneg.report.published import published_numbers
@@ -129,7 +128,7 @@ if workflow.is_main_process:
     print(describe_lock(), end="", file=sys.stderr)
 
 STUDIES = configuration.studies
-THEORY = [name for name, study in STUDIES.items() if isinstance(study, TheoryStudy)]
+COMPUTED = configuration.computed  # studies without training
 LISTED = {"figures": registry.figures_by_name, "tables": registry.tables_by_name}
 FORMATS = registry.FILES
 
@@ -163,9 +162,9 @@ def protocol_of(wildcards):
     return protocols[wildcards.study]
 
 
-def simulated_settings(wildcards):
-    """Return the settings of a study's process and of its sweeps."""
-    return config[wildcards.study]["process"] | config[wildcards.study]["sweeps"]
+def experiment_settings(wildcards):
+    """Return the settings that determine the results of a study's experiments."""
+    return COMPUTED[wildcards.study].experiment_settings
 
 
 def growing(section, gpus=None, **functions):

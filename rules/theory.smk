@@ -1,23 +1,25 @@
-# Input: only the configuration. Outputs: the results of the theory studies, as tidy tables that the
-# figures and tables show.
+# Input: only the configuration. Outputs: the results of the experiments of studies without training,
+# as tidy tables that the figures and tables show.
 
 
 rule simulate:
-    """Run one experiment on the stochastic process, or compare one bound with the quantity that
-    it bounds."""
+    """Compute one experiment of a study without training, such as the error of an estimator on
+    the stochastic process."""
     output:
         frame="results/{study}/artefacts/simulation/{experiment}.parquet",
     log:
         "results/{study}/logs/simulate/{experiment}.log",
     benchmark:
         "results/{study}/timings/simulate/{experiment}.jsonl"
+    wildcard_constraints:
+        study=any_of(COMPUTED),
     conda:
         "../envs/trueneg.yaml"
     resources:
         **growing("{study}"),
     params:
         **versions.version_parameter("simulation"),
-        settings=simulated_settings,
+        settings=experiment_settings,
     script:
         "../workflow/scripts/simulate.py"
 
@@ -31,7 +33,7 @@ rule study_settings:
     benchmark:
         "results/{study}/timings/study_settings.jsonl"
     wildcard_constraints:
-        study=any_of({*THEORY, *corpora.studies}),
+        study=any_of({*COMPUTED, *corpora.studies}),
     conda:
         "../envs/trueneg.yaml"
     resources:

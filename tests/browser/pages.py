@@ -10,13 +10,13 @@ import yaml
 from tests.report import synthetic, synthetic_pairs
 from tests.studies import tiny_words
 from trueneg.config import runs
-from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.evaluation.retrieval_examples import COLUMNS, thumbnail
 from trueneg.io import privacy
 from trueneg.report.build import write_page
 from trueneg.report.page.examples import NO_EXAMPLES
 from trueneg.report.page.provenance import Provenance
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.store import versions
 
 OBJECTIVES = ("CL", "DCL-LM", "Oracle")

@@ -19,7 +19,7 @@ from tests.studies import first_run, tiny_study
 from tests.text import models
 from tests.textures import SIZE, settings_of, texture_source
 from trueneg.cli import main
-from trueneg.config.runs import Run, features_key, frozen_towers, source_key
+from trueneg.config.runs import Run, features_key, frozen_towers
 from trueneg.data.images.image_source import read_source, write_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
@@ -32,6 +32,7 @@ from trueneg.evaluation.pair_features import embed_texts
 from trueneg.io.seals import seal
 from trueneg.models.text_encoders import load_bert, tokenise
 from trueneg.models.weights import convert
+from trueneg.specs.kinds.images import ImageStudy
 from trueneg.store.run_store import RunStore
 from trueneg.training import engine
 from trueneg.training.frozen import compute_features, packed, read_frozen, vector_names
@@ -99,7 +100,8 @@ def folder(tmp_path_factory):
 def digits(folder):
     """The digits as the source of a study."""
     source = load_source("digits")
-    path = folder / "results/sources" / f"{source_key(image_run().settings['dataset'])}.npz"
+    place = ImageStudy.data_place(image_run().settings["dataset"])
+    path = folder / "results" / f"{place}.npz"
     path.parent.mkdir(parents=True)
     write_source(source, path)
     return read_source(path)

@@ -17,7 +17,7 @@ from trueneg.cli.main import main
 from trueneg.config import reference
 from trueneg.config.reading import load_configuration, read_configuration
 from trueneg.errors import UserError
-from trueneg.store.data_input import of_images
+from trueneg.store.data_input import of_dataset
 
 ROOT = Path(__file__).parents[2]
 
@@ -148,11 +148,11 @@ def test_only_own_images_may_be_skipped():
     for allowed in (True, 3, 0.05):
         study = loaded(tiny_study(dataset=own | {"skip_incomplete": allowed}))
         assert study.dataset.skip_incomplete == allowed
-        assert of_images(study.dataset.model_dump()).settings["skip_incomplete"] == allowed
-    strict, skipping = (
-        of_images(
-            loaded(tiny_study(dataset=own | {"skip_incomplete": allowed})).dataset.model_dump()
+        assert (
+            of_dataset(study, study.dataset.model_dump(), {}).settings["skip_incomplete"] == allowed
         )
+    strict, skipping = (
+        of_dataset(study, study.dataset.model_dump() | {"skip_incomplete": allowed}, {})
         for allowed in (False, 3)
     )
     assert "skip_incomplete" not in strict.settings  # jobs of earlier versions are not rerun

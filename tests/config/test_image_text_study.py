@@ -7,13 +7,14 @@ import pytest
 from tests.config.mistakes import mistakes, with_key
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import SETTINGS
-from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import load_configuration
-from trueneg.config.runs import all_runs, candidates, datasets, negative_counts, pairs_key
+from trueneg.config.runs import all_runs, candidates, datasets, negative_counts
 from trueneg.data.pairs import chexpert_labels, open_i
 from trueneg.data.phantom import radiographs
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.zero_shot import PROMPTS
+from trueneg.specs.kinds.images import ImageStudy
+from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.specs.pairs.base import PairSettings
 from trueneg.specs.pairs.mimic_cxr import MimicCxrPairSettings
 from trueneg.store.identity import run_id
@@ -188,7 +189,12 @@ def test_sweeps_make_variants_and_conditions_make_data_sets():
     ]
     assert negative_counts(study) == {"batch_size=16": 15, "batch_size=32": 31}
     assert (
-        len({pairs_key(settings.model_dump(mode="json")) for settings in datasets(study).values()})
+        len(
+            {
+                study.data_key(settings.model_dump(mode="json"))
+                for settings in datasets(study).values()
+            }
+        )
         == 1
     )
 
@@ -198,9 +204,9 @@ def test_files_of_mimic_cxr_keep_the_names_that_they_had_with_the_removed_key_la
         source="mimic_cxr", text="words", path="folder", resolution=64
     ).model_dump(mode="json")
     assert (
-        pairs_key(settings)
-        == pairs_key(settings | {"labels": "chexpert"})
-        != pairs_key(settings | {"labels": "radiologists"})
+        ImageTextStudy.data_key(settings)
+        == ImageTextStudy.data_key(settings | {"labels": "chexpert"})
+        != ImageTextStudy.data_key(settings | {"labels": "radiologists"})
     )
 
 

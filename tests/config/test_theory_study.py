@@ -4,8 +4,8 @@ import importlib
 import inspect
 import re
 
-from trueneg.config.theory_study import SweepSettings
 from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.specs.kinds.theory import SweepSettings
 
 
 def test_every_sweep_is_used_by_an_experiment():

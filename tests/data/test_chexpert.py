@@ -16,7 +16,6 @@ from tests.data.official_layouts import (
     write_chexpert_pictures,
     write_convirt_lists,
 )
-from trueneg.config.image_text_study import ImageTextEvaluationSettings
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.chexpert_8x200 import (
     missing_files,
@@ -25,6 +24,7 @@ from trueneg.data.pairs.chexpert_8x200 import (
     read_lists,
 )
 from trueneg.errors import UserError
+from trueneg.specs.kinds.pairs import ImageTextEvaluationSettings
 from trueneg.store.data_input import of_benchmark
 
 LISTS = chexpert_8x200()

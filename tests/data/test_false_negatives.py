@@ -16,7 +16,6 @@ from tests.questions import settings_of as text_settings
 from tests.studies import tiny_study
 from tests.textures import settings_of, texture_source
 from trueneg.class_probability import probability_of_shared_class
-from trueneg.config.image_study import ImageStudy
 from trueneg.config.runs import all_runs
 from trueneg.data.false_negatives import MOST, of_pairs, of_texts, of_views
 from trueneg.data.images.image_source import ImageSource
@@ -25,6 +24,7 @@ from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.pairs.training_split import PairData
 from trueneg.losses import build
 from trueneg.report.known_data import sentences
+from trueneg.specs.kinds.images import ImageStudy
 from trueneg.specs.objectives.sigmoid import PairSigmoid
 from trueneg.training.image_text import ImageText
 

@@ -21,6 +21,7 @@ from trueneg.data.pairs.pair_splits import SPLITS, official_subset, read_pair_su
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
 from trueneg.io import privacy
+from trueneg.specs.kinds.pairs import ImageTextStudy
 
 SPLIT_OF = {
     f"{100 + number}_a.jpg": split
@@ -159,7 +160,12 @@ def test_the_official_splits_become_the_subsets_of_every_seed(data, tmp_path):
     out = tmp_path / "out"
     source = prepare(data, out)
     draw_subsets(
-        out / "pairs.npz", {}, [0, 3], tmp_path / "subsets.parquet", out / "pairs-splits.parquet"
+        ImageTextStudy,
+        out / "pairs.npz",
+        {},
+        [0, 3],
+        tmp_path / "subsets.parquet",
+        out / "pairs-splits.parquet",
     )
     subsets = read_pair_subsets(tmp_path / "subsets.parquet")
     assert set(subsets) == {0, 3}
@@ -201,7 +207,12 @@ def test_too_few_photographs_for_the_splits_are_refused(data, tmp_path):
     prepare(data, out, images=6)
     with pytest.raises(UserError, match="no image is in the official test split"):
         draw_subsets(
-            out / "pairs.npz", {}, [0], tmp_path / "subsets.parquet", out / "pairs-splits.parquet"
+            ImageTextStudy,
+            out / "pairs.npz",
+            {},
+            [0],
+            tmp_path / "subsets.parquet",
+            out / "pairs-splits.parquet",
         )
 
 

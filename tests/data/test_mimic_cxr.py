@@ -42,6 +42,7 @@ from trueneg.data.reports.prepare import prepare_reports
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.grounding import boxed_phrases
 from trueneg.io import privacy
+from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.text.sentences import split_reports
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
@@ -132,6 +133,7 @@ def test_all_views_include_lateral_images_in_every_split_with_the_labels_of_thei
     labels = [labels_of(written.get(image.study, {})) for image in expected]
     np.testing.assert_array_equal(source.labels, np.array(labels, np.float32))
     draw_subsets(
+        ImageTextStudy,
         tmp_path / "all/pairs.npz",
         {},
         [0],
@@ -169,6 +171,7 @@ def test_patients_of_ms_cxr_are_in_no_training_or_validation_split(made, tmp_pat
     assert moved
     assert {"train", "validation", "test"} == set(splits["split"])
     draw_subsets(
+        ImageTextStudy,
         tmp_path / "pairs.npz",
         {},
         [0],

@@ -30,9 +30,9 @@ from trueneg.data import decoding
 from trueneg.data.arrays import content_hash
 from trueneg.data.images.image_source import read_source, write_source
 from trueneg.data.images.labels import refuse_ambiguous
-from trueneg.data.images.loading import drawing_settings, load_source
+from trueneg.data.images.loading import load_source
 from trueneg.data.images.sources import image_folder, parquet
-from trueneg.data.images.subsets import make_subset
+from trueneg.data.images.subsets import image_subset, make_subset
 from trueneg.errors import UserError
 
 
@@ -122,8 +122,8 @@ def test_a_study_without_test_images_must_state_what_to_hold_out(tmp_path, sourc
     study |= {"images_per_class": None, "validation": 0.2, "test": None}
     images = load_folder(tmp_path / "own")
     with pytest.raises(UserError, match=r"own has no .*set dataset.test"):
-        drawing_settings(images, study)
-    subset = make_subset(images, seed=0, **drawing_settings(images, study | {"test": 0.25}))
+        image_subset(images, study, seed=0)
+    subset = image_subset(images, study | {"test": 0.25}, seed=0)
     assert np.bincount(images.labels[subset.test]).tolist() == [2, 2, 2]
 
 

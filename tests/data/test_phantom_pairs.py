@@ -16,6 +16,7 @@ from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.errors import UserError
 from trueneg.io import privacy
+from trueneg.specs.kinds.pairs import ImageTextStudy
 
 SETTINGS = {"source": "phantom", "images": None, "resolution": 32, "contrast": 3.0}
 
@@ -131,6 +132,7 @@ def test_splits_are_by_patient_and_differ_between_seeds(whole, tables, tmp_path)
     joined(tables, tmp_path)
     splits = tmp_path / "pairs-splits.parquet"
     draw_subsets(
+        ImageTextStudy,
         tmp_path / "pairs.npz",
         {"validation": 0.2, "test": 0.3},
         [0, 5],

@@ -15,6 +15,7 @@ from trueneg.data.images.image_source import ImageSource, write_source
 from trueneg.data.images.subsets import SPLITS, make_subset, read_subsets, write_subsets
 from trueneg.data.imbalance import class_probabilities
 from trueneg.errors import UserError
+from trueneg.specs.kinds.images import ImageStudy
 
 quick = settings(deadline=None, max_examples=40)
 NAMES = ("ant", "bee", "cow", "dog")
@@ -168,11 +169,21 @@ def test_a_primary_measurement_of_an_unknown_class_is_refused_before_training(tm
     settings |= {"validation": 0.2, "test": 0.2}
     with pytest.raises(UserError, match=r"primary\.group is 'eel'; expected .* ant, bee, cow, dog"):
         draw_subsets(
-            tmp_path / "source.npz", settings, [0], tmp_path / "subsets.parquet", group="eel"
+            ImageStudy,
+            tmp_path / "source.npz",
+            settings,
+            [0],
+            tmp_path / "subsets.parquet",
+            group="eel",
         )
     for group in (None, "rare", "cow"):
         draw_subsets(
-            tmp_path / "source.npz", settings, [0], tmp_path / "subsets.parquet", group=group
+            ImageStudy,
+            tmp_path / "source.npz",
+            settings,
+            [0],
+            tmp_path / "subsets.parquet",
+            group=group,
         )
         assert read_subsets(tmp_path / "subsets.parquet")
 

@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.data.pictures import encoded, picture
-from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.data.pairs.image_table import check_table, read_image_table, read_images, user_files
 from trueneg.data.tables import read_columns
 from trueneg.errors import UserError
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.store.data_input import of_corpora
 
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".jsonl", ".ndjson", ".jsonl.gz", ".parquet")

@@ -19,10 +19,11 @@ from trueneg.data import user_files
 from trueneg.data.images.sources.cifar10 import ARCHIVE as CIFAR10
 from trueneg.data.user_files import DataChanges, compare_files, file_parameter, recorded
 from trueneg.io.files import file_checksum
+from trueneg.specs.kinds.images import ImageStudy
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store import run_files
-from trueneg.store.data_input import DataInput, of_images
+from trueneg.store.data_input import DataInput, of_dataset
 
 MOMENTS = itertools.count(10**9, 10**9)
 STL10 = ("train_X.bin", "train_y.bin", "test_X.bin", "test_y.bin")
@@ -239,7 +240,7 @@ def test_images_of_a_folder_are_compared_without_a_table(tmp_path):
         "download": False,
         "unlabelled": None,
     }
-    job = Job(of_images(settings), tmp_path)
+    job = Job(of_dataset(ImageStudy, settings, {}), tmp_path)
     run = {"settings": {"dataset": settings, "training": {}}, "source": {"checksum": "0123456789"}}
     job.run(during=lambda: flip(folder / "0/0.png"))
     assert "4 images" in job.sentences()[0]
@@ -412,7 +413,7 @@ def test_the_data_of_a_run_changed_if_files_changed_or_were_read_again(tmp_path)
         "download": False,
         "unlabelled": None,
     }
-    Job(of_images(settings), tmp_path).run()
+    Job(of_dataset(ImageStudy, settings, {}), tmp_path).run()
     run = {"settings": {"dataset": settings, "training": {}}, "source": {"checksum": "0123456789"}}
     earlier = run | {"source": {"checksum": "9876543210"}}
     elsewhere = run | {"settings": {"dataset": settings | {"path": "other"}, "training": {}}}

@@ -66,7 +66,7 @@ assert doctest.testmod(trueneg.losses.estimators.trimmed) == (0, 3)
 
 TASK = """
 import torch
-from trueneg.config.image_study import DatasetSettings, EvaluationSettings, ImageStudy
+from trueneg.specs.kinds.images import DatasetSettings, EvaluationSettings, ImageStudy
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
 from trueneg.evaluation.evaluate import rows_of
@@ -128,7 +128,7 @@ def test_each_dot_is_at_its_measured_value():
 
 FIGURE = """
 from tests.studies import tiny_study
-from trueneg.config.image_study import ImageStudy
+from trueneg.specs.kinds.images import ImageStudy
 from trueneg.report import registry
 
 assert "every_seed" in registry.figures_by_name(ImageStudy.model_validate(tiny_study()))

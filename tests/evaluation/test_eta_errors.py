@@ -9,10 +9,10 @@ import pytest
 
 from tests.projects import ROOT
 from tests.textures import texture_source
-from trueneg.config.runs import pairs_key
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.evaluation.eta_errors import write_eta_errors
+from trueneg.specs.kinds.pairs import ImageTextStudy
 
 DATASET = {"source": "textures", "resolution": 32}
 
@@ -25,7 +25,7 @@ def measured(tmp_path):
 
     def errors(source, **objectives):
         places = [
-            tmp_path / f"{pairs_key(DATASET)}.npz",
+            tmp_path / f"{ImageTextStudy.data_key(DATASET)}.npz",
             tmp_path / "subsets/textures/seed3-4.parquet",
         ]
         places[1].parent.mkdir(parents=True)

@@ -5,12 +5,12 @@ import torch
 
 from tests.declared import declared, written
 from tests.studies import tiny_study
-from trueneg.config.image_study import ImageStudy
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import DRAWING, make_subset
 from trueneg.evaluation.evaluate import rows_of
 from trueneg.evaluation.images import EncodedRun
 from trueneg.models.image_encoders import build_encoder
+from trueneg.specs.kinds.images import ImageStudy
 from trueneg.store.rows import to_table
 from trueneg.training.augment import Augmentation
 

@@ -33,7 +33,6 @@ from tests.textures import (
     texture_boxes,
     texture_source,
 )
-from trueneg.config.image_text_study import ImageTextEvaluationSettings
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
@@ -44,6 +43,7 @@ from trueneg.evaluation.pairs.linear_probe import linear_evaluation
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.report.layouts import with_means
 from trueneg.specs import tasks
+from trueneg.specs.kinds.pairs import ImageTextEvaluationSettings
 from trueneg.stats.measurement import KEYS, Measurement
 from trueneg.store.rows import load_rows, to_table, typed
 from trueneg.store.run_store import RunStore

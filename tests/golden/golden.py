@@ -21,11 +21,11 @@ import pandas as pd
 
 from trueneg.io.files import write_text
 from trueneg.specs import tasks
+from trueneg.specs.kinds import TRAINED
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.settings import models_within, tag_of
 from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.store import versions
-from trueneg.store.identity import STUDIES
 
 FILE = Path(__file__).with_name("golden.json")
 PROJECT = Path(__file__).resolve().parents[2]
@@ -149,9 +149,9 @@ def place_of(part: str) -> str:
         model = sources[section][names[0]]
     elif section == "task":
         kind, name = names
-        model = versions.SPECS[kind].get(name)
+        model = TRAINED[kind].TASKS.get(name)
         if model is None:
-            folder = Path(tasks.__file__).parent.relative_to(PROJECT) / versions.TASKS[kind]
+            folder = Path(tasks.__file__).parent.relative_to(PROJECT) / TRAINED[kind].SAMPLES
             return f"{folder}/{name}.py, a new file with a TASK that has a VERSION"
     else:
         model = _models(names[0])[part]
@@ -163,7 +163,7 @@ def _models(kind: str) -> dict[str, type]:
     """Return the settings classes of a kind of training by the names of their versions."""
     models: dict[str, type] = {}
     for section in ("encoder", "text_encoder", "objectives"):
-        field = STUDIES[kind].model_fields.get(section)
+        field = TRAINED[kind].model_fields.get(section)
         for model in models_within(field.annotation) if field is not None else ():
             models |= {
                 f"{section.removesuffix('s')}/{kind}/{name}": model for name in tag_of(model)[1]

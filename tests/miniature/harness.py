@@ -17,12 +17,12 @@ from tests.declared import declared, written
 from tests.miniature.fixtures import write_fixtures, write_models
 from tests.miniature.overrides import miniatures
 from tests.projects import ROOT, SHIPPED, Project, new_project
-from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.reading import load_configuration, merged_files
 from trueneg.config.runs import corpora
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.report.registry import figures_by_name, tables_by_name
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.store.rows import load_rows
 
 # folders of results that belong to no section

@@ -9,7 +9,7 @@ from typing import Any
 from trueneg.config.configuration import Configuration
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import swept
-from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.pairs.base import SEED
 from trueneg.specs.settings import format_value
 

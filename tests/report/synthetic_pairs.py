@@ -9,11 +9,11 @@ import yaml
 from tests.projects import ROOT
 
 from trueneg.config import runs
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import published_name
 from trueneg.report.findings import answer, headroom_sentence
 from trueneg.report.labels import variant_name
 from trueneg.report.published import published_numbers
+from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.stats.candidates import describe_candidates
 from trueneg.stats.comparison import headroom, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement

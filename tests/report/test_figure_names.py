@@ -13,7 +13,6 @@ import synthetic
 from tests.projects import SHIPPED
 from tests.studies import tiny_study
 
-from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import read_configuration
 from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
@@ -27,6 +26,7 @@ from trueneg.report.figures.contrasts import contrasts
 from trueneg.report.figures.embedding import embedding
 from trueneg.report.figures.monitors import GROUPS, by_objective, true_negative_mean
 from trueneg.report.gathered import RESPLIT, Gathered
+from trueneg.specs.kinds.images import ImageStudy
 from trueneg.specs.tasks.images import LabelPool
 from trueneg.stats.measurement import Measurement
 

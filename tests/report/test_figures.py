@@ -10,7 +10,6 @@ from PIL import Image
 from scipy import stats
 from tests.studies import tiny_study
 
-from trueneg.config.image_study import ImageStudy
 from trueneg.report import plots
 from trueneg.report.drawing import (
     add_legend,
@@ -23,6 +22,7 @@ from trueneg.report.drawing import (
 )
 from trueneg.report.figures import embedding, monitors
 from trueneg.report.figures.by_condition import by_label_fraction, draw_by_place
+from trueneg.specs.kinds.images import ImageStudy
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement
 

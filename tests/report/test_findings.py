@@ -12,10 +12,10 @@ from synthetic import numbers, tidy
 from tests.browser.pages import add_likelihoods, add_study
 from tests.studies import tiny_words
 
-from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.report import findings
 from trueneg.report.findings import finding, knowing_the_labels, sentence
 from trueneg.report.gathered import Gathered
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.stats.comparison import headroom, primary_contrast
 from trueneg.stats.measurement import Measurement
 

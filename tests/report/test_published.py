@@ -9,9 +9,9 @@ from tests.declared import declared_means
 from tests.projects import ROOT, SHIPPED
 
 from trueneg.config.reading import read_configuration
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.report.published import PLACE, published_numbers
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.tasks import comparable
 from trueneg.stats.measurement import Measurement
 

@@ -11,7 +11,6 @@ from synthetic import numbers, tidy
 from tests.studies import tiny_study
 
 from trueneg.config.reading import load_configuration
-from trueneg.config.trained_study import NamedContrast
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex
 from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.registry import figures_by_name
@@ -26,6 +25,7 @@ from trueneg.report.tables.building import (
     side_by_side,
 )
 from trueneg.report.tables.comparisons import GROUPS, accuracy
+from trueneg.specs.kinds.trained import NamedContrast
 from trueneg.stats.comparison import headroom
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import typed

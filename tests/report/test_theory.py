@@ -10,7 +10,6 @@ import synthetic
 import yaml
 from tests.theory.sweeps import SWEEPS
 
-from trueneg.config.theory_study import TheoryStudy
 from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.estimator_errors import STYLES
@@ -18,6 +17,7 @@ from trueneg.report.formats import to_latex
 from trueneg.report.gathered import Gathered
 from trueneg.specs.experiments import DRAWN, ESTIMATORS, EXPERIMENTS, TRUE
 from trueneg.specs.experiments import SWEEPS as SWEEPS_OF_ERRORS
+from trueneg.specs.kinds.theory import TheoryStudy
 from trueneg.theory.experiments import run
 
 SMALL = {"anchors": 40} | SWEEPS

@@ -14,16 +14,17 @@ import yaml
 from tests.projects import ROOT, Project, new_project
 from tests.studies import first_run, tiny_study, tiny_words, tiny_world
 from trueneg.config import runs
-from trueneg.config.likelihood_study import LanguageModelSettings
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
 from trueneg.losses import RelaxedContrastiveLoss, Uncorrected
 from trueneg.losses.registry import ESTIMATORS
+from trueneg.specs.kinds import TRAINED
+from trueneg.specs.kinds.likelihood import LanguageModelSettings
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.store import identity
 
-TRAINING_KEY = "    temperature: Sweepable[Positive] = Field(0.5, "
+TRAINING_KEY = "    temperature: Sweepable[Positive] = Field("
 IDS = """
 import json, sys, yaml
 from trueneg.store import identity
@@ -72,7 +73,7 @@ def test_a_changed_default_changes_only_the_ids_of_studies_that_do_not_set_the_k
     )
     assert default == old
     field = "learning_rate: Sweepable[Positive] = Field({}, desc"
-    edit(project, "config/image_study.py", field.format("1e-3"), field.format("3e-4"))
+    edit(project, "specs/kinds/images.py", field.format("1e-3"), field.format("3e-4"))
     assert ids(project) == new
     assert not set(new) & set(old)
     assert ids(project, learning_rate=1e-3) == old
@@ -82,7 +83,7 @@ def test_a_new_key_with_a_frozen_value_changes_no_id_until_it_gets_another_value
     project = new_project(tmp_path / "project")
     before = ids(project)
     new_key = '    momentum: NonNegative = Field(0.9, description="new")\n'
-    edit(project, "config/image_study.py", TRAINING_KEY, new_key + TRAINING_KEY)
+    edit(project, "specs/kinds/images.py", TRAINING_KEY, new_key + TRAINING_KEY)
     unlisted = ids(project)
     assert not set(unlisted) & set(before)
     edit(
@@ -111,9 +112,9 @@ def test_frozen_values_are_those_that_were_committed():
     assert dict(listed(identity.frozen())) == dict(listed(committed))
 
 
-@pytest.mark.parametrize("kind", identity.STUDIES)
+@pytest.mark.parametrize("kind", TRAINED)
 def test_each_key_of_a_listed_section_has_a_frozen_value(kind):
-    study, missing = identity.STUDIES[kind], []
+    study, missing = TRAINED[kind], []
     for section in ("dataset", *study.SECTIONS, "objective"):
         for model in models_within(
             study.model_fields["objectives" if section == "objective" else section].annotation
@@ -158,7 +159,7 @@ def test_each_key_of_nested_settings_and_of_language_models_is_listed():
         for key, field in LanguageModelSettings.model_fields.items()
         if not is_technical(field)
     }
-    for study in identity.STUDIES.values():
+    for study in TRAINED.values():
         for section in ("dataset", *study.SECTIONS, "objectives"):
             for outer in models_within(study.model_fields[section].annotation):
                 for model in models_inside(outer):
@@ -296,7 +297,7 @@ def test_every_objective_names_the_files_that_implement_it():
         | dict.fromkeys(("reco", "oc"), RelaxedContrastiveLoss)
         | dict.fromkeys(("clip", "biovil"), Uncorrected)
     )
-    for study in identity.STUDIES.values():
+    for study in TRAINED.values():
         for model in models_within(study.model_fields["objectives"].annotation):
             for name in model.model_fields["name"].annotation.__args__:
                 modules = (

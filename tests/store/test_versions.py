@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from trueneg.config.runs import training_kind
 from trueneg.specs import encoders, stages, tasks
 from trueneg.specs.guides import GUIDES
+from trueneg.specs.kinds import kind_of
+from trueneg.specs.kinds.images import ImageStudy
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS, base
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.settings import tag_of
@@ -142,9 +143,7 @@ def records():
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_records_the_version_of_everything_that_made_it(records, name):
     shared, _, specific = RUNS[name]
-    expected = specific | (
-        SHARED_BY_IMAGES if training_kind(shared) == "images" else SHARED_BY_PAIRS
-    )
+    expected = specific | (SHARED_BY_IMAGES if kind_of(shared) is ImageStudy else SHARED_BY_PAIRS)
     assert records[name]["code"]["versions"] == dict.fromkeys(sorted(expected), 1)
 
 
@@ -176,7 +175,7 @@ def test_raising_a_tasks_version_marks_rows_and_no_run(task, monkeypatch):
     evaluated = {"settings": {"knn": {}, "linear_probe": None}}
     made = run | {
         "evaluated": evaluated
-        | {"code": {"versions": versions.evaluation_versions("images", evaluated["settings"])}}
+        | {"code": {"versions": versions.evaluation_versions(ImageStudy, evaluated["settings"])}}
     }
     assert versions.code_state(made) == "finished"
     raise_version(monkeypatch, f"task/images/{task}")

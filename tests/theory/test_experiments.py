@@ -149,7 +149,7 @@ def test_unknown_and_invalid_settings_are_rejected(settings, facts):
 
 def test_an_experiment_is_written_as_parquet(tmp_path):
     path = tmp_path / "deep" / "density_ratio.parquet"
-    write_experiment("density_ratio", {}, path)
+    write_experiment("trueneg.theory.experiments:run", "density_ratio", {}, path)
     pd.testing.assert_frame_equal(pd.read_parquet(path), run("density_ratio"))
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.projects import new_project
 from tests.theory.sweeps import SWEEPS
 from trueneg.cli.why import provenance_of
-from trueneg.config.theory_study import TheoryStudy
+from trueneg.specs.kinds.theory import TheoryStudy
 from trueneg.specs.stages import VERSIONS
 
 pytestmark = pytest.mark.long  # `make test-studies` runs a whole theory study

@@ -3,6 +3,7 @@ take.
 """
 
 import os
+import pkgutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,24 +13,14 @@ from trueneg.cli.estimates import estimated_time, features_time
 from trueneg.cli.pace import Pace
 from trueneg.cli.planned_data import (
     PlannedData,
-    missing_images,
     missing_texts,
-    planned_images,
-    planned_pairs,
-    planned_texts,
 )
 from trueneg.cli.planned_networks import (
     check_language_models,
-    check_networks,
     check_towers,
-    missing_networks,
 )
-from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
 from trueneg.config.runs import Job, Run, datasets, families, features_key, frozen_towers, jobs
-from trueneg.config.trained_study import TrainedStudy
-from trueneg.data import false_negatives
 from trueneg.data.false_negatives import Facts
 from trueneg.data.stored_features import stored_weights
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files
@@ -40,7 +31,9 @@ from trueneg.legible import counted, duration
 from trueneg.planning.updates import planned_updates
 from trueneg.report import known_data
 from trueneg.report.published import published_numbers
-from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.specs.kinds.experiments import ExperimentStudy
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
 from trueneg.specs.tasks.base import GROUPS
@@ -54,12 +47,6 @@ from trueneg.store.winners import WINNERS, chosen, read_winners
 PUBLISHED = CHECKOUT / "config/published.csv"
 A_DAY = 86_400.0  # seconds; longer studies are not for this machine
 DONE = (*RunStore.TRAINED, "stale")
-# What is known of the data before training, and a description of them, by kind of study.
-OF_KIND: dict[str, tuple[Any, Any]] = {
-    "images": (false_negatives.of_views, planned_images),
-    "image-text": (false_negatives.of_pairs, planned_pairs),
-    "text": (false_negatives.of_texts, planned_texts),
-}
 
 
 def describe(
@@ -80,31 +67,45 @@ def describe(
             networks, language models, numbers of updates; also if the protocol is not committed.
     """
     study = studies[name]
-    if isinstance(study, TrainedStudy):
-        # missing if the package is not used from a checkout; Snakemake cannot run then
-        if PUBLISHED.is_file():
-            published_numbers(study, PUBLISHED)  # raises UserError if a paper has no such numbers
-        lines = []
-        if protocol := committed_protocol(name, study.protocol, results):
-            when = (
-                f"committed on {protocol['date']}"
-                if protocol["date"]
-                else "the date of its commit is unknown"
-            )
-            lines.append(f"protocol {protocol['file']}: SHA-256 {protocol['checksum']}, {when}")
-        lines += _training(name, study, studies, results, machine, every_image)
-    elif isinstance(study, LikelihoodStudy):
-        lines = _scoring(name, study, results, machine)
-    else:
-        finished = sum(
-            (results / name / f"artefacts/simulation/{key}.parquet").is_file()
-            for key in EXPERIMENTS
-        )
-        lines = [f"{finished} of {len(EXPERIMENTS)} experiments finished; each takes seconds."]
+    describe_kind = pkgutil.resolve_name(study.DESCRIBED_BY)
+    lines = describe_kind(name, study, studies, results, machine, every_image)
     return "\n  ".join([f"{name}: {study.title}", *lines])
 
 
-def _scoring(name: str, study: LikelihoodStudy, results: Path, machine: Pace) -> list[str]:
+def describe_trained(
+    name: str,
+    study: TrainedStudy,
+    studies: Mapping[str, Any],
+    results: Path,
+    machine: Pace,
+    every_image: bool,
+) -> list[str]:
+    """Describe a study that trains encoders."""
+    # missing if the package is not used from a checkout; Snakemake cannot run then
+    if PUBLISHED.is_file():
+        published_numbers(study, PUBLISHED)  # raises UserError if a paper has no such numbers
+    lines = []
+    if protocol := committed_protocol(name, study.protocol, results):
+        when = "the date of its commit is unknown"
+        if protocol["date"]:
+            when = f"committed on {protocol['date']}"
+        lines.append(f"protocol {protocol['file']}: SHA-256 {protocol['checksum']}, {when}")
+    return lines + _training(name, study, studies, results, machine, every_image)
+
+
+def describe_experiments(
+    name: str, study: ExperimentStudy, studies: Any, results: Path, *unused: Any
+) -> list[str]:
+    """Describe a study that trains nothing."""
+    folder = results / name / "artefacts/simulation"
+    finished = sum((folder / f"{key}.parquet").is_file() for key in study.EXPERIMENTS)
+    return [f"{finished} of {len(study.EXPERIMENTS)} experiments finished; each takes seconds."]
+
+
+def describe_likelihood(
+    name: str, study: LikelihoodStudy, studies: Any, results: Path, machine: Pace, *unused: Any
+) -> list[str]:
+    """Describe a study of the likelihoods of sentences."""
     lines = []
     for corpus, reports in data_input.of_corpora(name, study).items():
         skipped = check_own_table(reports)
@@ -144,7 +145,8 @@ def _training(
 ) -> list[str]:
     store, winners, lines = RunStore(results / "runs"), _winners(name, study, results), []
     sources: dict[str, PlannedData] = {}
-    known, planned = OF_KIND[study.kind]
+    known = pkgutil.resolve_name(study.FALSE_NEGATIVES)
+    planned = pkgutil.resolve_name(study.PLANNED_DATA)
     facts: list[tuple[str, str, Facts]] = []
     states: dict[str, dict[str, list[str]]] = {}
     missing: dict[str, list[list[tuple[Run, PlannedData]]]] = {}  # by stage, for each job
@@ -198,12 +200,9 @@ def _training(
     runs = [(run, data) for of_jobs in missing.values() for job in of_jobs for run, data in job]
     refuse_schedules(runs)
     lines += check_towers(runs)
-    if isinstance(study, ImageTextStudy):
-        absent_files = [f"MISSING {part}" for part in missing_networks(study)]
-        lines += absent_files or check_networks(runs, 1 if study.dataset.greyscale else 3)
-        lines += _changed_benchmark(study, results)
-        if any(data.checksum is None for data in sources.values()):
-            lines += [f"MISSING {part}" for part in missing_images(study)]
+    if study.PLANNED_NETWORKS:
+        is_read = all(data.checksum is not None for data in sources.values())
+        lines += pkgutil.resolve_name(study.PLANNED_NETWORKS)(study, runs, results, is_read)
     if not missing:
         return [*lines, "Nothing to train: every run is in the store."]
     times = {
@@ -325,15 +324,3 @@ def refuse_schedules(runs: Iterable[tuple[Run, PlannedData]]) -> None:
         training = run.settings["training"]
         if data.subset is not None and run.settings["objective"]["name"] not in NOT_TRAINED:
             planned_updates(training, data.samples(training), data.subset.seed)
-
-
-def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
-    """List changes to the files of CheXpert 8×200 since they were read."""
-    lists = study.evaluation.chexpert_8x200
-    if lists is None:
-        return []
-    inputs = (
-        data_input.of_benchmark(lists, dataset.model_dump()) for dataset in datasets(study).values()
-    )
-    read = {data.place: data for data in inputs if data.record(results).is_file()}
-    return [change for data in read.values() for change in compare_files(data, results).sentences]

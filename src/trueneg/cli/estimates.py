@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from trueneg.cli.pace import SUSTAINED, Pace, kind_of, operations_per_update
+from trueneg.cli.pace import SUSTAINED, Pace, operations_per_update, speed_key
 from trueneg.cli.planned_data import PlannedData
-from trueneg.config.likelihood_study import LanguageModelSettings
 from trueneg.config.order import SIZES, TOKENS, features_cost, image_cost, image_count
 from trueneg.config.runs import Run, RunSettings, features_key, frozen_towers
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.legible import counted, duration
+from trueneg.specs.kinds.likelihood import LanguageModelSettings
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.tasks import measured_by
 from trueneg.store.run_store import RunStore
@@ -46,7 +46,7 @@ def estimated_time(
     paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
     for record in store.records().values():
         if updates := _updates(record["settings"], record["images"]):
-            paces[kind_of(record["settings"])] = (
+            paces[speed_key(record["settings"])] = (
                 record["seconds"] / updates,
                 f"finished runs on {record.get('device', 'cpu')}",
             )
@@ -58,7 +58,7 @@ def estimated_time(
         dataset, training, kind = (
             run.settings["dataset"],
             run.settings["training"],
-            kind_of(run.settings),
+            speed_key(run.settings),
         )
         updates = _updates(run.settings, data.samples(training) or image_count(dataset))
         if not (

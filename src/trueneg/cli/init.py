@@ -185,7 +185,7 @@ class Study:
             for write in self.beside.values():
                 write()
             skipped = check_own_table(
-                data_input.of_dataset(study.kind, study.dataset.model_dump(mode="json"), studies)
+                data_input.of_dataset(study, study.dataset.model_dump(mode="json"), studies)
             )
             self.found += filter(None, [skipped])
             self.file.write_text(written, encoding="utf-8")

@@ -3,6 +3,7 @@ results folder.
 """
 
 import json
+import pkgutil
 import platform
 import shutil
 import time
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.cli.planned_data import PlannedData
-from trueneg.config.order import PER_PIXEL, relative_cost
-from trueneg.config.runs import Run, RunSettings, towers_of, training_kind
+from trueneg.config.order import relative_cost
+from trueneg.config.runs import Run, RunSettings, towers_of
 from trueneg.io.downloads import announced
 from trueneg.io.files import write_text
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
+from trueneg.specs.kinds import kind_of
+from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.store.identity import model_of
 from trueneg.store.records import read_json
 
@@ -77,7 +80,7 @@ class Pace:
         A few updates are measured if the images were decoded, the weights are on this machine,
         updates are fast, and there are no towers, whose libraries take long to import.
         """
-        kind = kind_of(run.settings)
+        kind = speed_key(run.settings)
         rough = operations_per_update(run.settings) / self.speed + OVERHEAD
         measurable = data.checksum and rough < SLOW_UPDATE and not towers_of(run.settings)
         if self._measures and measurable and kind not in self._kept["updates"]:
@@ -91,7 +94,7 @@ class Pace:
         write_text(self._path, json.dumps(self._all, indent=1))
 
 
-def kind_of(settings: RunSettings) -> str:
+def speed_key(settings: RunSettings) -> str:
     """Return a key of the settings that determine a run's speed."""
     networks = [
         settings.get(section)
@@ -117,7 +120,6 @@ def _measured_update(run: Run, data: PlannedData) -> float:
     import torch
 
     from trueneg.runtime.devices import choose_device
-    from trueneg.training.engine import TRAININGS
 
     torch.set_num_threads(run.settings["training"]["threads"])
     # needs no language model or features
@@ -139,9 +141,9 @@ def _measured_update(run: Run, data: PlannedData) -> float:
                 "objective": objective(name="cl").model_dump(),
             }
             device = choose_device(training["device"])
-            row = TRAININGS[training_kind(settings)](
-                settings, run.seed, data.source, data.subset, device
-            ).train_epoch()
+            training_class = pkgutil.resolve_name(kind_of(settings).TRAINING)
+            started = training_class(settings, run.seed, data.source, data.subset, device)
+            row = started.train_epoch()
     return float(row["seconds"]) / updates
 
 
@@ -157,4 +159,4 @@ def _measured_speed(has_gpu: bool) -> float:
         began = clock()
         network(images).sum().backward()
         network.conv1.weight.grad.sum().item()  # waits for the GPU
-    return 3e9 * PER_PIXEL["image-text"]["resnet18"] * side**2 * count / (clock() - began)
+    return 3e9 * ImageTextStudy.PER_PIXEL["resnet18"] * side**2 * count / (clock() - began)

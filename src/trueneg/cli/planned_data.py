@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import RunSettings, pairs_key
+from trueneg.config.runs import RunSettings
 from trueneg.data.image_cache import LONGEST
 from trueneg.data.image_files import EncodedImages, check_images
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
-from trueneg.data.images.loading import drawing_settings, load_source
-from trueneg.data.images.subsets import TEST_FRACTION, make_subset
+from trueneg.data.images.loading import load_source
+from trueneg.data.images.subsets import TEST_FRACTION, image_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.pair_source import PairSource, beside, read_pairs
@@ -27,6 +25,10 @@ from trueneg.data.texts.text_splits import text_subset
 from trueneg.data.user_files import check_own_table, compare_files
 from trueneg.errors import UserError
 from trueneg.io import privacy
+from trueneg.specs.kinds.images import ImageStudy
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.pairs import ImageTextStudy
+from trueneg.specs.kinds.texts import TextStudy
 from trueneg.specs.sources import OWN, data_name
 from trueneg.store import data_input
 from trueneg.store.data_input import DataInput
@@ -75,7 +77,7 @@ def planned_images(
     Raises:
         UserError: if the user's own images cannot be used, or the decoded images are damaged.
     """
-    images = data_input.of_images(dataset)
+    images = data_input.of_dataset(ImageStudy, dataset, studies)
     decoded = results / f"{images.place}.npz"
     changes = compare_files(images, results).sentences if decoded.is_file() else []
     is_current, checked = decoded.is_file() and not changes, ""
@@ -111,7 +113,7 @@ def planned_images(
         ):
             raise
         return PlannedData("not read yet", [f"MISSING {error}"])  # a published data set
-    subset = make_subset(source, seed=seed, **drawing_settings(source, dataset))
+    subset = image_subset(source, dataset, seed)
     unlabelled = int((source.labels[subset.train] < 0).sum())
     held_out = (
         ""
@@ -145,11 +147,9 @@ def planned_pairs(
     Raises:
         UserError: if the user's own table or images cannot be used, or joined pairs are damaged.
     """
-    path = results / "pairs" / f"{pairs_key(dataset)}.npz"
-    reports, images = (
-        data_input.of_joined_reports(dataset, studies),
-        data_input.of_pairs(dataset, studies),
-    )
+    reports = data_input.of_joined_reports(dataset, studies)
+    images = data_input.of_dataset(ImageTextStudy, dataset, studies)
+    path = results / f"{images.place}.npz"
     changes = dict.fromkeys(
         change for data in (reports, images) for change in compare_files(data, results).sentences
     )
@@ -194,7 +194,7 @@ def planned_pairs(
         pixels = np.zeros((len(usable), len(read.mode), 0, 0), np.uint8)
         source = PairSource("image_table", pixels, reports_of, patients, texts, *labels)
         description += f": {len(pixels):,} images with {len(texts):,} texts"
-    subset = pair_subset(source, splits, dataset, seed)
+    subset = pair_subset(source, dataset, seed, splits)
     trained = set(source.reports[subset.train].tolist())
     training = source.sentences.loc[source.sentences["report"].isin(trained), "sentence"].tolist()
     known = () if checksum is None and images.settings["split_sentences"] else training
@@ -217,10 +217,8 @@ def planned_texts(
     Raises:
         UserError: if the texts cannot be used.
     """
-    texts, module = (
-        data_input.of_texts(dataset),
-        importlib.import_module(f"trueneg.data.texts.{dataset['source']}"),
-    )
+    texts = data_input.of_dataset(TextStudy, dataset, studies)
+    reader = importlib.import_module(f"trueneg.data.texts.{dataset['source']}")
     inputs = [texts, *([data_input.of_joined_reports(dataset, studies)] if dataset["text"] else [])]
     path = results / f"{texts.place}.npz"
     changes = list(
@@ -234,13 +232,13 @@ def planned_texts(
 
         source = read_texts(path)
         checksum = functools.partial(checksum_of_pairs, source)
-    elif missing := [f"MISSING {part}" for part in module.missing_files(texts.settings)]:
+    elif missing := [f"MISSING {part}" for part in reader.missing_files(texts.settings)]:
         recorded = _recorded(texts, results)
         return (
             recorded._replace(changes=missing) if recorded else PlannedData("not read yet", missing)
         )
     else:
-        source = module.read_source(texts.settings)
+        source = reader.read_source(texts.settings)
     subset = text_subset(source, dataset, seed)
     listed = source.sentences["sentence"].tolist()
     labels = f" with {len(source.label_names)} labels" if source.label_names else ""

@@ -13,15 +13,39 @@ import pandas as pd
 
 from trueneg.cli.estimates import language_model_seconds
 from trueneg.cli.pace import Pace
-from trueneg.cli.planned_data import PlannedData
-from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import Run, all_towers, features_key
+from trueneg.cli.planned_data import PlannedData, missing_images
+from trueneg.config.runs import Run, all_towers, datasets, features_key
+from trueneg.data.user_files import compare_files
 from trueneg.io.downloads import announced
 from trueneg.legible import duration
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.pairs import ImageTextStudy
+from trueneg.store import data_input
 
 COUNTED = 20_000  # texts whose tokens are counted
 FILES = ("weights", "model")  # settings of a network that name files
+
+
+def planned_networks(
+    study: ImageTextStudy,
+    runs: Sequence[tuple[Run, PlannedData]],
+    results: Path,
+    is_read: bool,
+) -> list[str]:
+    """Check the networks of an image–text study, and list files that are missing or changed.
+
+    Args:
+        study: the study.
+        runs: runs to train, with their data.
+        results: the results folder.
+        is_read: whether all images have been read.
+    """
+    lines = [f"MISSING {part}" for part in missing_networks(study)]
+    lines = lines or check_networks(runs, 1 if study.dataset.greyscale else 3)
+    lines += _changed_benchmark(study, results)
+    if not is_read:
+        lines += [f"MISSING {part}" for part in missing_images(study)]
+    return lines
 
 
 def missing_networks(study: ImageTextStudy) -> list[str]:
@@ -198,3 +222,15 @@ def check_language_models(
             f" process (from {machine.origin})"
         )
     return list(dict.fromkeys(lines))
+
+
+def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
+    """List changes to the files of CheXpert 8×200 since they were read."""
+    lists = study.evaluation.chexpert_8x200
+    if lists is None:
+        return []
+    inputs = (
+        data_input.of_benchmark(lists, dataset.model_dump()) for dataset in datasets(study).values()
+    )
+    read = {data.place: data for data in inputs if data.record(results).is_file()}
+    return [change for data in read.values() for change in compare_files(data, results).sentences]

@@ -12,11 +12,12 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
-from trueneg.config.configuration import KINDS
 from trueneg.data.user_files import DataChanges
 from trueneg.errors import UserError
 from trueneg.io import seals
 from trueneg.report import registry
+from trueneg.specs.kinds import kind_of
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import blocks, records, versions
 from trueneg.store.identity import identity
@@ -89,7 +90,8 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         )
     else:
         settings = records.read_settings(folder / "study.yaml")
-        study, kind = _valid(settings), settings.get("kind", "images")
+        kind = kind_of(settings)
+        study = _valid(settings)
         origin = {
             "study": top,
             "title": settings["title"],
@@ -100,10 +102,10 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             ),
         }
         stale = _outdated(path, parts, folder)
-        if kind == "likelihood":
+        if kind.is_scored:
             reports = top
             stale += data.of_reports(top)
-        elif kind != "theory":
+        elif issubclass(kind, TrainedStudy):
             if missing := blocks.without_rows(top, study, results) if study is not None else []:
                 stale.append(
                     f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake"
@@ -253,7 +255,7 @@ def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> di
 def _valid(settings: Mapping[str, Any]) -> Any:
     """Return the study with these settings; None if they are invalid in the current version."""
     try:
-        return KINDS[settings.get("kind", "images")].model_validate(settings)
+        return kind_of(settings).model_validate(settings)
     except ValidationError:
         return None
 

@@ -10,26 +10,19 @@ so that earlier runs keep their ids.
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Discriminator, Field, create_model
+from pydantic import BeforeValidator, Field, create_model
 
-from trueneg.config.image_study import ImageStudy
-from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.text_study import TextStudy
-from trueneg.config.theory_study import TheoryStudy
+from trueneg.specs.kinds import DEFAULT, AnyStudy
+from trueneg.specs.kinds.experiments import ExperimentStudy
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.pairs import PAIRS
 from trueneg.specs.resources import RESOURCES, Resources
-from trueneg.specs.settings import Name, Settings, models_within, tag_of
+from trueneg.specs.settings import Name, Settings
 
-AnyStudy = Annotated[
-    ImageStudy | TheoryStudy | LikelihoodStudy | ImageTextStudy | TextStudy, Discriminator("kind")
-]
 WITH_KIND = BeforeValidator(
-    lambda study: {"kind": "images", **study} if isinstance(study, dict) else study
+    lambda study: {"kind": DEFAULT, **study} if isinstance(study, dict) else study
 )
-KINDS: dict[str, Any] = {
-    kind: study for study in models_within(AnyStudy) for kind in tag_of(study)[1]
-}
 
 
 def _rule(default: Resources) -> Any:
@@ -58,6 +51,23 @@ class Configuration(Settings):
     resources: RuleResources = Field(
         default_factory=RuleResources, description="resources of rules that no study configures"
     )
+
+    @property
+    def trained(self) -> dict[str, TrainedStudy]:
+        """The studies that train encoders, by name."""
+        return {
+            name: study for name, study in self.studies.items() if isinstance(study, TrainedStudy)
+        }
+
+    @property
+    def scored(self) -> dict[str, LikelihoodStudy]:
+        """The studies whose sentences language models score, by name."""
+        return {name: study for name, study in self.studies.items() if study.is_scored}
+
+    @property
+    def computed(self) -> dict[str, ExperimentStudy]:
+        """The studies that compute experiments without training, by name."""
+        return {name: study for name, study in self.studies.items() if study.EXPERIMENTS}
 
     def resolved(self) -> dict[str, Any]:
         """Return the configuration as plain values with all defaults filled in."""

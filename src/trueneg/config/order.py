@@ -8,26 +8,11 @@ alone: the plan is the same on every machine, regardless of earlier runs.
 from collections.abc import Mapping
 from typing import Any
 
-from trueneg.config.runs import training_kind
+from trueneg.config.runs import is_of_texts
 from trueneg.specs.encoders import is_frozen
+from trueneg.specs.kinds import kind_of
 from trueneg.specs.objectives.released import NOT_TRAINED
 
-# GFLOP of a forward pass per pixel, by kind of training. Measured for CIFAR variants at 32 pixels,
-# torchvision's networks at 224, and small networks at 32 and 64 (per unit of width squared, because
-# their cost grows with the square of the width).
-PER_PIXEL = {
-    "images": {
-        "resnet18": 1.11 / 32**2,
-        "resnet50": 2.60 / 32**2,
-        "small_resnet": 0.0250 / 32**2 / 16**2,
-    },
-    "image-text": {
-        "resnet18": 3.63 / 224**2,
-        "resnet50": 8.17 / 224**2,
-        "small": 0.0120 / 64**2 / 16**2,
-    },
-}
-PER_PIXEL["image-text"]["biovil"] = PER_PIXEL["image-text"]["resnet50"]
 # towers of other libraries are taken for a ViT-B/16 or a BERT base
 TOWER, TOWER_SIDE = 17.6 / 224**2, 224
 FROZEN = 0.003  # head of a frozen tower, per sample
@@ -68,19 +53,20 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     """
     if settings["objective"]["name"] in NOT_TRAINED:
         return 0.0
-    training, dataset, kind = settings["training"], settings["dataset"], training_kind(settings)
-    samples = (
-        training["updates"] * training["batch_size"]
-        if training["updates"]
-        else training["epochs"] * image_count(dataset)
-    )
-    if kind == "text":
-        anchors = settings["text_encoder"]
-        return samples * (text_cost(anchors) + text_cost(settings.get("positive_encoder", anchors)))
-    image = image_cost(settings)
-    return samples * (
-        2 * image if kind == "images" else image + text_cost(settings["text_encoder"])
-    )
+    training = settings["training"]
+    if training["updates"]:
+        samples = training["updates"] * training["batch_size"]
+    else:
+        samples = training["epochs"] * image_count(settings["dataset"])
+    return samples * sum(_pass_cost(settings, section) for section in kind_of(settings).PASSES)
+
+
+def _pass_cost(settings: Mapping[str, Mapping[str, Any]], section: str) -> float:
+    """Estimate the GFLOP of a forward pass of one sample through an encoder."""
+    if is_of_texts(section):
+        # positives without a tower of their own share that of the anchors
+        return text_cost(settings.get(section, settings["text_encoder"]))
+    return image_cost(settings)
 
 
 def features_cost(
@@ -116,9 +102,8 @@ def image_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
         return TOWER * (encoder.get("resolution") or TOWER_SIDE) ** 2
     stated = settings.get("augmentation", {}).get("size") or dataset["resolution"]
     side = stated or SIDES.get(dataset["source"], ASSUMED_SIDE)
-    return (
-        PER_PIXEL[training_kind(settings)][encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
-    )
+    per_pixel = kind_of(settings).PER_PIXEL[encoder["name"]]
+    return per_pixel * side**2 * encoder.get("width", 1) ** 2
 
 
 def image_count(dataset: Mapping[str, Any]) -> float:

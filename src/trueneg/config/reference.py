@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from trueneg.config.configuration import KINDS, Configuration, RuleResources
+from trueneg.config.configuration import Configuration, RuleResources
+from trueneg.specs.kinds import KINDS
 from trueneg.specs.resources import Resources
 from trueneg.specs.settings import Settings, is_technical, models_within, tag_of
 

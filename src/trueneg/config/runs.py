@@ -3,7 +3,6 @@ block.
 """
 
 import dataclasses
-import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,12 +12,11 @@ from typing import Any, NamedTuple, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from trueneg.config.image_study import ImageStudy
-from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.encoders import is_frozen
+from trueneg.specs.kinds import kind_name, kind_of
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.trained import TrainedStudy, short_digest
 from trueneg.specs.objectives.released import NOT_TRAINED
-from trueneg.specs.pairs import PAIRS
 from trueneg.specs.pairs.base import SEED
 from trueneg.specs.resources import Device
 from trueneg.specs.settings import Settings, format_value
@@ -26,8 +24,6 @@ from trueneg.specs.sources import data_name
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 Sections = dict[str, Any]  # models by section
-# settings of texts that do not affect how they are read
-SPLITTING = ("labels", "validation", "test")
 OF_GUIDE = "guide "  # prefix of the sections of a guide's towers
 
 
@@ -101,11 +97,6 @@ class Job:
             return [run.to_json() for run in self.runs]
         choices = {winner: dataclasses.asdict(choice) for winner, choice in self.choices.items()}
         return {"dataset": self.dataset, "family": self.family, "choices": choices}
-
-
-def training_kind(settings: RunSettings) -> str:
-    """Return the kind of training in a run's settings; the default is images."""
-    return settings["training"].get("kind", "images")
 
 
 def training_devices(settings: RunSettings) -> tuple[Device, int]:
@@ -238,20 +229,11 @@ def corpora(study: LikelihoodStudy) -> dict[str, Any]:
 
 
 def negative_counts(study: TrainedStudy) -> dict[str, int]:
-    """Return N for each label of :func:`datasets` if batch size B is a condition: 2B − 2 for two
-    views, B − 1 for pairs.
-    """
+    """Return N for each label of :func:`datasets` if the batch size is a condition."""
     if "batch_size" not in study.conditions:
         return {}
-    # Two views of each image, or a positive and hard negatives of each text.
-    columns = (
-        2
-        if isinstance(study, ImageStudy)
-        else 1 + len(getattr(study.dataset, "negative_columns", ()))
-    )
-    own = 2 if isinstance(study, ImageStudy) else 1
     return {
-        label: columns * resolved.training.batch_size - own
+        label: study.negatives(resolved.training.batch_size)
         for label, (_, resolved) in conditions(study).items()
     }
 
@@ -465,73 +447,12 @@ def all_runs(name: str, study: TrainedStudy) -> list[Run]:
     return [run for job in jobs(name, study) for run in job.runs]
 
 
-def source_key(settings: Mapping[str, Any]) -> str:
-    """Return the name of a data set's decoded source, shared by studies that read the same files at
-    the same size.
-    """
-    reading = {key: settings[key] for key in ("source", "path", "resolution")}
-    # If unset, keep the name of sources decoded before these keys existed.
-    reading |= {
-        key: settings[key] for key in ("unlabelled", "skip_incomplete") if settings.get(key)
-    }
-    size = f"-{settings['resolution']}px" if settings["resolution"] else ""
-    return f"{settings['source']}{size}-{_digest(reading)}"
-
-
-def pairs_key(settings: Mapping[str, Any]) -> str:
-    """Return the name of a data set's image–sentence file, shared by studies with the same
-    settings.
-    """
-    # Splits, and defaults of keys that are newer than the first files, whose names must not change.
-    omitted = {"fit": "crop", "views": "frontal"} | {
-        key: settings.get(key) for key in ("test", "validation")
-    }
-    joining = removed_keys(settings) | {
-        key: value for key, value in settings.items() if (key, value) not in omitted.items()
-    }
-    return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
-
-
-def removed_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keys that a data set of pairs had in earlier versions, with the only value in use; its
-    files keep their names.
-    """
-    return {"labels": "chexpert"} if settings["source"] == "mimic_cxr" else {}
-
-
-def texts_key(settings: Mapping[str, Any]) -> str:
-    """Return the name of a data set's texts, shared by studies that read the same files with the
-    same class probabilities.
-    """
-    reading = {key: value for key, value in settings.items() if key not in SPLITTING}
-    return f"{settings['source']}-{_digest(reading)}"
-
-
-def data_key(kind: str, settings: Mapping[str, Any]) -> str:
-    """Return the name of a data set's decoded source, given the kind of training."""
-    return KEYS[kind][1](settings)
-
-
-def data_place(kind: str, settings: Mapping[str, Any]) -> str:
-    """Return the path of a data set's decoded source in the results folder, without suffix."""
-    folder, key = KEYS[kind]
-    return f"{folder}/{key(settings)}"
-
-
-# Folder in the results folder, and name, of a decoded source, by kind of training.
-KEYS: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
-    "images": ("sources", source_key),
-    "image-text": ("pairs", pairs_key),
-    "text": ("texts", texts_key),
-}
-
-
 def benchmark_key(settings: Mapping[str, Any]) -> str:
     """Return the name of the CheXpert 8×200 file with images resized, and cropped or stretched,
     like those of a study.
     """
     made_of = [settings[key] for key in ("path", "lists", "fit") if key in settings]
-    return f"chexpert_8x200-{settings['resolution']}px-{_digest(made_of)}"
+    return f"chexpert_8x200-{settings['resolution']}px-{short_digest(made_of)}"
 
 
 def towers_of(settings: RunSettings) -> dict[str, Mapping[str, Any]]:
@@ -555,18 +476,22 @@ def all_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
     and any views.
     """
     made: dict[str, dict[str, Any]] = {}
-    kind, dataset = training_kind(settings), settings["dataset"]
+    kind = kind_of(settings)
+    data = kind.data_key(settings["dataset"])
     for section, tower in towers_of(settings).items():
-        samples, is_paired = "texts" if is_of_texts(section) else "images", kind == "image-text"
+        samples = "texts" if is_of_texts(section) else "images"
         # Towers of positives and of guides share the vectors of an encoder with the same settings.
         name = "text_encoder" if samples == "texts" else "encoder"
-        of_tower = {"section": name, "tower": dict(tower), "samples": samples, "kind": kind}
-        made[section] = of_tower | {"data": data_key(kind, dataset)}
+        made[section] = {
+            "section": name,
+            "tower": dict(tower),
+            "samples": samples,
+            "kind": kind_name(kind),
+            "data": data,
+        }
         if samples == "images":
-            is_boxed = is_paired and PAIRS[dataset["source"]].model_construct(**dataset).boxed
-            needed = is_paired and settings["similarity"]["aggregation"] != "global"
-            regions = "needed" if needed else "for boxes" if is_boxed else ""
-            made[section]["regions"] = "" if section.startswith(OF_GUIDE) else regions
+            is_guide = section.startswith(OF_GUIDE)
+            made[section]["regions"] = "" if is_guide else kind.regions(settings)
         if tower.get("views"):
             made[section]["augmentation"] = dict(settings["augmentation"])
     return made
@@ -592,10 +517,4 @@ def features_key(made_of: Mapping[str, Any]) -> str:
         **made_of,
         "tower": {key: value for key, value in made_of["tower"].items() if key != "offline"},
     }
-    return f"{made_of['tower']['name']}-{made_of['samples']}-{_digest(made_of)}"
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(
-        json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-    ).hexdigest()[:6]
+    return f"{made_of['tower']['name']}-{made_of['samples']}-{short_digest(made_of)}"

@@ -1,27 +1,23 @@
 """Draw the training, validation and test subsets of each seed."""
 
 import logging
+import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trueneg.data.images.image_source import read_source
-from trueneg.data.images.loading import drawing_settings
-from trueneg.data.images.subsets import make_subset, write_subsets
-from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import pair_subset, write_pair_subsets
-from trueneg.data.texts.text_source import read_texts
-from trueneg.data.texts.text_splits import text_subset, write_text_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.tasks.base import GROUPS
 
 log = logging.getLogger(__name__)
 
 
 def draw_subsets(
+    kind: type[TrainedStudy],
     source: str | Path,
     settings: Mapping[str, Any],
     seeds: Sequence[int],
@@ -32,67 +28,45 @@ def draw_subsets(
     """Draw the subsets of each seed, or use the official splits if the source has any.
 
     Args:
-        source: decoded images (.npz), or images and sentences (.npz with its parquet file in the
-            same folder).
-        settings: resolved settings of the dataset.
+        kind: kind of the study, which names the functions to use.
+        source: what was read from the source (.npz, with any parquet file in the same folder).
+        settings: resolved settings of the data set.
         seeds: seeds to draw subsets for.
         subsets: parquet file to write.
-        splits: official splits of an image–text source (parquet file, empty if there are none);
-            None for an image source.
-        group: ``primary.group`` of the study, checked here because an image source's classes are
-            known before any training.
+        splits: official splits (parquet file, empty if there are none); None: the source holds
+            them.
+        group: ``primary.group`` of the study, checked here because some sources know the names of
+            their classes before any training.
 
     Raises:
         UserError: if the settings do not fit the source, or a file is missing or damaged.
     """
-    if "positives" in settings:
-        texts = read_texts(source)
-        of_texts = [text_subset(texts, settings, seed) for seed in seeds]
-        for each in of_texts:
-            log.info(
-                "seed %d: %d training, %d test texts. %s",
-                each.seed,
-                len(each.train),
-                len(each.test),
-                each.left_out,
-            )
-        write_text_subsets(of_texts, subsets)
-        return
-    if splits is None:
-        images = read_source(source)
-        if group not in (None, *GROUPS, *images.class_names):
-            names = ", ".join(images.class_names)
-            raise UserError(
-                f"primary.group is {group!r}; expected {', '.join(GROUPS)} or a class of"
-                f" {images.name}: {names}."
-            )
-        drawing = drawing_settings(images, settings)
-        drawn = [make_subset(images, seed=seed, **drawing) for seed in seeds]
-        for subset in drawn:
-            unlabelled, *counts = np.bincount(
-                images.labels[subset.train] + 1, minlength=len(images.class_names) + 1
-            ).tolist()
-            log.info(
-                "seed %d: training images per class: %s; %d unlabelled",
-                subset.seed,
-                counts,
-                unlabelled,
-            )
-        if own := int(images.is_validation.sum()):
-            log.info(
-                "validation: the %d images of the source's own split; dataset.validation is not"
-                " used",
-                own,
-            )
-        write_subsets(drawn, subsets)
-        return
-    pairs, official = read_pairs(source), privacy.read_table(splits)[0]
-    chosen = [pair_subset(pairs, official, settings, seed) for seed in seeds]
-    for drawn_pairs in chosen:
-        log.info(
-            "seed %d: %d training, %d test images",
-            drawn_pairs.seed,
-            len(drawn_pairs.train),
-            len(drawn_pairs.test),
+    samples = pkgutil.resolve_name(kind.READER)(source)
+    classes = getattr(samples, "class_names", None)
+    if classes is not None and group not in (None, *GROUPS, *classes):
+        raise UserError(
+            f"primary.group is {group!r}; expected {', '.join(GROUPS)} or a class of"
+            f" {samples.name}: {', '.join(classes)}."
         )
-    write_pair_subsets(chosen, subsets)
+    official = None if splits is None else privacy.read_table(splits)[0]
+    draw = pkgutil.resolve_name(kind.SPLITTER)
+    drawn = [draw(samples, settings, seed, official) for seed in seeds]
+    for subset in drawn:
+        log.info(
+            "seed %d: %d training, %d validation and %d test samples. %s",
+            subset.seed,
+            len(subset.train),
+            len(subset.validation),
+            len(subset.test),
+            getattr(subset, "left_out", ""),
+        )
+        if classes is not None:
+            labels = samples.labels[subset.train]
+            counts = np.bincount(labels + 1, minlength=len(classes) + 1).tolist()
+            log.info("training images per class: %s; %d unlabelled", counts[1:], counts[0])
+    if classes is not None and samples.is_validation.any():
+        log.info(
+            "validation: the %d images of the source's own split; dataset.validation is not used",
+            samples.is_validation.sum(),
+        )
+    pkgutil.resolve_name(kind.SUBSETS_WRITER)(drawn, subsets)

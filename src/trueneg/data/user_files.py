@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trueneg.config.runs import data_place, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, atomic_write
+from trueneg.specs.kinds import kind_of
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.specs.texts import TEXT_PAIRS
@@ -193,9 +193,8 @@ class DataChanges:
 
     def _of_data(self, run: Mapping[str, Any]) -> str:
         settings = run["settings"]
-        checksum, sentences = self._since_read(
-            data_place(training_kind(settings), settings["dataset"])
-        )
+        place = kind_of(settings).data_place(settings["dataset"])
+        checksum, sentences = self._since_read(place)
         trained_on = run["source"]["checksum"]
         if not sentences and checksum not in ("", trained_on):
             return (

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 import torch
 
-from trueneg.config.runs import pairs_key
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import read_pair_subsets
 from trueneg.data.pairs.training_split import PairData
 from trueneg.io.files import write_tables
+from trueneg.specs.kinds import kind_of
 from trueneg.store.records import RunRecord, read_json
 
 Files = Sequence[str | Path]
@@ -78,4 +78,5 @@ def write_eta_errors(*, runs: Files, sources: Files, subsets: Files, errors: str
 
 def _data_of(run: Mapping[str, Any]) -> tuple[str, str, int]:
     """Return the key of a run's source, the label of its data set and its seed."""
-    return pairs_key(run["settings"]["dataset"]), run["dataset"], run["seed"]
+    settings = run["settings"]
+    return kind_of(settings).data_key(settings["dataset"]), run["dataset"], run["seed"]

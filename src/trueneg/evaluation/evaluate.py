@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 import torch
 
-from trueneg.config.runs import training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.runtime.devices import leased_device
+from trueneg.specs.kinds import kind_of
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import provenance, records, versions
 from trueneg.store.exchange import imported_rows
@@ -134,7 +134,7 @@ def evaluate_runs(
             for row in rows_of(task_package(settings_of_runs), ready, settings)
         ]
     save_rows([{**names, **row} for row in measured], rows)
-    code = versions.evaluation_versions(training_kind(settings_of_runs), settings)
+    code = versions.evaluation_versions(kind_of(settings_of_runs), settings)
     evaluated_now = provenance.environment(code) | {"settings": settings}
     curve_tables, described = [], []
     for run in listed:
@@ -151,7 +151,7 @@ def task_package(settings: Mapping[str, Any]) -> str:
     """Return the dotted name of the package with the evaluation tasks for runs with the given
     settings.
     """
-    return f"trueneg.evaluation.{versions.TASKS[training_kind(settings)]}"
+    return f"trueneg.evaluation.{kind_of(settings).SAMPLES}"
 
 
 def rows_of(

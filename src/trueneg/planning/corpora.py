@@ -6,7 +6,7 @@ from typing import Any
 
 from trueneg.config import runs
 from trueneg.config.configuration import Configuration
-from trueneg.config.likelihood_study import LanguageModelSettings, LikelihoodStudy
+from trueneg.specs.kinds.likelihood import LanguageModelSettings
 from trueneg.specs.resources import gpus
 
 MODELS = "results/{study}/text/{corpus}/language_models/{model}.json"
@@ -22,11 +22,7 @@ class Corpora:
     """
 
     def __init__(self, configuration: Configuration):
-        self.studies = {
-            name: study
-            for name, study in configuration.studies.items()
-            if isinstance(study, LikelihoodStudy)
-        }
+        self.studies = configuration.scored
         self.captioned = {name for name, study in self.studies.items() if study.reports.captions}
 
     def of(self, source: str) -> set[str]:

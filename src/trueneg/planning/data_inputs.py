@@ -42,7 +42,7 @@ class DataInputs:
         for name, study in self._training_jobs.studies.items():
             lists = getattr(study.evaluation, "chexpert_8x200", None)
             for dataset in self._training_jobs.each_corpus(name):
-                yield data_input.of_dataset(study.kind, dataset, self._corpora.studies)
+                yield data_input.of_dataset(study, dataset, self._corpora.studies)
                 if lists is not None:
                     yield data_input.of_benchmark(lists, dataset)
 

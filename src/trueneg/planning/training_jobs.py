@@ -8,10 +8,7 @@ from typing import Any
 
 from trueneg.config import runs
 from trueneg.config.configuration import Configuration
-from trueneg.config.image_study import ImageStudy
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.order import relative_cost
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import Device, gpus
 from trueneg.store import data_input, versions
@@ -32,25 +29,13 @@ class TrainingJobs:
 
     Attributes:
         studies: the studies that train encoders, by name.
-        images: the image studies among them.
         tuned: the tuned studies' tuning settings, by name.
-        image_text: the image–text studies among them.
         datasets: resolved settings of each data set as plain values, by study and label; if each
             seed has its own corpus, those of the first seed.
     """
 
     def __init__(self, configuration: Configuration):
-        self.studies = {
-            name: study
-            for name, study in configuration.studies.items()
-            if isinstance(study, TrainedStudy)
-        }
-        self.image_text = {
-            name: study for name, study in self.studies.items() if isinstance(study, ImageTextStudy)
-        }
-        self.images = [
-            name for name, study in self.studies.items() if isinstance(study, ImageStudy)
-        ]
+        self.studies = configuration.trained
         self.tuned = {
             name: study.tuning for name, study in self.studies.items() if study.tuning is not None
         }
@@ -144,7 +129,7 @@ class TrainingJobs:
         corpus.
         """
         return [
-            f"results/pairs/{runs.pairs_key(dataset)}.npz"
+            f"results/{self.studies[wildcards.study].data_place(dataset)}.npz"
             for dataset in self.each_corpus(wildcards.study)
         ]
 
@@ -156,8 +141,8 @@ class TrainingJobs:
         """Return the path of a data set's decoded images, with any sentences beside them, or of its
         texts.
         """
-        kind = self.studies[wildcards.study].kind
-        return f"results/{runs.data_place(kind, self.dataset(wildcards))}.npz"
+        place = self.studies[wildcards.study].data_place(self.dataset(wildcards))
+        return f"results/{place}.npz"
 
     def vectors(self, wildcards: Any) -> list[str]:
         """Return the paths of the stored vectors of the frozen towers of all matching jobs; an
@@ -183,8 +168,8 @@ class TrainingJobs:
     def frozen_source(self, wildcards: Any) -> str:
         """Return the path of the source whose images or texts a frozen tower is computed for."""
         _, job, _ = self._frozen[wildcards.features]
-        kind = self.studies[job.study].kind
-        return f"results/{runs.data_place(kind, job.runs[0].settings['dataset'])}.npz"
+        place = self.studies[job.study].data_place(job.runs[0].settings["dataset"])
+        return f"results/{place}.npz"
 
     def frozen_tower(self, wildcards: Any) -> dict[str, Any]:
         """Return what the vectors of a frozen tower are made of, and the versions and checksums of
@@ -225,7 +210,7 @@ class TrainingJobs:
         """
         return lambda wildcards: (
             self.source(wildcards).replace(".npz", f"-{table}.parquet")
-            if wildcards.study in self.image_text
+            if self.studies[wildcards.study].joins_reports
             else []
         )
 
@@ -316,14 +301,15 @@ class TrainingJobs:
         """Return the paths of the page's retrieval examples."""
         shown = (
             (name, place)
-            for name, study in self.image_text.items()
+            for name, study in self.studies.items()
+            if study.has_examples
             for place in runs.shown_examples(study)
         )
         return [f"results/{name}/artefacts/retrieval/{place}.parquet" for name, place in shown]
 
     def phrases(self, wildcards: Any) -> int:
         """Return the number of phrases for which heatmaps are kept."""
-        return getattr(self.image_text[wildcards.study].figures.overlays, "phrases", 0)
+        return getattr(self.studies[wildcards.study].figures.overlays, "phrases", 0)
 
 
 def _cost(job: runs.Job) -> float:

@@ -33,8 +33,7 @@ def planned_updates(training: Mapping[str, Any], available: int, seed: int) -> t
     per_epoch = available // size
     if per_epoch == 0:
         content = f"an epoch of seed {seed} has {available} pairs (training.unit: {unit})"
-        samples = "samples" if training.get("kind") == "text" else "images"
-        where = content if unit else f"the subset of seed {seed} contains {available} {samples}"
+        where = content if unit else f"the subset of seed {seed} contains {available} samples"
         raise UserError(f"training.batch_size is {size}, but {where}; lower it, or use more data.")
     updates = training["updates"] or training["epochs"] * per_epoch
     if warmup >= updates:

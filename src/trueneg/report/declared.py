@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trueneg.config import runs
-from trueneg.config.image_study import ImageStudy
-from trueneg.config.theory_study import TheoryStudy
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.drawing import in_style
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study, values_of
 from trueneg.specs.tasks.images import LabelPool
 from trueneg.stats.measurement import Measurement
@@ -89,7 +87,7 @@ def per_objective(
     """Declare the figure that a study may request as ``figures.<key>``; `make` gets ``files``, one
     path per objective.
     """
-    wanted = getattr(study.figures, key, None) if isinstance(study, TrainedStudy) else None
+    wanted = getattr(getattr(study, "figures", None), key, None)
     if wanted is None:
         return []
     dataset = getattr(wanted, "dataset", None) or primary_dataset(study)
@@ -102,14 +100,17 @@ def primary_dataset(study: Any) -> str:
     return study.primary.dataset or next(iter(runs.datasets(study)))
 
 
-class ExperimentDrawings(list[Drawing]):
-    """The figures or tables that a module declares for every theory study, in page order; serves as
-    its ``drawings``.
+class ExperimentDrawings:
+    """The figures or tables that a module declares for experiments, in page order; serves as its
+    ``drawings``.
     """
 
+    def __init__(self) -> None:
+        self._declared: list[tuple[str, Drawing]] = []
+
     def __call__(self, study: Study) -> list[Drawing]:
-        """Return the figures or tables of a study."""
-        return self if isinstance(study, TheoryStudy) else []
+        """Return the figures or tables of a study's experiments."""
+        return [drawing for name, drawing in self._declared if name in study.EXPERIMENTS]
 
     def add(
         self, title: str, caption: str, experiment: str = "", headline: bool = False
@@ -119,21 +120,23 @@ class ExperimentDrawings(list[Drawing]):
         """
 
         def declare(make: Callable[..., Any]) -> Callable[..., Any]:
-            files = ("study.yaml", f"simulation/{experiment or make.__name__}.parquet")
-            self.append(Drawing(make.__name__, make, title, caption, files, headline=headline))
+            name = experiment or make.__name__
+            files = ("study.yaml", f"simulation/{name}.parquet")
+            drawing = Drawing(make.__name__, make, title, caption, files, headline=headline)
+            self._declared.append((name, drawing))
             return make
 
         return declare
 
 
-def full_probe(study: ImageStudy, pool: str) -> Measurement:
+def full_probe(study: TrainedStudy, pool: str) -> Measurement:
     """Return the measurement of the linear probe at the largest label fraction of a pool."""
     return Measurement(
         "linear probe", "accuracy", pool, max(study.evaluation.linear_probe.label_fractions)
     )
 
 
-def distinct_pools(study: ImageStudy, pools: Sequence[LabelPool]) -> Sequence[LabelPool]:
+def distinct_pools(study: TrainedStudy, pools: Sequence[LabelPool]) -> Sequence[LabelPool]:
     """Return the label pools that differ: without imbalance, the imbalanced subset has all training
     images.
     """

@@ -2,6 +2,7 @@
 and comparisons.
 """
 
+import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,8 @@ from typing import Any
 import pandas as pd
 
 from trueneg.config import runs
-from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
-from trueneg.legible import legible
+from trueneg.legible import counted, legible
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import chosen_name, edge_notes, seed_count
 from trueneg.report.metrics import (
@@ -27,6 +26,7 @@ from trueneg.report.metrics import (
 )
 from trueneg.report.tables.assumption import summaries_of
 from trueneg.specs.experiments import DRAWN
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.sources import described
 from trueneg.stats.comparison import NOT_ABOVE_CHANCE, primary_contrast
 from trueneg.stats.measurement import Measurement
@@ -214,15 +214,7 @@ def sentence(gathered: Gathered) -> str:
     """Answer a study's question in a plain sentence, or state what a study without an answer
     measures.
     """
-    if isinstance(gathered.study, TheoryStudy):
-        return _of_errors(gathered)
-    if not isinstance(gathered.study, LikelihoodStudy):
-        return _of_contrast(gathered)
-    return (
-        _of_correlations(gathered)
-        if gathered.study.reports.classes_known
-        else _of_likelihoods(gathered.study)
-    )
+    return pkgutil.resolve_name(gathered.study.FOUND_BY)(gathered)
 
 
 def report(results: str | Path, studies: Iterable[str]) -> str:
@@ -247,7 +239,7 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
     return "".join(lines)
 
 
-def _of_contrast(gathered: Gathered) -> str:
+def of_contrast(gathered: Gathered) -> str:
     """State the primary contrast, what knowing the labels gains (or that the baseline is at
     chance), and values at edges.
     """
@@ -263,8 +255,13 @@ def _of_contrast(gathered: Gathered) -> str:
     return " ".join([f"{'; '.join(filter(None, clauses))}.", *edge_notes(selection)])
 
 
-def _of_likelihoods(study: LikelihoodStudy) -> str:
-    """State what a likelihood study without known classes measures and where its values are."""
+def of_likelihoods(gathered: Gathered) -> str:
+    """Compare likelihoods with the class probabilities; if the classes are unknown, state what the
+    study measures and where its values are.
+    """
+    study: LikelihoodStudy = gathered.study
+    if study.reports.classes_known:
+        return _of_correlations(gathered)
     models, eta = ", ".join(study.language_models), study.eta
     likelihood = f"likelihood p of every sentence{' per token' * eta.per_token}"
     first = eta.language_model or next(iter(study.language_models))
@@ -276,7 +273,13 @@ def _of_likelihoods(study: LikelihoodStudy) -> str:
     )
 
 
-def _of_errors(gathered: Gathered) -> str:
+def of_experiments(gathered: Gathered) -> str:
+    """Name the experiments of a study without training."""
+    experiments = gathered.study.EXPERIMENTS
+    return f"The study computes {counted(len(experiments), 'table')}: {', '.join(experiments)}."
+
+
+def of_errors(gathered: Gathered) -> str:
     """Name the estimators with the smallest and the largest error in a theory study's default
     setting.
     """

@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config.configuration import KINDS
 from trueneg.io.seals import require_intact
 from trueneg.report.declared import primary_dataset
 from trueneg.report.labels import chosen_name, edge_notes, seed_count, variant_name
 from trueneg.report.metrics import full_name
+from trueneg.specs.kinds import kind_of
 from trueneg.stats.comparison import selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store import records
@@ -60,9 +60,7 @@ class Gathered:
         self.folder = Path(folder)
         path = self.folder / "study.yaml"
         self.settings = records.read_settings(path)
-        self.study = records.require_valid(
-            self.settings, KINDS[self.settings.get("kind", "images")], path
-        )
+        self.study = records.require_valid(self.settings, kind_of(self.settings), path)
 
     def read(self, *files: str) -> pd.DataFrame:
         """Read one or more parquet artefacts and concatenate their rows."""

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config.trained_study import Published
 from trueneg.errors import UserError
 from trueneg.report.declared import primary_dataset
+from trueneg.specs.kinds.trained import Published
 from trueneg.stats.measurement import KEYS
 from trueneg.store.rows import typed
 

@@ -12,12 +12,12 @@ import pandas as pd
 import yaml
 
 from trueneg.config import runs as study_runs
-from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.report.findings import against_no_training, answer, headroom_sentence, selection_of
 from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
+from trueneg.specs.kinds import kind_of
 from trueneg.specs.stages import VERSIONS
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.candidates import describe_candidates
@@ -80,7 +80,7 @@ def summarise_study(
         UserError: if the rows lack data that the primary contrast needs, or were made with
             different settings.
     """
-    study: Any = KINDS[settings.get("kind", "images")].model_validate(settings)
+    study: Any = kind_of(settings).model_validate(settings)
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
     records = [
@@ -210,9 +210,7 @@ def _require_same_settings(
             settings, requested[record["dataset"], record["objective"], record["seed"]]
         )
         evaluated = record.get("evaluated", {}).get("settings")  # rows of earlier versions lack it
-        if evaluated is not None and not same_evaluation(
-            study_runs.training_kind(settings), evaluated, evaluation
-        ):
+        if evaluated is not None and not same_evaluation(kind_of(settings), evaluated, evaluation):
             different.append("evaluation")
         if different:
             problem = (

@@ -155,7 +155,24 @@ def at_defaults(section: Settings, *kept: str) -> Settings:
 
 
 class Study(Settings):
-    """Settings shared by studies of every kind."""
+    """Settings shared by studies of every kind, and what the rest of the package asks of a kind.
+
+    Functions are named as ``module:function``.
+
+    Attributes:
+        CHECKED_BY: yields what contradicts itself in a study, given the study and the likelihood
+            studies by name; empty: nothing.
+        DESCRIBED_BY: lists what exists and what is missing, for ``trueneg check``.
+        FOUND_BY: answers the study's question in a sentence, given its artefacts.
+        EXPERIMENTS: names of what it computes without training.
+        is_scored: whether language models score its sentences.
+    """
+
+    CHECKED_BY: ClassVar[str] = ""
+    DESCRIBED_BY: ClassVar[str]
+    FOUND_BY: ClassVar[str]
+    EXPERIMENTS: ClassVar[tuple[str, ...]] = ()
+    is_scored: ClassVar[bool] = False
 
     kind: str
     title: str = Field(min_length=1, description="heading of the results")

@@ -12,16 +12,9 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import (
-    SPLITTING,
-    benchmark_key,
-    corpora,
-    pairs_key,
-    removed_keys,
-    source_key,
-    texts_key,
-)
+from trueneg.config.runs import benchmark_key, corpora
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 
 # omitted, so that a new setting reruns no job
 DEFAULTS = {"seed": None, "skip_incomplete": False, "language": "en"}
@@ -45,14 +38,6 @@ class DataInput(NamedTuple):
         return results / f"{self.place}.files.json"
 
 
-def of_images(dataset: Mapping[str, Any]) -> DataInput:
-    """Return the images of a data set, given its settings."""
-    settings = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
-    # so that no job is rerun
-    settings |= {key: dataset[key] for key in ("unlabelled", "skip_incomplete") if dataset.get(key)}
-    return DataInput(f"sources/{source_key(dataset)}", "images", settings)
-
-
 def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, DataInput]:
     """Return the reports of each corpus of a likelihood study."""
     inputs = {}
@@ -71,30 +56,17 @@ def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) ->
     return inputs[dataset["corpus"] or next(iter(inputs))]
 
 
-def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInput:
-    """Return the images of an image–text data set and the table or archive that lists them."""
-    reports = of_joined_reports(dataset, studies).settings
-    joining = removed_keys(dataset) | {
-        key: value for key, value in dataset.items() if key not in ("validation", "test")
-    }
-    return DataInput(
-        f"pairs/{pairs_key(dataset)}",
-        "pairs",
-        {**reports, **joining, "archive": reports.get("path")},
-    )
-
-
-def of_texts(dataset: Mapping[str, Any]) -> DataInput:
-    """Return the texts of a data set of a text study."""
-    reading = {key: value for key, value in dataset.items() if key not in SPLITTING}
-    return DataInput(f"texts/{texts_key(dataset)}", "texts", reading)
-
-
-def of_dataset(kind: str, dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInput:
+def of_dataset(
+    kind: TrainedStudy | type[TrainedStudy],
+    dataset: Mapping[str, Any],
+    studies: Mapping[str, Any],
+) -> DataInput:
     """Return the data set of a study of a kind that trains, given all studies."""
-    if kind == "image-text":
-        return of_pairs(dataset, studies)
-    return of_texts(dataset) if kind == "text" else of_images(dataset)
+    settings = kind.reading(dataset)
+    if kind.joins_reports:
+        reports = of_joined_reports(dataset, studies).settings
+        settings = {**reports, **settings, "archive": reports.get("path")}
+    return DataInput(kind.data_place(dataset), kind.SAMPLES, settings)
 
 
 def of_benchmark(lists: BaseModel, dataset: Mapping[str, Any]) -> DataInput:

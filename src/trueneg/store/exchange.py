@@ -19,15 +19,13 @@ import pandas as pd
 import pyarrow as pa
 
 from trueneg.config.contradictions import RESERVED_NAMES
-from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import Job, Run, all_runs, training_kind
-from trueneg.config.text_study import TextStudy
-from trueneg.config.trained_study import TrainedStudy
+from trueneg.config.runs import Job, Run, all_runs
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
 from trueneg.io.seals import require_intact, seal
 from trueneg.legible import counted
+from trueneg.specs.kinds import kind_of
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
 from trueneg.store.blocks import BLOCK, absent, listed, planned_blocks
@@ -311,7 +309,7 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
     for path in sorted(folder.glob(RunStore.EVALUATED)):
         evaluation = read_json(path)
         if same_evaluation(
-            training_kind(record["settings"]), evaluation["evaluated"]["settings"], settings
+            kind_of(record["settings"]), evaluation["evaluated"]["settings"], settings
         ):
             return evaluation | {
                 "rows": [
@@ -331,11 +329,10 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
 def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
     """Return whether texts or images of a study must not be shown."""
     study = studies[name]
-    if isinstance(study, ImageTextStudy | TextStudy):
-        dataset: Any = study.dataset
-        of_texts = dataset.text is not None and _is_restricted(dataset.text, studies)
-        return of_texts or getattr(dataset, "restricted", False)
-    return isinstance(study, LikelihoodStudy) and getattr(study.reports, "restricted", False)
+    data = getattr(study, "dataset", None) or getattr(study, "reports", None)
+    texts = getattr(data, "text", None)
+    of_texts = texts is not None and _is_restricted(texts, studies)
+    return of_texts or getattr(data, "restricted", False)
 
 
 def _inputs(name: str, studies: Mapping[str, Any]) -> Iterator[DataInput]:
@@ -344,7 +341,7 @@ def _inputs(name: str, studies: Mapping[str, Any]) -> Iterator[DataInput]:
     # each seed may have its own corpus
     for run in all_runs(name, study) if isinstance(study, TrainedStudy) else []:
         dataset = run.settings["dataset"]
-        yield of_dataset(study.kind, dataset, studies)
+        yield of_dataset(study, dataset, studies)
         if dataset.get("text") is not None:
             yield of_joined_reports(dataset, studies)
 

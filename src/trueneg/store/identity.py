@@ -10,20 +10,12 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from trueneg.config.image_study import ImageStudy
-from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.runs import Run, RunSettings, training_kind
-from trueneg.config.text_study import TextStudy
-from trueneg.config.trained_study import TrainedStudy
+from trueneg.config.runs import Run, RunSettings
 from trueneg.errors import UserError
+from trueneg.specs.kinds import kind_name, kind_of
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import is_technical, models_within
 
-# Keyed by the kind of training in a run's settings.
-STUDIES: dict[str, type[TrainedStudy]] = {
-    "images": ImageStudy,
-    "image-text": ImageTextStudy,
-    "text": TextStudy,
-}
 MISSING = object()  # unequal to every setting
 RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
 # Nested settings that do not affect training: where files are, whose checksums are part of the
@@ -68,7 +60,7 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
     Args:
         settings: resolved settings of a requested or recorded run.
     """
-    removed = frozen()["removed"].get(training_kind(settings), {})
+    removed = frozen()["removed"].get(kind_name(kind_of(settings)), {})
     sections = {
         section: removed.get(f"{section} {_tag(values)}", {}) | dict(values)
         for section, values in settings.items()
@@ -142,16 +134,18 @@ def different_settings(recorded: RunSettings, requested: RunSettings) -> list[st
     return different
 
 
-def same_evaluation(kind: str, recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
+def same_evaluation(
+    kind: type[TrainedStudy], recorded: Mapping[str, Any], requested: Mapping[str, Any]
+) -> bool:
     """Return whether evaluation settings agree in everything that affects rows.
 
     Args:
-        kind: kind of training (:func:`trueneg.config.runs.training_kind`).
+        kind: kind of the study.
         recorded: settings of an earlier evaluation; missing keys take their defaults; keys that no
             longer exist are ignored.
         requested: resolved settings.
     """
-    (model,) = models_within(STUDIES[kind].model_fields["evaluation"].annotation)
+    (model,) = models_within(kind.model_fields["evaluation"].annotation)
     try:
         earlier = model.model_validate(
             {key: value for key, value in recorded.items() if key in model.model_fields}
@@ -166,13 +160,8 @@ def same_evaluation(kind: str, recorded: Mapping[str, Any], requested: Mapping[s
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
     """Return the typed model of a section of a run's settings; None if it no longer exists."""
-    study = STUDIES.get(training_kind(settings))
     # The objective's section is one of the study's objectives.
-    field = (
-        study.model_fields.get("objectives" if section == "objective" else section)
-        if study is not None
-        else None
-    )
+    field = kind_of(settings).model_fields.get("objectives" if section == "objective" else section)
     models = models_within(field.annotation) if field else []
     return (
         models[0]
@@ -183,7 +172,7 @@ def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
 
 def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:
     """Return the frozen identity values of a section of a run's settings."""
-    of_section = frozen().get(training_kind(settings), {}).get(section, {})
+    of_section = frozen().get(kind_name(kind_of(settings)), {}).get(section, {})
     # If a section has one model per name, its frozen values are also listed by name.
     of_name = of_section.get(_tag(settings.get(section, {})))
     return of_name if isinstance(of_name, dict) else of_section

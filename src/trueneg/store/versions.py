@@ -11,25 +11,24 @@ import functools
 import hashlib
 import json
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.config.runs import RunSettings, is_of_texts, towers_of, training_kind
+from trueneg.config.runs import RunSettings, is_of_texts, towers_of
 from trueneg.io.files import file_checksum
 from trueneg.legible import counted
-from trueneg.specs import tasks
+from trueneg.specs.kinds import TRAINED, kind_name, kind_of
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.base import FROM_LIKELIHOODS, Objective
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.settings import Settings, models_within, tag_of
 from trueneg.specs.stages import DECODING, VERSIONS
+from trueneg.specs.tasks.pairs.chexpert_8x200 import TASK as CHEXPERT_8X200
 from trueneg.specs.texts import TEXT_PAIRS
-from trueneg.store.identity import STUDIES, model_of
+from trueneg.store.identity import model_of
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# folder of the evaluation tasks, by kind of training
-TASKS = {"images": "images", "image-text": "pairs", "text": "texts"}
-SPECS = {"images": tasks.IMAGES, "image-text": tasks.PAIRS, "text": tasks.TEXTS}  # their settings
 NESTED = ("targets", "guide")  # parts of an objective that have versions of their own
 UNEDITED = "code differs, VERSION not raised"
 
@@ -44,8 +43,8 @@ def today() -> Versions:
     versions = VERSIONS | {f"decoding/{source}": version for source, version in DECODING.items()}
     for prefix, sources in (("pairs", PAIRS), ("texts", TEXT_PAIRS), ("reports", TEXTS)):
         versions |= {f"{prefix}/{source}": model.VERSION for source, model in sources.items()}
-    for kind, study in STUDIES.items():
-        versions |= {_task(kind, name): _task_version(kind, name) for name in _task_names(kind)}
+    for kind, study in TRAINED.items():
+        versions |= {f"task/{kind}/{name}": task for name, task in _task_versions(study).items()}
         for section in ("encoder", "text_encoder", "objectives"):
             field = study.model_fields.get(section)
             for model in models_within(field.annotation) if field is not None else ():
@@ -75,11 +74,10 @@ def training_versions(settings: RunSettings) -> Versions:
     """Return the current versions of everything that makes a run with these settings, from decoding
     to the objective.
     """
-    kind, objective, source = (
-        training_kind(settings),
-        settings["objective"],
-        settings["dataset"].get("source"),
-    )
+    study = kind_of(settings)
+    kind = kind_name(study)
+    objective = settings["objective"]
+    source = settings["dataset"].get("source")
     parts = {section: settings.get(section) for section in ("objective", "encoder", "text_encoder")}
     parts |= {key: objective.get(key) for key in NESTED}
     names = [
@@ -91,15 +89,8 @@ def training_versions(settings: RunSettings) -> Versions:
         names.append(
             f"{'text_encoder' if is_of_texts(section) else 'encoder'}/{kind}/{tower['name']}"
         )
-    names += [f"training/{kind}", "subsets"]
-    if kind == "images":
-        names.append(f"decoding/{source}")
-    else:
-        names += (
-            [f"texts/{source}"]
-            if kind == "text"
-            else [f"pairs/{source}", f"reports/{source}", "splitter"]
-        )
+    names += [f"training/{kind}", "subsets", *study.data_parts(source)]
+    if "text_encoder" in study.SECTIONS:
         words = {value for value in objective.values() if isinstance(value, str)}
         if words.intersection(FROM_LIKELIHOODS):
             names += ["language_model", "likelihoods", "class_probability", f"reports/{source}"]
@@ -109,21 +100,21 @@ def training_versions(settings: RunSettings) -> Versions:
     return _current(names)
 
 
-def evaluation_versions(kind: str, settings: Mapping[str, Any]) -> Versions:
+def evaluation_versions(kind: type[TrainedStudy], settings: Mapping[str, Any]) -> Versions:
     """Return the current versions of the tasks that evaluate runs.
 
     Args:
-        kind: kind of training (:func:`trueneg.config.runs.training_kind`).
+        kind: kind of the study.
         settings: the study's evaluation settings; tasks whose section is None are left out, and
             optional ones without a section, which earlier records do not know.
     """
-    optional = {name: None for name, task in SPECS[kind].items() if task.OPTIONAL}
+    optional = {name: None for name, task in kind.TASKS.items() if task.OPTIONAL}
     measured = [
-        _task(kind, name)
-        for name in _task_names(kind)
+        f"task/{kind_name(kind)}/{name}"
+        for name in _task_versions(kind)
         if (optional | dict(settings)).get(name, {}) is not None
     ]
-    return _current([f"evaluation/{kind}", *measured])
+    return _current([f"evaluation/{kind_name(kind)}", *measured])
 
 
 def _current(names: list[str]) -> Versions:
@@ -132,19 +123,11 @@ def _current(names: list[str]) -> Versions:
     return {name: versions[name] for name in sorted(names) if name in versions}
 
 
-def _task(kind: str, name: str) -> str:
-    return f"task/{kind}/{name}"
-
-
-def _task_version(kind: str, name: str) -> int:
-    # a task without settings needs no module among the specs
-    return SPECS[kind][name].VERSION if name in SPECS[kind] else 1
-
-
-def _task_names(kind: str) -> Iterator[str]:
-    yield from (
-        name for _, name, _ in pkgutil.iter_modules([str(PACKAGE / "evaluation" / TASKS[kind])])
-    )
+def _task_versions(kind: type[TrainedStudy]) -> Versions:
+    """Return the version of each evaluation task of a kind, by name."""
+    modules = pkgutil.iter_modules([str(PACKAGE / "evaluation" / kind.SAMPLES)])
+    # A task without settings needs no module among the specs.
+    return {name: kind.TASKS[name].VERSION if name in kind.TASKS else 1 for _, name, _ in modules}
 
 
 def reading_version(kind: str, source: str) -> int:
@@ -152,7 +135,7 @@ def reading_version(kind: str, source: str) -> int:
     (:class:`trueneg.store.data_input.DataInput`).
     """
     if kind == "benchmark":
-        return _task_version("image-text", source)
+        return CHEXPERT_8X200.VERSION
     return today()[f"{'decoding' if kind == 'images' else kind}/{source}"]
 
 
@@ -220,8 +203,9 @@ def stale_rows(record: Record) -> list[str]:
     """
     if "evaluated" not in record:
         return []
-    evaluated, kind = record["evaluated"], training_kind(record["settings"])
-    return raised(evaluated["code"]["versions"], evaluation_versions(kind, evaluated["settings"]))
+    evaluated = record["evaluated"]
+    now = evaluation_versions(kind_of(record["settings"]), evaluated["settings"])
+    return raised(evaluated["code"]["versions"], now)
 
 
 def stale_language_model(record: Record) -> list[str]:

@@ -11,9 +11,9 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from trueneg.config.runs import canonical, families
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.stats.candidates import CANDIDATE, describe_candidates
 from trueneg.stats.comparison import select
 from trueneg.stats.measurement import Measurement

@@ -50,7 +50,7 @@ def train_language_models(
 
     Args:
         sentences: table written by :func:`trueneg.text.sentences.split_reports`.
-        settings: :class:`~trueneg.config.likelihood_study.LanguageModelSettings` as a mapping.
+        settings: :class:`~trueneg.specs.kinds.likelihood.LanguageModelSettings` as a mapping.
         seed: the study's seed.
         store: folder with one subfolder per language model.
         manifest: JSON file to write: ``folds``, ``seed``, and for each fold the model's ``folder``

@@ -10,9 +10,9 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from trueneg.config.theory_study import SweepSettings
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
 from trueneg.losses import Debiased
+from trueneg.specs.kinds.theory import SweepSettings
 from trueneg.theory.bounds import approximation_error, debiased_losses, proposition_1, trivial_bound
 from trueneg.theory.scores import Setting, simulate_scores
 from trueneg.theory.transfer import lemma_2, theorem_4

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.integrate import quad
 from scipy.stats import gaussian_kde
 
-from trueneg.config.theory_study import SweepSettings
+from trueneg.specs.kinds.theory import SweepSettings
 from trueneg.theory.distributions import Conditional
 from trueneg.theory.scores import Setting, simulate_scores
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config.theory_study import SweepSettings
 from trueneg.specs.experiments import DCL, ESTIMATORS, EXACT
+from trueneg.specs.kinds.theory import SweepSettings
 from trueneg.theory.estimate import competitors, limiting_bias, measure_errors
 from trueneg.theory.scores import Setting
 

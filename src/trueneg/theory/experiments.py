@@ -1,6 +1,7 @@
 """Run an experiment of the theory by name."""
 
 import importlib
+import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,9 @@ from typing import Any
 import pandas as pd
 import torch
 
-from trueneg.config.theory_study import SweepSettings
 from trueneg.io.files import write_tables
 from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.specs.kinds.theory import SweepSettings
 from trueneg.specs.stages import VERSIONS
 from trueneg.theory.scores import Setting
 
@@ -21,7 +22,7 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **options: Any) ->
     Args:
         name: a key of :data:`trueneg.specs.experiments.EXPERIMENTS`.
         settings: fields of :class:`trueneg.theory.Setting` and of
-            :class:`trueneg.config.theory_study.SweepSettings`; other fields keep their defaults.
+            :class:`trueneg.specs.kinds.theory.SweepSettings`; other fields keep their defaults.
         options: keyword arguments specific to this experiment, such as ``repetitions``.
 
     Raises:
@@ -45,12 +46,18 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **options: Any) ->
 
 
 def write_experiment(
-    name: str, settings: Mapping[str, Any], path: str | Path, threads: int = 1
+    compute: str, name: str, settings: Mapping[str, Any], path: str | Path, threads: int = 1
 ) -> None:
-    """Run an experiment and write its data frame atomically as parquet; `threads` is the number of
-    torch threads.
+    """Compute an experiment of a study of any kind, and write its data frame atomically as parquet.
+
+    Args:
+        compute: function that computes it (``module:function``), such as :func:`run`.
+        name: name of the experiment.
+        settings: settings that determine its result.
+        path: parquet file to write.
+        threads: number of torch threads.
     """
     torch.set_num_threads(threads)
-    table = run(name, settings)
+    table: pd.DataFrame = pkgutil.resolve_name(compute)(name, settings)
     table.attrs["version"] = VERSIONS["simulation"]  # pandas keeps it in the file
     write_tables({path: table})

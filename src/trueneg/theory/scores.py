@@ -19,8 +19,8 @@ from scipy import stats
 from scipy.special import ndtri
 from torch import Tensor
 
-from trueneg.config.theory_study import LOWEST_RELEASED_TEMPERATURE, ProcessSettings
 from trueneg.randomness import seed_for
+from trueneg.specs.kinds.theory import LOWEST_RELEASED_TEMPERATURE, ProcessSettings
 from trueneg.specs.settings import Probability
 from trueneg.theory.distributions import (
     Conditional,

@@ -6,6 +6,7 @@ import functools
 import json
 import logging
 import math
+import pkgutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,33 +17,24 @@ import torch
 from safetensors.torch import save
 from tqdm import tqdm
 
-from trueneg.config.runs import OF_GUIDE, Run, training_devices, training_kind
+from trueneg.config.runs import OF_GUIDE, Run, training_devices
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
 from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.runtime.devices import device_name, leased_device
 from trueneg.runtime.distributed import ALONE, Processes, run_distributed
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
+from trueneg.specs.kinds import kind_of
 from trueneg.store import provenance, versions
 from trueneg.store.identity import model_of, refuse_other_settings, run_id, with_weights
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import chosen
 from trueneg.training.frozen import read_frozen, vector_names
-from trueneg.training.image_text import ImageText, ReleasedNetworks
 from trueneg.training.loop import TrainingRun
-from trueneg.training.simclr import SimCLR
-from trueneg.training.text_pairs import TextPairs, UntrainedTowers
 
 log = logging.getLogger(__name__)
 
-# by kind
-TRAININGS: dict[str, type[TrainingRun]] = {
-    "images": SimCLR,
-    "image-text": ImageText,
-    "text": TextPairs,
-}
-WITHOUT_TRAINING = {"image-text": ReleasedNetworks, "text": UntrainedTowers}
 # seconds to wait for a run's current owner, possibly a job of the same pipeline for another study
 PATIENCE = 60.0
 # Seconds to wait while another job loads or downloads released weights: all conditions of a study
@@ -137,11 +129,10 @@ class TrainingJob:
         vectors: Sequence[str] = (),
     ):
         self.runs, self.store = [Run(**run) for run in runs], RunStore(store)
-        self._training = TRAININGS[training_kind(self.runs[0].settings)]
-        self._source, self._subsets = (
-            self._training.read_source(source),
-            self._training.read_subsets(subsets),
-        )
+        self._kind = kind_of(self.runs[0].settings)
+        self._training: type[TrainingRun] = pkgutil.resolve_name(self._kind.TRAINING)
+        self._source = pkgutil.resolve_name(self._kind.READER)(source)
+        self._subsets = self._training.read_subsets(subsets)
         self._vectors = vector_names(self.runs[0].settings)  # the runs differ only in their seeds
         self._frozen = read_frozen(self._vectors, self._source, vectors)
         self.identifiers = [run_id(run, self._data_checksum(run)) for run in self.runs]
@@ -285,9 +276,9 @@ class TrainingJob:
         return with_weights(self._training.data_checksum(self._source, run.settings), weights)
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
-        start: Any = (
-            self._training if _is_trained(run) else WITHOUT_TRAINING[training_kind(run.settings)]
-        )
+        start: Any = self._training
+        if not _is_trained(run):
+            start = pkgutil.resolve_name(self._kind.WITHOUT_TRAINING)
         return start(
             run.settings,
             run.seed,

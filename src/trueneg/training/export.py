@@ -3,6 +3,7 @@ project.
 """
 
 import json
+import pkgutil
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import nn
 from torch.nn.functional import pad
 from torchvision.models.resnet import BasicBlock, Bottleneck
 
-from trueneg.config.runs import OF_GUIDE, source_key, training_kind
+from trueneg.config.runs import OF_GUIDE
 from trueneg.data.images.image_source import read_source
 from trueneg.data.stored_features import StoredFeatures
 from trueneg.errors import UserError
@@ -29,6 +30,7 @@ from trueneg.models.towers.sentence_transformers_tower import (
 )
 from trueneg.models.towers.timm_tower import TimmTower
 from trueneg.models.towers.tower import Tower
+from trueneg.specs.kinds import kind_of
 from trueneg.store.records import RunRecord
 from trueneg.store.run_store import RunStore
 from trueneg.training.frozen import Frozen, rebuild_tower
@@ -39,6 +41,8 @@ from trueneg.training.text_networks import read_text_networks
 LOADERS = Path(__file__).with_name("loaders")  # parts of load.py; what begins with $ is replaced
 FOLDERS = {"encoder": "image", "text_encoder": "text", "positive_encoder": "positives"}
 LIBRARIES = {SentenceTransformerTower: "sentence-transformers", TimmTower: "timm"}
+# the network (None: vectors of a file), its head and augmentation
+Encoder = tuple[Any, Any, Any]
 LICENCE = "Weights that others have published keep their licence, also after further training."
 
 
@@ -89,11 +93,12 @@ def _identifier(run: str, store: RunStore) -> str:
 
 def _encoders(
     record: Mapping[str, Any], path: Path, results: Path
-) -> tuple[dict[str, tuple[Any, Any, Any]], dict[str, float]]:
-    """Return the scale of similarities, and for each section the network (None: vectors of a file),
-    its head and augmentation.
-    """
-    settings, towers, stored = record["settings"], dict[str, Any](), dict[str, StoredFeatures]()
+) -> tuple[dict[str, Encoder], dict[str, float]]:
+    """Return the encoders of a run by section, and the scale of similarities."""
+    settings = record["settings"]
+    kind = kind_of(settings)
+    towers: dict[str, Tower | None] = {}
+    stored: dict[str, StoredFeatures] = {}
     for section, recorded in record.get("towers", {}).items():
         if section.startswith(OF_GUIDE):  # needed for training only
             continue
@@ -103,49 +108,63 @@ def _encoders(
             else rebuild_tower(settings, section, recorded["weights"])
         )
         # only the first, the image itself, is exported
-        versions = 3 if training_kind(settings) == "images" else 1
+        versions = 3 if kind.two_views else 1
         stored[section] = StoredFeatures(
             np.empty((0, versions, recorded["dimensions"], 1), np.float32), None, "", ""
         )
     frozen = Frozen(
         stored.get("encoder"), stored.get("text_encoder"), positives=stored.get("positive_encoder")
     )
-    if training_kind(settings) == "images":
-        source = read_source(results / "sources" / f"{source_key(settings['dataset'])}.npz")
-        if source.checksum != record["source"]["checksum"]:
-            raise UserError(
-                f"The images of {record['source']['name']} have changed since this run was trained."
-                " Restore them."
-            )
-        network: Any = projected_encoder(
-            settings, source.images.shape[1], frozen, load_file(path)
-        ).eval()
-        encoder = towers.get("encoder", getattr(network.encoder, "tower", network.encoder))
-        images = encoder, network.projection, augmentation_of(settings, source, frozen)
-        scale = {
-            "temperature": (
-                settings["objective"].get("temperature") or settings["training"]["temperature"]
-            )
-        }
-        return {"encoder": images}, scale
-    if training_kind(settings) == "text":
-        networks, sections = (
-            read_text_networks(path, settings, frozen),
-            [name for name in FOLDERS if name in settings],
+    return pkgutil.resolve_name(kind.EXPORTED_BY)(record, path, results, towers, frozen)
+
+
+def image_encoder(
+    record: Mapping[str, Any], path: Path, results: Path, towers: Mapping[str, Any], frozen: Frozen
+) -> tuple[dict[str, Encoder], dict[str, float]]:
+    """Rebuild the encoder of a run on two views."""
+    settings = record["settings"]
+    place = kind_of(settings).data_place(settings["dataset"])
+    source = read_source(results / f"{place}.npz")
+    if source.checksum != record["source"]["checksum"]:
+        raise UserError(
+            f"The images of {record['source']['name']} have changed since this run was trained."
+            " Restore them."
         )
-        sides = {name: networks.side(name).model for name in sections}
-        exported = {
-            name: (towers.get(name, side.text_encoder), side.text_projection, None)
-            for name, side in sides.items()
-        }
-        return exported, {"logit scale": networks.model.logit_scale().item()}
-    model, tokenizer, longest, augmentation, *_ = read_networks(path, settings, frozen)
+    channels = source.images.shape[1]
+    network: Any = projected_encoder(settings, channels, frozen, load_file(path)).eval()
+    encoder = towers.get("encoder", getattr(network.encoder, "tower", network.encoder))
+    images = encoder, network.projection, augmentation_of(settings, source, frozen)
+    temperature = settings["objective"].get("temperature") or settings["training"]["temperature"]
+    return {"encoder": images}, {"temperature": temperature}
+
+
+def pair_encoders(
+    record: Mapping[str, Any], path: Path, results: Path, towers: Mapping[str, Any], frozen: Frozen
+) -> tuple[dict[str, Encoder], dict[str, float]]:
+    """Rebuild the encoders of a run on images and sentences."""
+    model, tokenizer, longest, augmentation, *_ = read_networks(path, record["settings"], frozen)
     images = towers.get("encoder", model.image_encoder), model.image_projection, augmentation
-    texts = towers.get("text_encoder", model.text_encoder)
-    texts = texts if tokenizer is None else tower_of_bert(texts, tokenizer, longest)
-    return {"encoder": images, "text_encoder": (texts, model.text_projection, None)}, {
-        "logit scale": model.logit_scale().item()
-    }
+    text_encoder = towers.get("text_encoder", model.text_encoder)
+    if tokenizer is not None:
+        text_encoder = tower_of_bert(text_encoder, tokenizer, longest)
+    texts = text_encoder, model.text_projection, None
+    scale = {"logit scale": model.logit_scale().item()}
+    return {"encoder": images, "text_encoder": texts}, scale
+
+
+def text_encoders(
+    record: Mapping[str, Any], path: Path, results: Path, towers: Mapping[str, Any], frozen: Frozen
+) -> tuple[dict[str, Encoder], dict[str, float]]:
+    """Rebuild the encoders of a run on pairs of texts."""
+    settings = record["settings"]
+    networks = read_text_networks(path, settings, frozen)
+    exported: dict[str, Encoder] = {}
+    for section in FOLDERS:
+        if section in settings:
+            side = networks.side(section).model
+            encoder = towers.get(section, side.text_encoder)
+            exported[section] = encoder, side.text_projection, None
+    return exported, {"logit scale": networks.model.logit_scale().item()}
 
 
 def head_layers(head: Any) -> list[nn.Module]:

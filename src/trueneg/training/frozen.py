@@ -16,19 +16,16 @@ from torch import Tensor
 
 from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers, is_of_texts
 from trueneg.data.arrays import content_hash
-from trueneg.data.images.image_source import read_source
-from trueneg.data.pairs.pair_source import distinct_texts, read_pairs
+from trueneg.data.pairs.pair_source import distinct_texts
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
-from trueneg.data.texts.text_source import read_texts
 from trueneg.data.vector_files import read_vectors
 from trueneg.errors import UserError
 from trueneg.models.towers.tower import Tower, state_checksum, train_only
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.devices import leased_device
 from trueneg.specs.encoders import TowerSettings, is_frozen
+from trueneg.specs.kinds import KINDS
 from trueneg.store.identity import model_of
-from trueneg.training.augment import build_augmentation
-from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +35,6 @@ NO_REGIONS = (
     "{section}: {model} has no vectors of image regions, which similarity.aggregation needs unless"
     " it is global. Set it to global, or use another network, such as a ResNet or ViT of timm."
 )
-READ = {"images": read_source, "image-text": read_pairs, "text": read_texts}
 
 
 class Frozen(NamedTuple):
@@ -242,7 +238,7 @@ def compute_features(
     """
     torch.set_num_threads(threads)
     section = made_of["section"]
-    data: Any = READ[made_of["kind"]](source)
+    data: Any = pkgutil.resolve_name(KINDS[made_of["kind"]].READER)(source)
     samples = data.images if section == "encoder" else distinct_texts(data)
     write = functools.partial(
         write_features,
@@ -287,10 +283,8 @@ def _views_of(
     if not count:
         return lambda pixels, chosen: [pixels / 255]
     unchanged = [0.0] * channels, [1.0] * channels
-    if made_of["kind"] == "images":
-        augmentation: Any = build_augmentation(made_of["augmentation"], *unchanged)
-    else:
-        augmentation = RadiographAugmentation(*unchanged, **made_of["augmentation"])
+    build = pkgutil.resolve_name(KINDS[made_of["kind"]].AUGMENTATION)
+    augmentation = build(made_of["augmentation"], *unchanged)
     generators = (generator_of(seed_for(0, f"stored views/{number}")) for number in range(count))
     drawn = [
         augmentation.draw(len(source.images), source.images.shape[2:], each).to(device)

@@ -3,8 +3,8 @@ which contradict no sentence.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -160,3 +160,10 @@ class RadiographAugmentation(Augmentation):
     def normalise(self, images: Tensor) -> Tensor:
         """Return the normalised central part, which is used in evaluation."""
         return super().normalise(center_crop(images, list(self.evaluated_size(images.shape[-2:]))))
+
+
+def build_radiograph_augmentation(
+    settings: Mapping[str, Any], mean: Sequence[float], std: Sequence[float]
+) -> RadiographAugmentation:
+    """Build the augmentation described by the ``augmentation`` section of a study."""
+    return RadiographAugmentation(mean, std, **settings)

@@ -3,16 +3,20 @@ share.
 """
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.labels import refuse_ambiguous
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
 from trueneg.data.splits import first_of_each_class, read_splits, stratified_split, write_splits
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
+from trueneg.specs.sources import OWN
+from trueneg.specs.tasks.base import GROUPS
 
 METADATA = b"subsets"
 SPLITS = ("pool", "train", "validation", "test")
@@ -48,6 +52,31 @@ class Subset:
     eta_low: float
     eta_high: float
     source_checksum: str
+
+
+def image_subset(
+    source: ImageSource, settings: Mapping[str, Any], seed: int, official: None = None
+) -> Subset:
+    """Draw the subset of one seed with a data set's settings; the source has its official splits.
+
+    Raises:
+        UserError: if the settings do not fit the source, or a class has the name of a group of
+            classes.
+    """
+    if reserved := [name for name in source.class_names if name in GROUPS]:
+        expected = (
+            f"expected other names than {', '.join(GROUPS)}, which are those of groups of classes"
+        )
+        raise UserError(
+            f"{settings.get('path')} has a class named {reserved[0]}; {expected}; rename it."
+        )
+    refuse_ambiguous(settings["rare_classes"], source.class_names)
+    if settings["source"] in OWN and settings["test"] is None and not source.is_test.any():
+        problem = f"{settings['path']} has no test images, and dataset.test is not set"
+        raise UserError(
+            f"{problem}; set dataset.test to the share of the images to hold out, such as 0.25."
+        )
+    return make_subset(source, seed=seed, **{key: settings[key] for key in DRAWING})
 
 
 def make_subset(

@@ -133,12 +133,15 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
 
 
 def pair_subset(
-    source: PairSource, official: pd.DataFrame, settings: Mapping[str, Any], seed: int
+    source: PairSource,
+    settings: Mapping[str, Any],
+    seed: int,
+    official: pd.DataFrame | None = None,
 ) -> PairSubset:
     """Return a seed's subset: the official splits, or, if their table is empty, one drawn with the
     data set's settings.
     """
-    if official.empty:
+    if official is None or official.empty:
         return split_pairs(source, seed, settings["validation"], settings["test"])
     return official_subset(source, official, seed)
 

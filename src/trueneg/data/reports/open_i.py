@@ -5,10 +5,10 @@ torchxrayvision wheel.
 import importlib.util
 import re
 import tarfile
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pandas as pd
 

@@ -70,7 +70,9 @@ class TextSubset:
     source_checksum: str
 
 
-def text_subset(source: TextSource, settings: Mapping[str, Any], seed: int) -> TextSubset:
+def text_subset(
+    source: TextSource, settings: Mapping[str, Any], seed: int, official: None = None
+) -> TextSubset:
     """Draw a seed's labels and samples.
 
     Which labels are never trained on depends on ``labels.seed`` alone. Without pairs, texts of each

@@ -11,13 +11,11 @@ import numpy as np
 import pandas as pd
 
 from trueneg.config import runs
-from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import COLOURS, Figure, LineStyle, add_legend, finish
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import with_interval
 from trueneg.report.plots import facets
-from trueneg.specs.settings import Study
 
 ORDER = 10
 SENTENCE = LineStyle(COLOURS[1], "o", "")
@@ -26,11 +24,11 @@ FIT = LineStyle(COLOURS[2], "", (0, (5, 1.5)))
 MOST_POINTS = 4000  # maximum per panel; only the most frequent sentences are drawn
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: Any) -> list[Drawing]:
     """Declare the figures of a likelihood study with known classes for its first corpus: all
     sentences, and findings only.
     """
-    if not isinstance(study, LikelihoodStudy) or not study.reports.classes_known:
+    if not study.is_scored or not study.reports.classes_known:
         return []
     corpus = next(iter(runs.corpora(study)))
     files = tuple(

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 
 from trueneg.config import runs
-from trueneg.config.image_study import ImageStudy
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import Drawing, distinct_pools, full_probe, primary_dataset, twins
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
@@ -25,6 +23,7 @@ from trueneg.report.plots import (
     shown_values,
     zero_line,
 )
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
@@ -43,38 +42,11 @@ def drawings(study: Study) -> list[Drawing]:
     """
     if not isinstance(study, TrainedStudy):
         return []
-    of_images = study if isinstance(study, ImageStudy) else None
-    drawings, primary = [], study.primary.measurement
-    pools = (
-        distinct_pools(of_images, of_images.evaluation.linear_probe.label_pools)
-        if of_images
-        else []
-    )
-    if of_images and isinstance(of_images.dataset.fraction, list):
-        options = {"places": _places(study, "fraction"), "axis": FRACTION_AXIS}
-        title = "Primary measurement against the imbalance r"
-        caption = "Do the lines diverge towards small r, where classes are more imbalanced?"
-        drawings += twins(
-            study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options
-        )
-        caption = (
-            "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the"
-            " frozen encoder."
-        )
-        for pool in pools:
-            name, title = (
-                f"probe_by_fraction_{pool}_labels",
-                f"Linear probe against the imbalance r, {POOLS[pool]}",
-            )
-            drawings += twins(
-                study,
-                name,
-                by_condition,
-                title,
-                caption,
-                measured=full_probe(of_images, pool),
-                **options,
-            )
+    primary = study.primary.measurement
+    drawings: list[Drawing] = []
+    pools = label_pools(study)
+    if isinstance(getattr(study.dataset, "fraction", None), list):
+        drawings += _by_fraction(study, pools)
     if "batch_size" in study.conditions:
         counts = runs.negative_counts(study)
         options = {
@@ -105,22 +77,54 @@ def drawings(study: Study) -> list[Drawing]:
             measured=primary,
             **options,
         )
-    if of_images and of_images.figures.label_fractions is not None:
+    if wanted := getattr(study.figures, "label_fractions", None):
         caption = (
             "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier has"
             " fewer labels?"
         )
-        dataset = of_images.figures.label_fractions.dataset or primary_dataset(study)
+        dataset = wanted.dataset or primary_dataset(study)
         for pool in pools:
-            name, title = (
-                f"probe_by_label_fraction_{pool}_labels",
-                f"Linear probe against the label fraction, {POOLS[pool]}",
-            )
+            name = f"probe_by_label_fraction_{pool}_labels"
+            title = f"Linear probe against the label fraction, {POOLS[pool]}"
             measured = Measurement("linear probe", "accuracy", pool)
             drawings += twins(
                 study, name, by_label_fraction, title, caption, dataset=dataset, measured=measured
             )
     return drawings
+
+
+def _by_fraction(study: TrainedStudy, pools: Sequence[str]) -> list[Drawing]:
+    """Declare the figures against the imbalance r."""
+    primary = study.primary.measurement
+    options = {"places": _places(study, "fraction"), "axis": FRACTION_AXIS}
+    title = "Primary measurement against the imbalance r"
+    caption = "Do the lines diverge towards small r, where classes are more imbalanced?"
+    drawings = twins(
+        study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options
+    )
+    caption = (
+        "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the"
+        " frozen encoder."
+    )
+    for pool in pools:
+        name = f"probe_by_fraction_{pool}_labels"
+        title = f"Linear probe against the imbalance r, {POOLS[pool]}"
+        drawings += twins(
+            study,
+            name,
+            by_condition,
+            title,
+            caption,
+            measured=full_probe(study, pool),
+            **options,
+        )
+    return drawings
+
+
+def label_pools(study: TrainedStudy) -> Sequence[str]:
+    """Return the label pools of the linear probe of images that differ; empty without one."""
+    pools = getattr(getattr(study.evaluation, "linear_probe", None), "label_pools", [])
+    return distinct_pools(study, pools) if pools else []
 
 
 def _places(study: TrainedStudy, field: str) -> dict[str, float]:

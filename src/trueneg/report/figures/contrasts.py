@@ -1,6 +1,5 @@
 """The comparisons that a study names, as a forest plot of the primary measurement."""
 
-from trueneg.config.trained_study import OTHERS, PRIMARY, TrainedStudy
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
@@ -10,6 +9,7 @@ from trueneg.report.metrics import higher_is_better, margin_text, scale, unit
 from trueneg.report.plots import forest
 from trueneg.report.tables.building import comparisons
 from trueneg.report.tables.comparisons import named_by
+from trueneg.specs.kinds.trained import OTHERS, PRIMARY, TrainedStudy
 from trueneg.specs.settings import Study
 
 ORDER = 5

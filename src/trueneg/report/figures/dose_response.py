@@ -8,16 +8,15 @@ from typing import Any
 import pandas as pd
 
 from trueneg.config import runs
-from trueneg.config.image_study import ImageStudy
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import CURVES, ROWS, Drawing
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
-from trueneg.report.figures.monitors import GROUPS, over_seeds
+from trueneg.report.figures.monitors import over_seeds
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, axis_label, measurement_name, seed_count
 from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import scale
 from trueneg.report.plots import draw_intervals, facets
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study, values_of
 from trueneg.stats.comparison import paired_differences
 
@@ -53,7 +52,7 @@ def dose_response(gathered: Gathered) -> Figure:
     """Draw each objective that marks negatives: its difference from the baseline against its mask's
     precision and recall.
     """
-    groups = GROUPS if isinstance(gathered.study, ImageStudy) else ("",)
+    groups = gathered.study.class_groups
     curves = gathered.curves[gathered.curves["dataset"] == gathered.dataset]
     last = curves[
         curves["epoch"] == curves.groupby(["objective", "seed"])["epoch"].transform("max")

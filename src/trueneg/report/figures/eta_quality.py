@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import ROWS, Drawing
 from trueneg.report.drawing import Figure, finish, line_styles
 from trueneg.report.figures.dose_response import gain_panels, gains_of
@@ -12,6 +11,7 @@ from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, measurement_name, s
 from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import minus
 from trueneg.report.tables.building import records
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.base import PartlyTrue, uses_truth
 from trueneg.specs.settings import Study, values_of
 from trueneg.stats.comparison import means
@@ -30,14 +30,11 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the figure of a study that uses several class probabilities by name, and whose data
     have known ones.
     """
-    objectives = (
-        study.objectives.values()
-        if isinstance(study, ImageTextStudy) and study.dataset.truth_known
-        else ()
-    )
+    if not (isinstance(study, TrainedStudy) and study.has_true_etas):
+        return []
     used = [
         value
-        for each in objectives
+        for each in study.objectives.values()
         for value in values_of(getattr(each, "class_probability", None))
     ]
     several = sum(isinstance(value, str | PartlyTrue) for value in used) > 1

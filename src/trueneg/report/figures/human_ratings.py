@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import (
     Axes,
@@ -23,6 +22,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
 from trueneg.report.metrics import with_interval
 from trueneg.report.plots import facets, forest
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 from trueneg.stats.comparison import selected
 
@@ -65,7 +65,7 @@ SELECTION = (
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the figures of an image–text study with human ratings of pairs."""
-    if not isinstance(study, ImageTextStudy) or not study.dataset.rated:
+    if not (isinstance(study, TrainedStudy) and study.is_rated):
         return []
     title = "Class probability against the rate of false negatives"
     caption = (

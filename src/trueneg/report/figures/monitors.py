@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.config.image_study import ImageStudy
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import CURVES, Drawing
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import draw_intervals, facets, interval_note
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 from trueneg.stats.comparison import half_interval
 
@@ -33,7 +32,6 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the monitors of a trained study; some need known classes, others pairs."""
     if not isinstance(study, TrainedStudy):
         return []
-    groups = GROUPS if isinstance(study, ImageStudy) else ("",)
     options: dict[str, Any] = {"monitor": "loss", "label": "Loss (nats)"}
     caption = (
         "Losses of different objectives are different quantities: compare their shapes, not their"
@@ -60,7 +58,7 @@ def drawings(study: Study) -> list[Drawing]:
             options,
         )
     )
-    if not isinstance(study, ImageStudy):
+    if not study.two_views:
         options = {"monitor": "similarity of pairs", "label": "Similarity of a pair"}
         title = "Similarity of the training pairs"
         caption = (
@@ -75,7 +73,7 @@ def drawings(study: Study) -> list[Drawing]:
     options = {
         "monitor": "same-class to positive ratio",
         "label": "Same-class / positive",
-        "groups": groups,
+        "groups": study.class_groups,
         "reference": 1,
     }
     title = "Similarity to samples of the same class relative to the positive"
@@ -91,9 +89,9 @@ def drawings(study: Study) -> list[Drawing]:
         "Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives,"
         f" {of_labels}."
     )
-    options = {"groups": groups}
+    options = {"groups": study.class_groups}
     # these compare many methods, of which only those with an η estimate this mean
-    if not isinstance(study, ImageStudy):
+    if not study.two_views:
         with_eta = [
             name
             for name, objective in study.objectives.items()

@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 
 from trueneg.config import runs
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing, twins
 from trueneg.report.drawing import Figure
 from trueneg.report.figures.by_condition import draw_by_place
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import tasks, with_means
 from trueneg.report.plots import Axis
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study, format_value
 
 ORDER = 20
@@ -60,7 +60,7 @@ def drawings(study: Study) -> list[Drawing]:
 
     A tuned study has none, because its candidates are measured on pilot seeds only.
     """
-    if not isinstance(study, ImageTextStudy) or study.tuning is not None:
+    if not (isinstance(study, TrainedStudy) and study.draws_sweeps) or study.tuning is not None:
         return []
     sweeps = [list(variants.values()) for variants in runs.variants(study).values()]
     shown = {

@@ -8,9 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.runs import shown_examples
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
@@ -23,6 +21,7 @@ from trueneg.report.page.examples import examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import comparisons, headroom_remarks
 from trueneg.report.tables.comparisons import named_by
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import seeds_to_detect
 from trueneg.store import records, versions
@@ -114,7 +113,9 @@ def study_page(folder: Path) -> dict[str, Any]:
         "config": (folder / "study.yaml").read_text(),
         "provenance": Provenance(runs, gathered.settings, folder),
         "examples": examples_of(
-            folder, shown_examples(study) if isinstance(study, ImageTextStudy) else [], restricted
+            folder,
+            shown_examples(study) if getattr(study, "has_examples", False) else [],
+            restricted,
         ),
     }
 

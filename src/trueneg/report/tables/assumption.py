@@ -1,15 +1,16 @@
 """The log-linear assumption in numbers: rank correlation, fit and error of every scorer."""
 
+from typing import Any
+
 import pandas as pd
 
 from trueneg.config import runs
-from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.report.declared import Drawing
 from trueneg.report.figures.assumption import rho_text
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import minus
-from trueneg.specs.settings import Study
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
 
 ORDER = 10
 NOTES = (
@@ -26,9 +27,9 @@ NOTES = (
 )
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: Any) -> list[Drawing]:
     """Declare the table over all corpora of a likelihood study with known classes."""
-    if not isinstance(study, LikelihoodStudy) or not study.reports.classes_known:
+    if not study.is_scored or not study.reports.classes_known:
         return []
     title = "Does a likely sentence belong to a common class?"
     caption = (

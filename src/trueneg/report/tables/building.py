@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from trueneg.config.trained_study import OTHERS, PRIMARY, NamedContrast
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.labels import seed_count, with_unit
 from trueneg.report.metrics import (
@@ -23,6 +22,7 @@ from trueneg.report.metrics import (
     unit,
 )
 from trueneg.report.published import PLACE
+from trueneg.specs.kinds.trained import OTHERS, PRIMARY, NamedContrast
 from trueneg.stats.comparison import (
     CLEAR,
     KEYS,

@@ -1,13 +1,13 @@
 """Table of a selection: every candidate with its mean on the validation split."""
 
 from trueneg.config import runs
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import Drawing
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, SYMBOLS, settings_name, with_unit
 from trueneg.report.metrics import full_name, unit
 from trueneg.report.tables.building import group_title, mean_cell, records
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 
 ORDER = 20

@@ -2,15 +2,9 @@
 task.
 """
 
-from typing import Any
-
 import pandas as pd
 
 from trueneg.config import runs
-from trueneg.config.image_study import ImageStudy
-from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.text_study import TextStudy
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe, published_name
 from trueneg.report.formats import Cell, Table
 from trueneg.report.gathered import Gathered
@@ -36,6 +30,8 @@ from trueneg.report.tables.building import (
     records,
     side_by_side,
 )
+from trueneg.specs.kinds.images import ImageStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.comparison import means
@@ -91,6 +87,13 @@ HEADINGS = {
         "The mean over classes, and each class, laid out as ReCo's Table 2.",
     ),
 }
+# tasks whose measurements a table needs; other tables need any
+OF_TASKS = {
+    "zero_shot": {"zero-shot"},
+    "precision": {PRECISION, CHEXPERT},
+    "grounding": {"grounding"},
+    "linear_evaluation": {*TRAINED},
+}
 # Note on the significance of the published differences, shown where ReCo's Table 1 is compared with
 # our numbers.
 RECO_TABLE_1 = (
@@ -103,16 +106,8 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
     if not isinstance(study, TrainedStudy):
         return []
-    shown: dict[str, Any] = {"differences": True}
-    shown |= {"accuracy": isinstance(study, ImageStudy), "texts": isinstance(study, TextStudy)}
-    if isinstance(study, ImageTextStudy):
-        tasks_measured = {measured.task for measured in measured_by(study)}
-        shown |= {"tasks": True, "retrieval": True, "zero_shot": "zero-shot" in tasks_measured}
-        shown |= {
-            "precision": tasks_measured & {PRECISION, CHEXPERT},
-            "grounding": "grounding" in tasks_measured,
-        }
-        shown |= {"linear_evaluation": tasks_measured & {*TRAINED}}
+    measured = {row.task for row in measured_by(study)}
+    shown = {name for name in study.TABLES if measured & OF_TASKS.get(name, measured)}
     listed = []
     for name, (title, caption) in HEADINGS.items():
         if name == "published":
@@ -130,7 +125,7 @@ def drawings(study: Study) -> list[Drawing]:
                         options,
                     )
                 )
-        elif shown.get(name):
+        elif name in {"differences", *shown}:
             make, options = (
                 (differences, {}) if name == "differences" else (layout_table, {"name": name})
             )
@@ -197,9 +192,7 @@ def accuracy(study: ImageStudy, rows: pd.DataFrame) -> Layout:
 def _measured(gathered: Gathered, rows: pd.DataFrame) -> list[Measurement]:
     study = gathered.study
     return (
-        accuracy(study, rows).keys(rows)
-        if isinstance(study, ImageStudy)
-        else every_measurement(rows)
+        accuracy(study, rows).keys(rows) if "accuracy" in study.TABLES else every_measurement(rows)
     )
 
 

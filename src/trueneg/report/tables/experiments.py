@@ -1,14 +1,25 @@
-"""Tables of the theory experiments."""
+"""Tables of experiments, as their studies declare them."""
 
-from trueneg.report.declared import ExperimentDrawings
+from trueneg.report.declared import Drawing
 from trueneg.report.formats import Table, from_frame
 from trueneg.report.gathered import Gathered
+from trueneg.specs.kinds.experiments import ExperimentStudy
+from trueneg.specs.settings import Study
 
 ORDER = 10
-drawings = ExperimentDrawings()
 
 
-@drawings.add("Proposition 3.1", "Densities integrate to 1 and are never negative.")
-def normalisation(gathered: Gathered) -> Table:
-    """Tabulate the integrals and minimum values of the densities (Proposition 3.1)."""
-    return from_frame(gathered.experiment("normalisation"))
+def drawings(study: Study) -> list[Drawing]:
+    """Declare the tables of the experiments that a study shows as such."""
+    if not isinstance(study, ExperimentStudy):
+        return []
+    listed = []
+    for name, (title, caption) in study.TABLES.items():
+        files = ("study.yaml", f"simulation/{name}.parquet")
+        listed.append(Drawing(name, draw, title, caption, files, {"experiment": name}))
+    return listed
+
+
+def draw(gathered: Gathered, experiment: str) -> Table:
+    """Show the data frame of an experiment."""
+    return from_frame(gathered.experiment(experiment))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
 from trueneg.report.figures.human_ratings import (
     EXPERT,
@@ -31,6 +30,7 @@ from trueneg.report.tables.building import (
     headroom_remarks,
     records,
 )
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import measurements
 
@@ -68,7 +68,7 @@ SENTENCES = (
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the table of an image–text study with human ratings of pairs."""
-    if not isinstance(study, ImageTextStudy) or not study.dataset.rated:
+    if not (isinstance(study, TrainedStudy) and study.is_rated):
         return []
     return [Drawing("human_ratings", draw, *HEADING, ("study.yaml", "comparison.json", *RATINGS))]
 

@@ -36,7 +36,7 @@ class Task(Settings):
         OPTIONAL: description of the section that enables the task; None: the task is always
             measured.
         NEEDS: what the data must provide: a key of
-            :attr:`trueneg.config.image_text_study.ImageTextStudy.provided`.
+            :attr:`trueneg.specs.kinds.pairs.ImageTextStudy.provided`.
         METRICS: display formats and directions of its metrics; other metrics are plain numbers, and
             larger is better.
         CHANCE: chance level by metric, where known.

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.config.image_text_study import PairTrainingSettings, ScaleSettings
-from trueneg.config.trained_study import CONDITIONS, UNTRAINED, PrimarySettings, TrainedStudy
 from trueneg.specs import tasks
 from trueneg.specs.encoders import BY_NAME, FROZEN, OpenClipTextSettings, TextTower, one_network
 from trueneg.specs.guides.base import LANGUAGE_MODEL
+from trueneg.specs.kinds.pairs import PairTrainingSettings, ScaleSettings
+from trueneg.specs.kinds.trained import CONDITIONS, UNTRAINED, PrimarySettings, TrainedStudy
 from trueneg.specs.objectives import OF_PAIRS, union_of
 from trueneg.specs.objectives.released import UntrainedTexts
 from trueneg.specs.settings import (
@@ -86,9 +86,22 @@ class TextFigures(Settings):
 class TextStudy(TrainedStudy):
     """A text study: texts, towers, objectives, seeds, evaluation and the primary comparison."""
 
+    CHECKED_BY = "trueneg.config.checks.texts:contradictions"
     SECTIONS = ("text_encoder", "positive_encoder", "projection", "similarity", "training")
     SAME_TEXT = "exclude"
     TASKS = tasks.TEXTS
+    SAMPLES = FOLDER = "texts"
+    SPLITTING = ("labels", "validation", "test")
+    READER = "trueneg.data.texts.text_source:read_texts"
+    SPLITTER = "trueneg.data.texts.text_splits:text_subset"
+    SUBSETS_WRITER = "trueneg.data.texts.text_splits:write_text_subsets"
+    TRAINING = "trueneg.training.text_pairs:TextPairs"
+    WITHOUT_TRAINING = "trueneg.training.text_pairs:UntrainedTowers"
+    EXPORTED_BY = "trueneg.training.export:text_encoders"
+    FALSE_NEGATIVES = "trueneg.data.false_negatives:of_texts"
+    PLANNED_DATA = "trueneg.cli.planned_data:planned_texts"
+    PASSES = ("text_encoder", "positive_encoder")
+    TABLES = ("texts",)
 
     kind: Literal["text"] = Field(description="text: train text encoders on pairs of texts")
     dataset: AnyTextPairs
@@ -176,3 +189,7 @@ class TextStudy(TrainedStudy):
             | untrained
             | {name: at_defaults(sections[name]) for name in ("similarity", "training")}
         )
+
+    def negatives(self, batch_size: int) -> int:
+        hard: Any = getattr(self.dataset, "negative_columns", ())
+        return (1 + len(hard)) * batch_size - 1

@@ -5,11 +5,15 @@ lists under ``encoder``, ``projection``, ``augmentation``, ``training`` or an ob
 several variants of each objective.
 """
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.config.trained_study import (
+from trueneg.specs import tasks
+from trueneg.specs.encoders import FROZEN, ImageEncoder, ImageTowerSettings, VectorSettings
+from trueneg.specs.kinds.trained import (
     CONDITIONS,
     OracleName,
     Panels,
@@ -17,8 +21,6 @@ from trueneg.config.trained_study import (
     SharedTrainingSettings,
     TrainedStudy,
 )
-from trueneg.specs import tasks
-from trueneg.specs.encoders import FROZEN, ImageEncoder, ImageTowerSettings, VectorSettings
 from trueneg.specs.objectives import OF_TWO_VIEWS, union_of
 from trueneg.specs.settings import (
     AtLeastTwo,
@@ -219,8 +221,31 @@ class FigureSettings(Settings):
 class ImageStudy(TrainedStudy):
     """An image study: data, objectives, seeds, evaluation, figures and the primary comparison."""
 
+    CHECKED_BY = "trueneg.config.checks.images:contradictions"
     SECTIONS = ("encoder", "projection", "augmentation", "training")
     TASKS = tasks.IMAGES
+    SAMPLES = "images"
+    FOLDER = "sources"
+    READER = "trueneg.data.images.image_source:read_source"
+    SPLITTER = "trueneg.data.images.subsets:image_subset"
+    SUBSETS_WRITER = "trueneg.data.images.subsets:write_subsets"
+    TRAINING = "trueneg.training.simclr:SimCLR"
+    AUGMENTATION = "trueneg.training.augment:build_augmentation"
+    EXPORTED_BY = "trueneg.training.export:image_encoder"
+    FALSE_NEGATIVES = "trueneg.data.false_negatives:of_views"
+    PLANNED_DATA = "trueneg.cli.planned_data:planned_images"
+    PASSES = ("encoder", "encoder")
+    # Measured for CIFAR variants at 32 pixels; small networks per unit of width squared.
+    PER_PIXEL = MappingProxyType(
+        {
+            "resnet18": 1.11 / 32**2,
+            "resnet50": 2.60 / 32**2,
+            "small_resnet": 0.0250 / 32**2 / 16**2,
+        }
+    )
+    TABLES = ("accuracy",)
+    class_groups = ("common", "rare")
+    two_views = True
 
     kind: Literal["images"] = Field(
         "images", description="images: train encoders on two views of each image, as in SimCLR"
@@ -262,3 +287,21 @@ class ImageStudy(TrainedStudy):
                 " set it to none"
             )
         return self
+
+    def negatives(self, batch_size: int) -> int:
+        return 2 * batch_size - 2
+
+    @classmethod
+    def reading(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+        # If unset, newer keys are left out, so that no job is rerun.
+        newer = {key: dataset[key] for key in ("unlabelled", "skip_incomplete") if dataset.get(key)}
+        keys = ("source", "path", "resolution", "download")
+        return {key: dataset[key] for key in keys if key in dataset} | newer
+
+    @classmethod
+    def naming(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in cls.reading(dataset).items() if key != "download"}
+
+    @classmethod
+    def data_parts(cls, source: str) -> list[str]:
+        return [f"decoding/{source}"]

@@ -131,6 +131,11 @@ class LikelihoodStudy(Study):
     agreement with known classes.
     """
 
+    CHECKED_BY = "trueneg.config.checks.likelihood:contradictions"
+    DESCRIBED_BY = "trueneg.cli.check:describe_likelihood"
+    FOUND_BY = "trueneg.report.findings:of_likelihoods"
+    is_scored = True
+
     kind: Literal["likelihood"] = Field(
         description="likelihood: compute likelihoods and class probabilities of sentences"
     )

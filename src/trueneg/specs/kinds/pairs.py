@@ -6,17 +6,11 @@ lists under ``encoder``, ``text_encoder``, ``projection``, ``similarity``, ``aug
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.config.trained_study import (
-    CONDITIONS,
-    Panels,
-    PrimarySettings,
-    SharedTrainingSettings,
-    TrainedStudy,
-)
 from trueneg.specs import tasks
 from trueneg.specs.encoders import (
     FROZEN,
@@ -28,9 +22,16 @@ from trueneg.specs.encoders import (
     one_network,
 )
 from trueneg.specs.guides.base import LANGUAGE_MODEL
+from trueneg.specs.kinds.trained import (
+    CONDITIONS,
+    Panels,
+    PrimarySettings,
+    SharedTrainingSettings,
+    TrainedStudy,
+)
 from trueneg.specs.objectives import OF_PAIRS, union_of
 from trueneg.specs.objectives.released import Released
-from trueneg.specs.pairs import AnyPairs
+from trueneg.specs.pairs import PAIRS, AnyPairs
 from trueneg.specs.pairs.base import PairSettings
 from trueneg.specs.settings import (
     AtLeastTwo,
@@ -222,9 +223,37 @@ class ImageTextStudy(TrainedStudy):
     comparison.
     """
 
+    CHECKED_BY = "trueneg.config.checks.pairs:contradictions"
     SECTIONS = ("encoder", "text_encoder", "projection", "similarity", "augmentation", "training")
     TASKS = tasks.PAIRS
     SAME_TEXT = "keep"
+    SAMPLES = FOLDER = "pairs"
+    SPLITTING = ("test", "validation")
+    READER = "trueneg.data.pairs.pair_source:read_pairs"
+    SPLITTER = "trueneg.data.pairs.pair_splits:pair_subset"
+    SUBSETS_WRITER = "trueneg.data.pairs.pair_splits:write_pair_subsets"
+    TRAINING = "trueneg.training.image_text:ImageText"
+    WITHOUT_TRAINING = "trueneg.training.image_text:ReleasedNetworks"
+    AUGMENTATION = "trueneg.training.radiograph_augmentation:build_radiograph_augmentation"
+    EXPORTED_BY = "trueneg.training.export:pair_encoders"
+    FALSE_NEGATIVES = "trueneg.data.false_negatives:of_pairs"
+    PLANNED_DATA = "trueneg.cli.planned_data:planned_pairs"
+    PLANNED_NETWORKS = "trueneg.cli.planned_networks:planned_networks"
+    PASSES = ("encoder", "text_encoder")
+    # Measured for torchvision's networks at 224 pixels, and for small ones at 64, per unit of width
+    # squared.
+    PER_PIXEL = MappingProxyType(
+        {
+            "resnet18": 3.63 / 224**2,
+            "resnet50": 8.17 / 224**2,
+            "biovil": 8.17 / 224**2,
+            "small": 0.0120 / 64**2 / 16**2,
+        }
+    )
+    TABLES = ("tasks", "retrieval", "zero_shot", "precision", "grounding", "linear_evaluation")
+    joins_reports = True
+    draws_sweeps = True
+    has_examples = True
 
     kind: Literal["image-text"] = Field(
         description="image-text: train an image encoder and a text encoder together"
@@ -312,6 +341,14 @@ class ImageTextStudy(TrainedStudy):
         return self
 
     @property
+    def is_rated(self) -> bool:
+        return self.dataset.rated
+
+    @property
+    def has_true_etas(self) -> bool:
+        return self.dataset.truth_known
+
+    @property
     def provided(self) -> dict[str, bool]:
         data: Any = self.dataset
         prompts = self.evaluation.zero_shot.prompts or PairSettings.label_names
@@ -348,3 +385,28 @@ class ImageTextStudy(TrainedStudy):
             "training": at_defaults(self.training),
             "objective": at_defaults(objective),
         }
+
+    @classmethod
+    def reading(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+        # A key that the data set once had, with its only value; files keep their names.
+        removed = {"labels": "chexpert"} if dataset["source"] == "mimic_cxr" else {}
+        return removed | super().reading(dataset)
+
+    @classmethod
+    def naming(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+        # Defaults of keys that are newer than the first files, whose names must not change.
+        newer = [("fit", "crop"), ("views", "frontal")]
+        settings = cls.reading(dataset).items()
+        return {key: value for key, value in settings if (key, value) not in newer}
+
+    @classmethod
+    def data_parts(cls, source: str) -> list[str]:
+        return [f"pairs/{source}", f"reports/{source}", "splitter"]
+
+    @classmethod
+    def regions(cls, settings: Mapping[str, Mapping[str, Any]]) -> str:
+        if settings["similarity"]["aggregation"] != "global":
+            return "needed"
+        dataset = settings["dataset"]
+        is_boxed = PAIRS[dataset["source"]].model_construct(**dataset).boxed
+        return "for boxes" if is_boxed else ""

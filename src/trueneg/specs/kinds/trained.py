@@ -1,7 +1,9 @@
-"""Settings shared by studies that train encoders: training, seeds, sweeps, comparisons and
-published numbers.
+"""What studies that train encoders share: training, seeds, sweeps, comparisons and published
+numbers.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -228,12 +230,64 @@ class TrainedStudy(Study):
     A list in place of a single value is a sweep: under ``dataset`` it defines several data sets;
     under one of :attr:`SECTIONS` or an objective (or its ``targets``), it defines variants of each
     objective, combined as ``sweeps`` says.
+
+    Attributes:
+        SECTIONS: with the objective, these define a variant; ``training`` is included.
+        TASKS: tasks available to its evaluation, by name.
+        SAME_TEXT: the objectives' ``same_text`` where they do not set it.
+        SAMPLES: the package in :mod:`trueneg.data` that reads its sources, and that in
+            :mod:`trueneg.evaluation` with its tasks.
+        FOLDER: folder in the results folder for the data that were read.
+        SPLITTING: settings of a data set that do not affect how it is read.
+        READER: reads what was read from a source before.
+        SPLITTER: draws the subset of a seed, given the source, the data set's settings, the seed
+            and the official splits.
+        SUBSETS_WRITER: writes the subsets of several seeds.
+        TRAINING: trains a run.
+        WITHOUT_TRAINING: starts a run whose objective trains nothing.
+        AUGMENTATION: makes the augmentation of images, given its settings, means and deviations.
+        EXPORTED_BY: rebuilds the encoders of a finished run.
+        FALSE_NEGATIVES: says what is known of a run's false negatives before training.
+        PLANNED_DATA: describes a data set for ``trueneg check``.
+        PLANNED_NETWORKS: describes networks that are no towers for ``trueneg check``; empty: there
+            are none.
+        PASSES: sections of the encoders that a training sample passes through, once each.
+        PER_PIXEL: GFLOP of a forward pass per pixel, by name of the encoder.
+        TABLES: tables of measurements by name, besides the differences.
+        class_groups: groups of classes that monitors tell apart.
+        two_views: whether pairs are two views of one image.
+        joins_reports: whether images are joined with the sentences of reports.
+        draws_sweeps: whether swept settings of its objectives are drawn.
+        has_examples: whether examples of retrieval are shown.
     """
 
-    # with the objective, these define a variant; ``training`` is included
+    CHECKED_BY = "trueneg.config.checks.trained:contradictions"
+    DESCRIBED_BY = "trueneg.cli.check:describe_trained"
+    FOUND_BY = "trueneg.report.findings:of_contrast"
     SECTIONS: ClassVar[tuple[str, ...]]
-    TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
-    SAME_TEXT: ClassVar[str | None] = None  # the objectives' ``same_text`` where they do not set it
+    TASKS: ClassVar[Mapping[str, type[Task]]]
+    SAME_TEXT: ClassVar[str | None] = None
+    SAMPLES: ClassVar[str]
+    FOLDER: ClassVar[str]
+    SPLITTING: ClassVar[tuple[str, ...]]
+    READER: ClassVar[str]
+    SPLITTER: ClassVar[str]
+    SUBSETS_WRITER: ClassVar[str]
+    TRAINING: ClassVar[str]
+    WITHOUT_TRAINING: ClassVar[str]
+    AUGMENTATION: ClassVar[str]
+    EXPORTED_BY: ClassVar[str]
+    FALSE_NEGATIVES: ClassVar[str]
+    PLANNED_DATA: ClassVar[str]
+    PLANNED_NETWORKS: ClassVar[str] = ""
+    PASSES: ClassVar[tuple[str, ...]]
+    PER_PIXEL: ClassVar[Mapping[str, float]] = {}
+    TABLES: ClassVar[tuple[str, ...]]
+    class_groups: ClassVar[tuple[str, ...]] = ("",)
+    two_views: ClassVar[bool] = False
+    joins_reports: ClassVar[bool] = False
+    draws_sweeps: ClassVar[bool] = False
+    has_examples: ClassVar[bool] = False
 
     seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(
         description="number of seeds (0, 1, …), or a list of seeds"
@@ -320,6 +374,16 @@ class TrainedStudy(Study):
         return (by or self.primary).measurement
 
     @property
+    def is_rated(self) -> bool:
+        """Whether people have rated which pairs of the data match."""
+        return False
+
+    @property
+    def has_true_etas(self) -> bool:
+        """Whether the class probabilities of its data can be compared with the true ones."""
+        return False
+
+    @property
     def provided(self) -> Mapping[str, bool]:
         """For each possible need of an evaluation task, a figure or an objective, whether the data
         meet it.
@@ -335,3 +399,49 @@ class TrainedStudy(Study):
         return {section: getattr(self, section) for section in self.SECTIONS} | {
             "objective": objective
         }
+
+    def negatives(self, batch_size: int) -> int:
+        """Return N, the number of negatives of an anchor."""
+        return batch_size - 1
+
+    @classmethod
+    def reading(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of a data set that determine what is read from its source."""
+        return {key: value for key, value in dataset.items() if key not in cls.SPLITTING}
+
+    @classmethod
+    def naming(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of :meth:`reading` that are part of the name of what was read."""
+        return cls.reading(dataset)
+
+    @classmethod
+    def data_key(cls, dataset: Mapping[str, Any]) -> str:
+        """Return the name of what is read from a source, shared by all studies that read the same
+        with the same settings.
+        """
+        resolution = dataset.get("resolution")
+        size = f"-{resolution}px" if resolution else ""
+        return f"{dataset['source']}{size}-{short_digest(cls.naming(dataset))}"
+
+    @classmethod
+    def data_place(cls, dataset: Mapping[str, Any]) -> str:
+        """Return the path of what is read from a source in the results folder, without suffix."""
+        return f"{cls.FOLDER}/{cls.data_key(dataset)}"
+
+    @classmethod
+    def data_parts(cls, source: str) -> list[str]:
+        """Return the names of the versions of the code that reads a source."""
+        return [f"{cls.SAMPLES}/{source}"]
+
+    @classmethod
+    def regions(cls, settings: Mapping[str, Mapping[str, Any]]) -> str:
+        """Return what a run uses the vectors of image regions for: ``needed``, ``for boxes``, or
+        nothing.
+        """
+        return ""
+
+
+def short_digest(value: Any) -> str:
+    """Return six hexadecimal digits that change with a value."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:6]

@@ -2,10 +2,13 @@
 it.
 """
 
-from typing import Annotated, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.specs.kinds.experiments import ExperimentStudy
 from trueneg.specs.settings import (
     Count,
     Fraction,
@@ -16,8 +19,6 @@ from trueneg.specs.settings import (
     Real,
     Seed,
     Settings,
-    Study,
-    technical,
 )
 
 Alpha = Annotated[Real, Field(ge=0.5, le=1)]
@@ -99,15 +100,24 @@ class SweepSettings(Settings):
     training_samples: Count = Field(27_500, description="Theorem 4: training images")
 
 
-class TheoryStudy(Study):
+class TheoryStudy(ExperimentStudy):
     """A theory study: estimators on the stochastic process, and bounds compared with the quantities
     that they bound.
     """
+
+    EXPERIMENTS = tuple(EXPERIMENTS)
+    COMPUTED_BY = "trueneg.theory.experiments:run"
+    FOUND_BY = "trueneg.report.findings:of_errors"
+    TABLES = MappingProxyType(
+        {"normalisation": ("Proposition 3.1", "Densities integrate to 1 and are never negative.")}
+    )
 
     kind: Literal["theory"] = Field(
         description="theory: run experiments on a process with known ground truth"
     )
     process: ProcessSettings = Field(default_factory=ProcessSettings)
     sweeps: SweepSettings = Field(default_factory=SweepSettings)
-    mem_mb: Count = technical(2000, "memory of an experiment in MB")
-    runtime: Count = technical(10, "time limit of an experiment on a cluster, in minutes")
+
+    @property
+    def experiment_settings(self) -> dict[str, Any]:
+        return self.process.model_dump(mode="json") | self.sweeps.model_dump(mode="json")

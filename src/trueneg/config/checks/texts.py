@@ -1,0 +1,66 @@
+"""What contradicts itself in a text study."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trueneg.config.checks import trained
+from trueneg.config.checks.names import unknown, unknown_dataset
+from trueneg.config.checks.needs import needs
+from trueneg.config.runs import corpora
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.texts import TextStudy
+from trueneg.specs.settings import values_of
+
+
+def contradictions(study: TextStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
+    """Report what contradicts itself in a text study."""
+    yield from trained.contradictions(study, texts)
+    yield from needs(study)
+    data: Any = study.dataset
+    has_hard_negatives = bool(getattr(data, "negative_columns", ()))
+    for name, objective in study.objectives.items():
+        yield from _objective(name, objective, has_hard_negatives)
+    if data.text is not None:
+        places = "likelihood studies in the given files"
+        yield from unknown("dataset.text", [data.text], texts, places)
+    if data.text in texts:
+        yield from _scored_texts(data, texts[data.text])
+
+
+def _objective(name: str, objective: Any, has_hard_negatives: bool) -> Iterator[str]:
+    """Report settings for images, and those that do not fit hard negatives."""
+    if "left out" in values_of(getattr(objective, "own_report", None)):
+        yield (
+            f"objectives.{name}.own_report is left out, but texts have no reports; remove it,"
+            " or set same_text"
+        )
+    if has_hard_negatives and "image" in values_of(getattr(objective, "directions", None)):
+        yield (
+            f"objectives.{name}.directions is image, which has no use for"
+            " dataset.negative_columns; set text or both"
+        )
+    if has_hard_negatives and objective.NEEDS_POOLED:
+        yield (
+            f"objectives.{name} compares only pairs, but dataset.negative_columns has hard"
+            " negatives; remove one of them"
+        )
+    if getattr(getattr(objective, "guide", None), "encoder", None) is not None:
+        yield f"objectives.{name}.guide.encoder is a tower of images; set text_encoder instead"
+
+
+def _scored_texts(data: Any, study: LikelihoodStudy) -> Iterator[str]:
+    """Report a likelihood study of other texts."""
+    reports: Any = study.reports
+    yield from unknown_dataset("dataset.corpus", data.corpus, corpora(study))
+    for key in type(reports).model_fields if reports.source == data.source else ("source",):
+        stated, scored = getattr(data, key, None), getattr(reports, key)
+        if key == "labels":  # only the sets matter, and not what a run draws
+            stated, scored = (
+                sets and sets.model_dump(exclude={"per_run", "fraction"})
+                for sets in (stated, scored)
+            )
+        if stated != scored:
+            yield (
+                f"dataset.{key} is {stated!r}, but {data.text}.reports.{key} is {scored!r};"
+                " expected the same"
+            )

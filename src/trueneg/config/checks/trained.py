@@ -1,0 +1,293 @@
+"""What contradicts itself in a study that trains encoders: comparisons, sweeps and tuning."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from trueneg.config.checks.names import unknown, unknown_dataset
+from trueneg.config.runs import (
+    candidates,
+    datasets,
+    families,
+    field_of,
+    following,
+    objectives,
+    swept,
+    taken_over,
+)
+from trueneg.specs.kinds.trained import (
+    OTHERS,
+    PRIMARY,
+    MeasurementSettings,
+    TrainedStudy,
+    Tuning,
+)
+from trueneg.specs.settings import format_value
+from trueneg.specs.tasks import METRICS, comparable
+from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
+from trueneg.stats.measurement import Measurement
+
+# every tuned objective must sweep one of these, if they matter to it
+TEMPERATURES = ("temperature", "logit_scale")
+
+
+def contradictions(study: TrainedStudy, texts: Any) -> Iterator[str]:
+    """Report what contradicts itself in a study of any kind that trains encoders."""
+    yield from _comparisons(study)
+    yield from _primary(study)
+    yield from _figures(study)
+    yield from _published(study)
+    yield from _sweeps(study)
+    if study.tuning is not None:
+        yield from _tuning(study, study.tuning)
+
+
+def _comparisons(study: TrainedStudy) -> Iterator[str]:
+    """Report unknown names in comparisons."""
+    primary = study.primary
+    yield from unknown("primary.oracle", [primary.oracle], study.objectives)
+    oracle = study.objectives.get(primary.oracle or "")
+    if oracle is not None and oracle.name != "oracle":
+        yield f"primary.oracle is {primary.oracle!r}; expected an objective whose name is oracle"
+    named = {f"contrasts.{number}": contrast for number, contrast in enumerate(study.contrasts)}
+    minus = {
+        f"{key}.minus": contrast.minus
+        for key, contrast in named.items()
+        if contrast.minus is not None
+    }
+    for key, contrast in {"primary": primary, **named, **minus}.items():
+        yield from unknown(f"{key}.treatment", [contrast.treatment], study.objectives)
+        yield from unknown(f"{key}.baseline", [contrast.baseline], study.objectives)
+        if contrast.treatment == contrast.baseline:
+            yield (
+                f"{key}.treatment and {key}.baseline are both {contrast.baseline!r}; expected two"
+                " different objectives"
+            )
+    for key, contrast in named.items():
+        if contrast.family in (PRIMARY, OTHERS):
+            yield (
+                f"{key}.family is {contrast.family!r}, the family of other comparisons; expected"
+                " another name"
+            )
+    yield from unknown_dataset("primary.dataset", primary.dataset, datasets(study))
+
+
+def _labels(study: TrainedStudy) -> Mapping[str, Any]:
+    """Return the labels of what the study compares: objectives if it is tuned, else variants."""
+    return study.objectives if study.tuning is not None else objectives(study)
+
+
+def _figures(study: TrainedStudy) -> Iterator[str]:
+    """Report unknown names in figures."""
+    data, labels = datasets(study), _labels(study)
+    for name, figure in study.figures:
+        yield from unknown(f"figures.{name}.objectives", getattr(figure, "objectives", ()), labels)
+        dataset = getattr(figure, "dataset", None)
+        yield from unknown(f"figures.{name}.dataset", [dataset], data, "data sets")
+
+
+def _published(study: TrainedStudy) -> Iterator[str]:
+    """Report unknown names in published tables."""
+    measured = dict.fromkeys(row.task for row in comparable(study))
+    methods = {**study.objectives, **_labels(study)}
+    for number, published in enumerate(study.published):
+        key = f"published.{number}"
+        task = published.measured_task
+        yield from unknown(f"{key}.measured_task", [task], measured, "measured tasks")
+        yield from unknown(f"{key}.methods", published.methods, methods)
+        yield from unknown(f"{key}.settings", published.settings, datasets(study), "data sets")
+
+
+def _sweeps(study: TrainedStudy) -> Iterator[str]:
+    """Report sweeps that labels cannot tell apart, and conditions that are no sweeps."""
+    for objective in study.objectives.values():
+        places: dict[str, str] = {}
+        for section, model in study.sections_of(objective).items():
+            for field in swept(model):
+                if field in places:
+                    both = f"{places[field]}.{field} and {section}.{field}"
+                    yield (
+                        f"{both} are both lists, which labels cannot tell apart; sweep one of them"
+                    )
+                places[field] = section
+    for field in study.conditions:
+        if field not in swept(study.training):
+            value = getattr(study.training, field)
+            yield (
+                f"conditions contains {field}, but training.{field} is {value}; expected a list of"
+                " values"
+            )
+
+
+def _tuning(study: TrainedStudy, tuning: Tuning) -> Iterator[str]:
+    """Report unequal budgets, shared seeds and unknown names of a tuned study."""
+    baseline = study.primary.baseline
+    if study.sweeps != "combined":
+        yield f"sweeps is {study.sweeps!r}, which selects nothing; expected combined, or no tuning"
+        return
+    tuned = families(study)
+    if both := sorted({*tuning.seeds} & {*study.seed_list}):
+        yield (
+            f"tuning.seeds and seeds both contain {', '.join(map(str, both))}; expected disjoint"
+            " seeds"
+        )
+    if baseline in study.objectives and baseline not in tuned:
+        yield (
+            f"primary.baseline {baseline!r} is not tuned; give it as many configurations as the"
+            " other tuned objectives"
+        )
+    counts = {name: len(variants) for name, variants in tuned.items()}
+    if len(set(counts.values())) > 1:
+        budgets = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        yield (
+            f"objectives: {budgets} configurations; expected the same number for every tuned"
+            " objective"
+        )
+    for name, variants in tuned.items():
+        yield from _temperatures(study.objectives[name], name, variants)
+    for follower, family in tuning.follow.items():
+        yield from _follower(study, follower, family, tuned)
+    if tuning.by is None:
+        return
+    mistakes = list(_not_measured("tuning.by", tuning.by, study, comparable(study)))
+    yield from mistakes
+    if not mistakes and not METRICS[tuning.by.metric].higher_is_better:
+        yield f"tuning.by.metric is {tuning.by.metric!r}; expected one for which higher is better"
+
+
+def _temperatures(objective: Any, name: str, variants: Mapping[str, str]) -> Iterator[str]:
+    """Report a tuned objective whose temperature matters, but is not swept."""
+    first, *others = map(json.loads, variants.values())
+    varied = [
+        field for field, value in first.items() if any(other[field] != value for other in others)
+    ]
+    if objective.SCALED and not set(varied) & set(TEMPERATURES):
+        yield (
+            f"objectives.{name} sweeps {', '.join(varied)}; expected"
+            f" {' or '.join(TEMPERATURES)} among its sweeps"
+        )
+
+
+def _follower(
+    study: TrainedStudy, follower: str, family: str, tuned: Collection[str]
+) -> Iterator[str]:
+    """Report an objective that cannot adopt the values of the tuned objective that it follows."""
+    key = f"tuning.follow.{follower}"
+    mistakes = [
+        *unknown("tuning.follow", [follower], study.objectives),
+        *unknown(key, [family], tuned, "tuned objectives"),
+    ]
+    if mistakes:
+        yield from mistakes
+        return
+    objective = study.objectives[follower]
+    if values := swept(objective):
+        yield (
+            f"objectives.{follower}.{next(iter(values))} is a list, but {follower} follows"
+            f" {family}; expected a single value"
+        )
+    if absent := [
+        field for field in swept(study.objectives[family]) if field_of(objective, field) is None
+    ]:
+        yield f"{key} is {family!r}, which sweeps {absent[0]}, but {follower} has no such setting"
+    elif not any(taken_over(study, follower).values()):
+        yield (
+            f"{key} is {family!r}, but {follower} states every setting that {family} sweeps; remove"
+            " one of them"
+        )
+    else:
+        winner = next(
+            variant for variant in objectives(study).values() if variant.objective == family
+        )
+        adopted = following(study, follower, winner).sections["objective"]
+        try:
+            type(adopted).model_validate(adopted.model_dump())
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"].removeprefix("Value error,")
+            yield (
+                f"{key} is {family!r}, but with its values, objectives.{follower}{problem}; a list"
+                " of one value is adopted, too"
+            )
+
+
+def _primary(study: TrainedStudy) -> Iterator[str]:
+    """Report a primary measurement that cannot be compared with chance, or by which variants cannot
+    be selected.
+    """
+    tasks = {
+        row: task for row, task in comparable(study).items() if "test" in task.splits(study, row)
+    }
+    primary = study.primary.measurement
+    if mistakes := list(_not_measured("primary", study.primary, study, tasks)):
+        yield from mistakes
+        return
+    task_of = {measured.task: task for measured, task in tasks.items()}
+    if not _has_chance(primary, task_of[primary.task]):
+        with_chance = [measured for measured, task in tasks.items() if _has_chance(measured, task)]
+        usable = dict.fromkeys(
+            f"{row.task}, {row.metric}{' with a direction and a k' if row.k else ''}"
+            for row in with_chance
+        )
+        yield (
+            f"primary is {', '.join(str(value) for value in primary if value is not None)};"
+            " expected a measurement with a known chance level for which higher is better:"
+            f" {'; '.join(usable)}"
+        )
+    several = [name for name, variants in candidates(study).items() if len(variants) > 1]
+    key: str = "primary"
+    selecting: MeasurementSettings = study.primary
+    if study.tuning and study.tuning.by:
+        key = "tuning.by"
+        selecting = study.tuning.by
+    validated = [
+        row for row, task in comparable(study).items() if "validation" in task.splits(study, row)
+    ]
+    if several and validated and not [*_not_measured(key, selecting, study, comparable(study))]:
+        for mistake in _not_measured(key, selecting, study, validated):
+            yield (
+                f"{mistake}, which are measured on the validation split, where one variant of each"
+                f" of {', '.join(several)} is selected; or single values instead of lists, except"
+                " for settings named in conditions"
+            )
+
+
+def _has_chance(measured: Measurement, task: Task) -> bool:
+    """Return whether the baseline can be compared with chance."""
+    return (
+        bool(task.METRICS[measured.metric].higher_is_better) and task.chance(measured) is not None
+    )
+
+
+def _not_measured(
+    key: str, section: MeasurementSettings, study: TrainedStudy, rows: Iterable[Measurement]
+) -> Iterator[str]:
+    """Report a measurement that is not among the study's rows."""
+    needs = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}.get(
+        section.task
+    )
+    if needs and not study.provided[needs]:
+        yield (
+            f"{key}.task {section.task!r} needs {needs}, which {study.dataset.source} does not"
+            " have; remove or change it"
+        )
+        return
+    matching = list(rows)
+    for column, value in section.measurement._asdict().items():
+        values = dict.fromkeys(getattr(measured, column) for measured in matching)
+        wanted = (
+            EACH_CLASS if column == "group" and value not in (None, *GROUPS, *values) else value
+        )
+        if wanted in values:
+            matching = [measured for measured in matching if getattr(measured, column) == wanted]
+            continue
+        expected = ", ".join(
+            "nothing" if choice is None else format_value(choice) for choice in values
+        )
+        yield (
+            f"{key}.{column} is {'missing' if value is None else repr(value)}; expected one of:"
+            f" {expected}"
+        )
+        if column in ("task", "metric"):  # the other columns depend on it
+            return
