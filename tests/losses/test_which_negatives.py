@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tests.losses import by_the_book as book
 from trueneg.losses import (
-    Adjusted,
+    AdjustedInfoNCE,
     Bayesian,
     ContrastiveLoss,
     CrossModalLoss,
@@ -318,8 +318,8 @@ def test_features_and_chunks_give_the_same_loss_and_gradient():
         HardNegative(1.0, 0.1),
         Bayesian(0.7, 1.0, 0.1),
         Reweighted(),
-        Adjusted(),
-        Adjusted(shuffled=True),
+        AdjustedInfoNCE(),
+        AdjustedInfoNCE(shuffled=True),
         Resampled(3),
         Oracle(),
     ],
@@ -343,7 +343,7 @@ def test_an_anchor_without_negatives_has_loss_0_and_does_not_affect_others(estim
     assert terms.log_negative_mass[1:].isfinite().all()
     assert gradient.isfinite().all()
     assert gradient[0].abs().max() == 0
-    if not isinstance(estimator, Resampled) and estimator != Adjusted(shuffled=True):
+    if not isinstance(estimator, Resampled) and estimator != AdjustedInfoNCE(shuffled=True):
         whole = CrossModalLoss(estimator, "text", decoupled=decoupled).terms(
             similarity, 3.0, **known
         )

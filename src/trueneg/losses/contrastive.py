@@ -152,7 +152,7 @@ class ContrastiveLoss(EstimatorLoss):
             facts = SampleFacts(
                 class_probability, labels, None, similarity, positive_similarity, None, targets
             )
-            return self.of_anchors(layout, positive, anchors, keys, -1 / self.temperature, facts)
+            return self.of_anchors(layout, positive, anchors, keys, self.temperature, facts)
 
     def _by_anchor(self, similarity: Tensor | tuple[Tensor, Tensor], layout: Layout) -> Tensor:
         """Return a known similarity with one row per anchor, (2B, G) or (2B, 2G)."""

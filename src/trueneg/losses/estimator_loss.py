@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.losses.anchor_loss import anchor_loss
-from trueneg.losses.base import Estimator, checked_estimator
+from trueneg.losses.base import Estimator, checked_estimator, own_positive
 from trueneg.losses.execution import by_chunks, checked_chunk_size
 from trueneg.losses.facts import SampleFacts
 from trueneg.losses.layout import Layout
@@ -71,7 +71,7 @@ class EstimatorLoss(nn.Module):
         positive: Tensor,
         anchors: Tensor,
         keys: Tensor | None,
-        floor: float | Tensor,
+        temperature: float | Tensor,
         facts: SampleFacts,
     ) -> ContrastiveTerms:
         """Compute the loss of all anchors of this process.
@@ -83,7 +83,7 @@ class EstimatorLoss(nn.Module):
                 ``keys`` is None, the logits themselves, (A, K), with −∞ in the columns of the
                 anchor's own sample.
             keys: (K, D) embeddings; or None.
-            floor: log of the lower bound of g.
+            temperature: t, by which similarities were divided.
             facts: known facts about the samples.
 
         Raises:
@@ -108,18 +108,19 @@ class EstimatorLoss(nn.Module):
             known = facts.of_estimator(layout, self.estimator, indices)
             kept = logits
             if facts.exclude is None:
-                mass = self.estimator.mass(positive, logits, floor=floor, count=negatives, **known)
+                mass = self.estimator.mass(
+                    positive, logits, temperature=temperature, count=negatives, **known
+                )
             else:
                 excluded = layout.rows(facts.exclude, indices).scatter(
                     1, layout.own_columns(indices), True
                 )
                 kept = logits.masked_fill(excluded, -math.inf)
                 mass = self.estimator.mass_of_valid(
-                    positive, logits, ~excluded, floor=floor, **known
+                    positive, logits, ~excluded, temperature=temperature, **known
                 )
-            first = positive if positive.dim() == 1 else positive[:, 0]
             targets = None if facts.targets is None else layout.weights(facts.targets, indices)
-            loss = anchor_loss(mass.log, first, logits, targets, self.decoupled)
+            loss = anchor_loss(mass.log, own_positive(positive), logits, targets, self.decoupled)
             return loss, mass.log, mass.at_bound, kept, mass.removed
 
         if self.chunk_size is not None and self.chunk_size < size:
