@@ -33,6 +33,7 @@ from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import OWN, UNLABELLED
 from trueneg.specs.tasks import METRICS, comparable
 from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
+from trueneg.specs.temperature import INITIAL_TEMPERATURE
 from trueneg.stats.measurement import Measurement
 
 # Folders under results/ that do not belong to a study.
@@ -46,8 +47,6 @@ RESERVED_NAMES = (
     "logs",
     "timings",
 )
-# every tuned objective must sweep one of these, if they matter to it
-TEMPERATURES = ("temperature", "logit_scale")
 
 
 def contradictions(configuration: Configuration) -> Iterator[str]:
@@ -189,10 +188,10 @@ def _tuning(study: TrainedStudy, texts: Any) -> Iterator[str]:
             for field, value in first.items()
             if any(other[field] != value for other in others)
         ]
-        if study.objectives[name].SCALED and not set(varied) & set(TEMPERATURES):
+        if study.objectives[name].SCALED and not set(varied) & set(INITIAL_TEMPERATURE):
             yield (
                 f"objectives.{name} sweeps {', '.join(varied)}; expected"
-                f" {' or '.join(TEMPERATURES)} among its sweeps"
+                f" {' or '.join(INITIAL_TEMPERATURE)} among its sweeps"
             )
     for follower, family in tuning.follow.items():
         yield from _follower(study, follower, family, tuned)

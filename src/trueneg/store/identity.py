@@ -17,6 +17,7 @@ from trueneg.config.text_study import TextStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.specs.settings import is_technical, models_within
+from trueneg.specs.temperature import temperature_of
 
 # Keyed by the kind of training in a run's settings.
 STUDIES: dict[str, type[TrainedStudy]] = {
@@ -73,11 +74,9 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
         section: removed.get(f"{section} {_tag(values)}", {}) | dict(values)
         for section, values in settings.items()
     }
-    # The temperature is a single setting that can be specified in either the objective or the
-    # training.
-    temperature = sections["objective"].pop("temperature", None)
-    if temperature is not None:
-        sections["training"]["temperature"] = temperature
+    # An objective's own temperature makes the same run as that of the training.
+    if sections["objective"].pop("temperature", None) is not None:
+        sections["training"]["temperature"] = temperature_of(settings).initial
     affecting: dict[str, dict[str, Any]] = {}
     for section, values in sections.items():
         model, left_out = model_of(settings, section), frozen_values(settings, section)

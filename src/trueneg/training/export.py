@@ -29,6 +29,7 @@ from trueneg.models.towers.sentence_transformers_tower import (
 )
 from trueneg.models.towers.timm_tower import TimmTower
 from trueneg.models.towers.tower import Tower
+from trueneg.specs.temperature import temperature_of
 from trueneg.store.records import RunRecord
 from trueneg.store.run_store import RunStore
 from trueneg.training.frozen import Frozen, rebuild_tower
@@ -122,12 +123,7 @@ def _encoders(
         ).eval()
         encoder = towers.get("encoder", getattr(network.encoder, "tower", network.encoder))
         images = encoder, network.projection, augmentation_of(settings, source, frozen)
-        scale = {
-            "temperature": (
-                settings["objective"].get("temperature") or settings["training"]["temperature"]
-            )
-        }
-        return {"encoder": images}, scale
+        return {"encoder": images}, {"temperature": temperature_of(settings).initial}
     if training_kind(settings) == "text":
         networks, sections = (
             read_text_networks(path, settings, frozen),
