@@ -181,14 +181,14 @@ class CrossModalLoss(EstimatorLoss):
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
-        shapes = tuple(text_features.shape), tuple(image_features.shape)
+        of_texts, of_images = tuple(text_features.shape), tuple(image_features.shape)
         if not (
-            len(shapes[0]) == len(shapes[1]) == 2
-            and shapes[0][1] == shapes[1][1]
-            and shapes[0][0] <= shapes[1][0]
+            len(of_texts) == len(of_images) == 2
+            and of_texts[0] <= of_images[0]
+            and of_texts[1] == of_images[1]
         ):
             raise ValueError(
-                f"text_features and image_features have shapes {shapes[0]} and {shapes[1]};"
+                f"text_features and image_features have shapes {of_texts} and {of_images};"
                 " expected (B, D) and (B + H, D)."
             )
         count = len(text_features)
@@ -241,13 +241,13 @@ class CrossModalLoss(EstimatorLoss):
             temperature: t, the inverse of the logit scale.
             facts: known facts as :meth:`terms` takes them, not yet arranged by anchor.
         """
-        directions, parts = DIRECTIONS[self.directions], []
-        tensors = {
-            "labels": facts.labels,
-            "same_class": facts.same_class,
-            "positive_similarity": facts.positive_similarity,
-        }
-        check_tensors(**tensors, exclude=facts.exclude)
+        check_tensors(
+            labels=facts.labels,
+            same_class=facts.same_class,
+            positive_similarity=facts.positive_similarity,
+            exclude=facts.exclude,
+        )
+        directions = DIRECTIONS[self.directions]
         targets = (facts.targets,) if isinstance(facts.targets, Tensor) else facts.targets
         if targets is not None and len(targets) != len(directions):
             raise ValueError(
@@ -256,14 +256,11 @@ class CrossModalLoss(EstimatorLoss):
             )
         positives = facts.positive_similarity
         if positives is not None:
-            positives = (
-                positives.repeat(len(directions))
-                if positives.shape == (layout.count,)
-                else positives
-            )
-            positives = checked_shape(
-                "positive_similarity", positives, (len(directions) * layout.count,)
-            ).split(layout.count)
+            if positives.shape == (layout.count,):
+                positives = positives.repeat(len(directions))
+            checked_shape("positive_similarity", positives, (len(directions) * layout.count,))
+            positives = positives.view(len(directions), layout.count)
+        parts = []
         for number, direction in enumerate(directions):
             of_direction = _by_anchor(facts, layout, direction)._replace(
                 positive_similarity=None if positives is None else positives[number],
