@@ -15,6 +15,7 @@ from trueneg.errors import UserError
 from trueneg.specs.kinds import kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import is_technical, models_within
+from trueneg.specs.temperature import temperature_of
 
 MISSING = object()  # unequal to every setting
 RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
@@ -65,11 +66,9 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
         section: removed.get(f"{section} {_tag(values)}", {}) | dict(values)
         for section, values in settings.items()
     }
-    # The temperature is a single setting that can be specified in either the objective or the
-    # training.
-    temperature = sections["objective"].pop("temperature", None)
-    if temperature is not None:
-        sections["training"]["temperature"] = temperature
+    # An objective's own temperature makes the same run as that of the training.
+    if sections["objective"].pop("temperature", None) is not None:
+        sections["training"]["temperature"] = temperature_of(settings).initial
     affecting: dict[str, dict[str, Any]] = {}
     for section, values in sections.items():
         model, left_out = model_of(settings, section), frozen_values(settings, section)

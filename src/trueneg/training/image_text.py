@@ -21,7 +21,7 @@ from trueneg.training.frozen import NOTHING_FROZEN, Frozen
 from trueneg.training.image_text_networks import build_networks, finished_tensors, normalises
 from trueneg.training.loop import Settings
 from trueneg.training.masked_words import MaskedWordHead, masked_positions
-from trueneg.training.pair_training import PairTraining, share_of_negatives, with_overrides
+from trueneg.training.pair_training import PairTraining, share_of_negatives
 from trueneg.training.text_inputs import text_inputs
 
 
@@ -52,7 +52,7 @@ class ImageText(PairTraining):
         refuse_leakage(source, subset)
         objective, similarity, vectors = (
             settings["objective"],
-            with_overrides(settings),
+            settings["similarity"],
             self.frozen.vectors,
         )
         if vectors is not None and similarity["aggregation"] == "global":
@@ -61,9 +61,9 @@ class ImageText(PairTraining):
         statistics = (
             ([], []) if normalises(settings) else statistics_of(source.images, subset.train)
         )
-        described, channels = {**settings, "similarity": similarity}, source.images.shape[1]
+        channels = source.images.shape[1]
         self.networks = build_networks(
-            described, self.data.sentences, channels, statistics, self.frozen
+            settings, self.data.sentences, channels, statistics, self.frozen
         )
         self.model, self.augmentation = (
             self.networks.model.to(self.device),

@@ -15,7 +15,7 @@ from trueneg.runtime.precision import autocast
 from trueneg.training.frozen import Frozen
 from trueneg.training.image_text import ReleasedNetworks
 from trueneg.training.loop import Settings
-from trueneg.training.pair_training import PairTraining, share_of_negatives, with_overrides
+from trueneg.training.pair_training import PairTraining, share_of_negatives
 from trueneg.training.text_inputs import text_inputs
 from trueneg.training.text_networks import (
     ANCHORS,
@@ -51,9 +51,7 @@ class TextPairs(PairTraining):
     def set_up(self, settings: Settings, source: TextSource, subset: TextSubset) -> int:
         refuse_text_leakage(source, subset)
         self.data = TextData(source, subset, settings["dataset"]["positives"], self.device)
-        self.networks = build_text_networks(
-            {**settings, "similarity": with_overrides(settings)}, self.frozen
-        )
+        self.networks = build_text_networks(settings, self.frozen)
         self.model = self.networks.model.to(self.device)
         self.tokens = []
         for section in (ANCHORS, POSITIVES):

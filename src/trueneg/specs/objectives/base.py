@@ -28,6 +28,7 @@ from trueneg.specs.settings import (
     Sweepable,
     values_of,
 )
+from trueneg.specs.temperature import TEMPERATURE_KEYS
 
 # Convert YAML's boolean true to text; as a class probability, "true" means that of each sample's
 # own class.
@@ -119,7 +120,7 @@ class Objective(Settings):
     GUIDE: ClassVar[type[GuideSettings] | None] = None
     LOSS: ClassVar[str | None] = None
     OF_TRAINING: ClassVar[frozenset[str]] = frozenset(
-        {"guide", "by", "logit_scale", "learned_logit_scale", "a", "k", "own_report", "same_text"}
+        {"guide", "by", "a", "k", "own_report", "same_text", *TEMPERATURE_KEYS}
     )
     TRAINED: ClassVar[bool] = True
     SCALED: ClassVar[bool] = True
