@@ -387,19 +387,6 @@ class ImageTextStudy(TrainedStudy):
         }
 
     @classmethod
-    def reading(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
-        # A key that the data set once had, with its only value; files keep their names.
-        removed = {"labels": "chexpert"} if dataset["source"] == "mimic_cxr" else {}
-        return removed | super().reading(dataset)
-
-    @classmethod
-    def naming(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
-        # Defaults of keys that are newer than the first files, whose names must not change.
-        newer = [("fit", "crop"), ("views", "frontal")]
-        settings = cls.reading(dataset).items()
-        return {key: value for key, value in settings if (key, value) not in newer}
-
-    @classmethod
     def data_parts(cls, source: str) -> list[str]:
         return [f"pairs/{source}", f"reports/{source}", "splitter"]
 
