@@ -11,7 +11,8 @@ from trueneg.data.images.image_source import ImageSource, write_source
 from trueneg.data.images.labels import refuse_ambiguous
 from trueneg.data.images.subsets import DRAWING
 from trueneg.errors import UserError
-from trueneg.specs.sources import OWN
+from trueneg.specs.sections import Section
+from trueneg.specs.sources import OWN, data_name
 from trueneg.specs.tasks.base import GROUPS
 
 logger = logging.getLogger(__name__)
@@ -47,23 +48,31 @@ def load_source(
         >>> load_source("digits").images.shape
         (1797, 1, 8, 8)
     """
-    options = {
-        "resolution": resolution,
-        "download": download,
-        "unlabelled": unlabelled,
-        "skip_incomplete": skip_incomplete,
-    }
-    # most sources have only the first two
-    options = {name: value for name, value in options.items() if value}
-    loaded = importlib.import_module(f"trueneg.data.images.sources.{source}").load(path, **options)
-    size, classes, tests = (
-        " × ".join(map(str, loaded.images.shape[1:])),
-        len(loaded.class_names),
-        loaded.is_test.sum(),
-    )
+    reader = importlib.import_module(f"trueneg.data.images.sources.{source}")
+    if source not in OWN:
+        # only some sources have unlabelled images
+        further = {"unlabelled": unlabelled} if unlabelled else {}
+        loaded = reader.load(path, resolution=resolution, download=download, **further)
+    elif download:
+        raise UserError(
+            f"dataset.download is true, but source {source} reads your own files; remove"
+            " dataset.download."
+        )
+    else:
+        # imports pillow, which takes time
+        from trueneg.data.images.pixels import decoded_source
+
+        loaded = decoded_source(
+            data_name(source, path),
+            reader.listed(path),
+            place=path,
+            resolution=resolution,
+            skip_incomplete=skip_incomplete,
+        )
+    size = " × ".join(map(str, loaded.images.shape[1:]))
     logger.info(
-        f"{source}: {len(loaded.images):,} images of {size} pixels, {classes} classes, {tests:,}"
-        " official test images"
+        f"{source}: {len(loaded.images):,} images of {size} pixels, {len(loaded.class_names)}"
+        f" classes, {loaded.is_test.sum():,} official test images"
     )
     if identical := describe_identical(loaded.images):
         logger.warning(f"{source}: {identical}")
@@ -79,22 +88,20 @@ def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[st
             classes, or the source has no test images and `test` is not set.
     """
     if reserved := [name for name in source.class_names if name in GROUPS]:
-        expected = (
-            f"expected other names than {', '.join(GROUPS)}, which are those of groups of classes"
-        )
         raise UserError(
-            f"{dataset.get('path')} has a class named {reserved[0]}; {expected}; rename it."
+            f"{dataset.get('path')} has a class named {reserved[0]}; expected other names than"
+            f" {', '.join(GROUPS)}, which are those of groups of classes; rename it."
         )
     refuse_ambiguous(dataset["rare_classes"], source.class_names)
     if dataset["source"] in OWN and dataset["test"] is None and not source.is_test.any():
-        problem = f"{dataset['path']} has no test images, and dataset.test is not set"
         raise UserError(
-            f"{problem}; set dataset.test to the share of the images to hold out, such as 0.25."
+            f"{dataset['path']} has no test images, and dataset.test is not set; set dataset.test"
+            " to the share of the images to hold out, such as 0.25."
         )
     return {key: dataset[key] for key in DRAWING}
 
 
-def prepare_source(settings: Mapping[str, Any], path: str | Path) -> None:
+def prepare_source(settings: Section, path: str | Path) -> None:
     """Load a source with `settings`, the arguments of :func:`load_source`, and write it to an .npz
     file.
     """
