@@ -156,7 +156,7 @@ def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):
             TOKENS,
             "1001.jpg",
             "999.jpg",
-            r"has no captions for 1001\.jpg, which is in the train split",
+            r"no captions for 1001\.jpg, which is in the train split",
         ),
         (
             KAGGLE,

@@ -277,7 +277,7 @@ def add_line(path, line):
         (
             "Flickr_8k.devImages.txt",
             "300_c.jpg",
-            r"token\.txt has no captions for 300_c\.jpg, which is in the validation split",
+            r"token\.txt: no captions for 300_c\.jpg, which is in the validation split",
         ),
     ],
 )

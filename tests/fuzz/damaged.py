@@ -28,7 +28,6 @@ from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.image_source import read_source, write_source
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.sources.parquet import load as load_parquet
 from trueneg.data.images.subsets import make_subset, read_subsets, write_subsets
 from trueneg.data.pairs.image_table import read_image_table
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
@@ -176,7 +175,7 @@ def targets(folder: Path) -> dict[str, Target]:
         ),
         "chunk of a cache": Target(chunk, lambda: read_chunks(folder / "chunks", ["value"])),
         "user's images in parquet": Target(
-            folder / "own/train.parquet", lambda: load_parquet(folder / "own")
+            folder / "own/train.parquet", lambda: load_source("parquet", path=folder / "own")
         ),
         "archive": Target(
             folder / "reports/NLMCXR_reports.tgz",

@@ -77,21 +77,16 @@ class TextSource(ScoredSentences):
             self.pairs, self.sentences["class"].to_numpy(np.int64), self.rated.to_numpy(np.float64)
         )
         update_with_texts(
-            digest,
-            self.label_names,
-            self.sentences["sentence"].tolist(),
-            self.sentences["split"].tolist(),
+            digest, self.label_names, self.sentences["sentence"], self.sentences["split"]
         )
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @functools.cached_property
     def anchors(self) -> np.ndarray:
         """Row of each sample's anchor, (n,) int64."""
-        return (
-            self.pairs[:, 0]
-            if len(self.pairs)
-            else np.flatnonzero(self.sentences["split"] != "rated")
-        )
+        if len(self.pairs):
+            return self.pairs[:, 0]
+        return np.flatnonzero(self.sentences["split"] != "rated")
 
     @functools.cached_property
     def labels(self) -> np.ndarray:
