@@ -15,8 +15,8 @@ from trueneg.config.runs import RunSettings, pairs_key
 from trueneg.data.image_cache import LONGEST
 from trueneg.data.image_files import EncodedImages, check_images
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
-from trueneg.data.images.loading import drawing_settings, load_source
-from trueneg.data.images.subsets import TEST_FRACTION, make_subset
+from trueneg.data.images.loading import load_source
+from trueneg.data.images.subsets import TEST_FRACTION, image_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.pair_source import PairSource, beside, read_pairs
@@ -111,7 +111,7 @@ def planned_images(
         ):
             raise
         return PlannedData("not read yet", [f"MISSING {error}"])  # a published data set
-    subset = make_subset(source, seed=seed, **drawing_settings(source, dataset))
+    subset = image_subset(source, dataset, seed)
     unlabelled = int((source.labels[subset.train] < 0).sum())
     held_out = (
         ""
@@ -194,7 +194,7 @@ def planned_pairs(
         pixels = np.zeros((len(usable), len(read.mode), 0, 0), np.uint8)
         source = PairSource("image_table", pixels, reports_of, patients, texts, *labels)
         description += f": {len(pixels):,} images with {len(texts):,} texts"
-    subset = pair_subset(source, splits, dataset, seed)
+    subset = pair_subset(source, dataset, seed, splits)
     trained = set(source.reports[subset.train].tolist())
     training = source.sentences.loc[source.sentences["report"].isin(trained), "sentence"].tolist()
     known = () if checksum is None and images.settings["split_sentences"] else training

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from trueneg.data.images.image_source import read_source
-from trueneg.data.images.loading import drawing_settings
-from trueneg.data.images.subsets import make_subset, write_subsets
+from trueneg.data.images.subsets import image_subset
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import pair_subset, write_pair_subsets
+from trueneg.data.pairs.pair_splits import pair_subset
+from trueneg.data.samples import write_subsets
 from trueneg.data.texts.text_source import read_texts
-from trueneg.data.texts.text_splits import text_subset, write_text_subsets
+from trueneg.data.texts.text_splits import text_subset
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.tasks.base import GROUPS
@@ -56,7 +56,7 @@ def draw_subsets(
                 len(each.test),
                 each.left_out,
             )
-        write_text_subsets(of_texts, subsets)
+        write_subsets(of_texts, subsets)
         return
     if splits is None:
         images = read_source(source)
@@ -66,8 +66,7 @@ def draw_subsets(
                 f"primary.group is {group!r}; expected {', '.join(GROUPS)} or a class of"
                 f" {images.name}: {names}."
             )
-        drawing = drawing_settings(images, settings)
-        drawn = [make_subset(images, seed=seed, **drawing) for seed in seeds]
+        drawn = [image_subset(images, settings, seed) for seed in seeds]
         for subset in drawn:
             unlabelled, *counts = np.bincount(
                 images.labels[subset.train] + 1, minlength=len(images.class_names) + 1
@@ -87,7 +86,7 @@ def draw_subsets(
         write_subsets(drawn, subsets)
         return
     pairs, official = read_pairs(source), privacy.read_table(splits)[0]
-    chosen = [pair_subset(pairs, official, settings, seed) for seed in seeds]
+    chosen = [pair_subset(pairs, settings, seed, official) for seed in seeds]
     for drawn_pairs in chosen:
         log.info(
             "seed %d: %d training, %d test images",
@@ -95,4 +94,4 @@ def draw_subsets(
             len(drawn_pairs.train),
             len(drawn_pairs.test),
         )
-    write_pair_subsets(chosen, subsets)
+    write_subsets(chosen, subsets)

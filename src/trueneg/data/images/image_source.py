@@ -18,6 +18,7 @@ from trueneg.data.arrays import (
     write_arrays,
 )
 from trueneg.data.mistakes import REMOVE
+from trueneg.data.samples import Samples
 from trueneg.io.reading import RUN_STEP, reading
 from trueneg.store.run_files import run_checksums
 
@@ -83,6 +84,13 @@ class ImageSource:
         object.__setattr__(
             self, "checksum", content_hash(self.images, self.labels, *parts).hexdigest()
         )
+
+    @property
+    def samples(self) -> Samples:
+        """The images and their official splits; unlabelled images are trained on."""
+        is_in = [self.labels < 0, self.is_validation, self.is_test]
+        split = np.select(is_in, ["train", "validation", "test"], "")
+        return Samples(self.name, self.checksum, split, self.labels, groups={})
 
 
 class ListedImages(NamedTuple):

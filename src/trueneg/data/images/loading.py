@@ -8,11 +8,6 @@ from typing import Any
 
 from trueneg.data.identical_images import describe_identical
 from trueneg.data.images.image_source import ImageSource, write_source
-from trueneg.data.images.labels import refuse_ambiguous
-from trueneg.data.images.subsets import DRAWING
-from trueneg.errors import UserError
-from trueneg.specs.sources import OWN
-from trueneg.specs.tasks.base import GROUPS
 
 logger = logging.getLogger(__name__)
 
@@ -68,30 +63,6 @@ def load_source(
     if identical := describe_identical(loaded.images):
         logger.warning(f"{source}: {identical}")
     return loaded
-
-
-def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a data set's settings for :func:`trueneg.data.images.subsets.make_subset`, checked
-    against the source.
-
-    Raises:
-        UserError: if a number in `rare_classes` is ambiguous, a class has the name of a group of
-            classes, or the source has no test images and `test` is not set.
-    """
-    if reserved := [name for name in source.class_names if name in GROUPS]:
-        expected = (
-            f"expected other names than {', '.join(GROUPS)}, which are those of groups of classes"
-        )
-        raise UserError(
-            f"{dataset.get('path')} has a class named {reserved[0]}; {expected}; rename it."
-        )
-    refuse_ambiguous(dataset["rare_classes"], source.class_names)
-    if dataset["source"] in OWN and dataset["test"] is None and not source.is_test.any():
-        problem = f"{dataset['path']} has no test images, and dataset.test is not set"
-        raise UserError(
-            f"{problem}; set dataset.test to the share of the images to hold out, such as 0.25."
-        )
-    return {key: dataset[key] for key in DRAWING}
 
 
 def prepare_source(settings: Mapping[str, Any], path: str | Path) -> None:
