@@ -72,7 +72,7 @@ TABLES = {
     "artefacts": "|".join(ARTEFACTS),
 }
 EXPORTED = ("runs.parquet", *(f"{name}.parquet" for name in TABLES))
-# as trueneg.data.splits writes them
+# as trueneg.data.samples writes them
 OPTIONS: dict[str, Any] = {"subsets": {"compression": "zstd", "write_page_checksum": True}}
 GATHERED = ("rows", "curves", "subsets")  # tables whose files are tables themselves
 # places of the records of the data

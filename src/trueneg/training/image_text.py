@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from trueneg.data.false_negatives import of_pairs
 from trueneg.data.image_loading import statistics_of
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
-from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
 from trueneg.data.pairs.training_split import PairData, PairIndices
+from trueneg.data.samples import Subset, read_subsets, refuse_leakage
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
@@ -45,10 +45,10 @@ class ImageText(PairTraining):
     """
 
     masked: MaskedWordHead  # of objectives that mask words
-    read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
+    read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_subsets)
     false_negatives = staticmethod(of_pairs)
 
-    def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> int:
+    def set_up(self, settings: Settings, source: PairSource, subset: Subset) -> int:
         refuse_leakage(source, subset)
         objective, similarity, vectors = (
             settings["objective"],

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from trueneg.data.false_negatives import of_views
 from trueneg.data.image_loading import statistics_of
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
-from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.data.images.training_split import ViewData
+from trueneg.data.samples import Subset, read_subsets
 from trueneg.errors import UserError
 from trueneg.losses import build
 from trueneg.models.image_encoders import build_encoder

@@ -17,6 +17,7 @@ from trueneg.data.arrays import (
     require_types,
     write_arrays,
 )
+from trueneg.data.samples import Samples
 from trueneg.store.run_files import run_checksums
 
 
@@ -82,6 +83,13 @@ class ImageSource:
         if self.is_validation.any():
             content.append(self.is_validation)
         object.__setattr__(self, "checksum", content_hash(*content).hexdigest())
+
+    @property
+    def samples(self) -> Samples:
+        """The images and their official splits; unlabelled images are trained on."""
+        is_in = [self.labels < 0, self.is_validation, self.is_test]
+        split = np.select(is_in, ["train", "validation", "test"], "")
+        return Samples(self.name, self.checksum, split, self.labels, groups={})
 
 
 class ListedImages(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.arrays import content_hash, require_types
+from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
     PROBABILITY_COLUMNS,
     ScoredSentences,
@@ -118,6 +119,14 @@ class PairSource(ScoredSentences):
     def size(self) -> tuple[int, int]:
         """Return the height and width of the images."""
         return self.images.shape[2:]
+
+    @property
+    def samples(self) -> Samples:
+        """The images with their patients and reports; a table has the official splits."""
+        groups = {"patients": self.patients, "reports": self.reports}
+        split = np.full(len(self.images), "")
+        label = np.full(len(self.images), -1)
+        return Samples(self.name, self.checksum, split, label, groups, self.restricted)
 
 
 def distinct_texts(source: PairSource) -> list[str]:

@@ -231,7 +231,6 @@ class ImageTextStudy(TrainedStudy):
     SPLITTING = ("test", "validation")
     READER = "trueneg.data.pairs.pair_source:read_pairs"
     SPLITTER = "trueneg.data.pairs.pair_splits:pair_subset"
-    SUBSETS_WRITER = "trueneg.data.pairs.pair_splits:write_pair_subsets"
     TRAINING = "trueneg.training.image_text:ImageText"
     WITHOUT_TRAINING = "trueneg.training.image_text:ReleasedNetworks"
     AUGMENTATION = "trueneg.training.radiograph_augmentation:build_radiograph_augmentation"
