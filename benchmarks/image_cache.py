@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trueneg.config import image_text_study as sections
+from trueneg.specs.kinds import pairs as sections
 from trueneg.data import image_loading
 from trueneg.data.pairs.pair_source import PairSource, join_sentences, read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
