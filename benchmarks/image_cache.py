@@ -30,8 +30,9 @@ import torch
 from trueneg.config import image_text_study as sections
 from trueneg.data import image_loading
 from trueneg.data.pairs.pair_source import PairSource, join_sentences, read_pairs, write_pairs
-from trueneg.data.pairs.pair_splits import PairSubset, split_pairs
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.phantom.reports import phantom_reports
+from trueneg.data.samples import Subset
 from trueneg.specs import encoders, objectives
 from trueneg.specs.settings import tag_of
 from trueneg.training.image_text import ImageText
@@ -104,7 +105,7 @@ def settings_of(
 def started(
     settings: dict[str, dict[str, Any]],
     source: PairSource,
-    subset: PairSubset,
+    subset: Subset,
     way: str,
     device: str,
 ) -> ImageText:
@@ -142,7 +143,7 @@ def turn(training: ImageText) -> tuple[float, float]:
     return row["pairs_per_second"], sum(waited) / row["seconds"]
 
 
-def reader_alone(source: PairSource, subset: PairSubset, device: str) -> float:
+def reader_alone(source: PairSource, subset: Subset, device: str) -> float:
     """Return images per second."""
     order = np.random.default_rng(0).permutation(subset.train)[: 60 * BATCH_SIZE]
     began = time.perf_counter()

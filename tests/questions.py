@@ -11,10 +11,11 @@ import pandas as pd
 import torch
 
 from trueneg.data.pairs.pair_source import distinct_texts
+from trueneg.data.samples import Subset
 from trueneg.data.stored_features import StoredFeatures
 from trueneg.data.texts.text_files import source_of
 from trueneg.data.texts.text_source import TextSource
-from trueneg.data.texts.text_splits import TextSubset, text_subset
+from trueneg.data.texts.text_splits import text_subset
 from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.settings import tag_of
 from trueneg.training.frozen import Frozen
@@ -142,9 +143,7 @@ def question_source(
     )
 
 
-def subset_of(
-    source: TextSource, dataset: dict[str, Any] | None = None, seed: int = 0
-) -> TextSubset:
+def subset_of(source: TextSource, dataset: dict[str, Any] | None = None, seed: int = 0) -> Subset:
     """Draw the subset of a seed."""
     return text_subset(source, with_pairs_of(source, dataset or SETTINGS["dataset"]), seed)
 

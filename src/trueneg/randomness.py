@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 
@@ -27,6 +28,13 @@ def seed_for(seed: int, purpose: str) -> int:
     """
     digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+def rng_for(seed: int, purpose: str) -> "np.random.Generator":
+    """Return a NumPy generator for one purpose; see :func:`seed_for`."""
+    import numpy as np  # imported here, because the losses do not need it
+
+    return np.random.default_rng(seed_for(seed, purpose))
 
 
 def generator_of(seed: int) -> "torch.Generator":

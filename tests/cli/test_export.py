@@ -23,10 +23,11 @@ from trueneg.config.runs import Run, features_key, frozen_towers
 from trueneg.data.images.image_source import read_source, write_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.samples import write_subsets
 from trueneg.data.texts import text_table
 from trueneg.data.texts.text_source import write_texts
-from trueneg.data.texts.text_splits import text_subset, write_text_subsets
+from trueneg.data.texts.text_splits import text_subset
 from trueneg.evaluation.evaluate import encoded_runs
 from trueneg.evaluation.pair_features import embed_texts
 from trueneg.io.seals import seal
@@ -256,7 +257,7 @@ def trained(results, folder, settings, pairs):
     """
     run = Run("tiny", "textures", "CL", 0, settings)
     write_pairs(pairs, folder / "pairs.npz")
-    write_pair_subsets([split_pairs(pairs, 0)], folder / "subsets.parquet")
+    write_subsets([split_pairs(pairs, 0)], folder / "subsets.parquet")
     features = []
     for made in frozen_towers(settings).values():
         features.append(folder / f"{features_key(made)}.npz")
@@ -345,7 +346,7 @@ def text_runs(results, folder):
         part.mkdir()
         source = text_table.read_source(settings["dataset"])
         write_texts(source, part / "texts.npz")
-        write_text_subsets([text_subset(source, settings["dataset"], 0)], part / "subsets.parquet")
+        write_subsets([text_subset(source, settings["dataset"], 0)], part / "subsets.parquet")
         files = {
             "source": part / "texts.npz",
             "subsets": part / "subsets.parquet",

@@ -194,7 +194,7 @@ def test_a_folder_of_more_images_than_fit_the_time_is_sampled(monkeypatch):
     assert 195 <= len(listed.labels) <= 205
     assert 30 <= listed.is_test.sum() <= 36
     assert all(
-        path.resolve().is_relative_to(Path("animals").resolve()) for path in listed.images.paths
+        path.resolve().is_relative_to(Path("animals").resolve()) for path in listed.images.places
     )
 
 

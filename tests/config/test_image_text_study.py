@@ -14,9 +14,7 @@ from trueneg.data.phantom import radiographs
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.zero_shot import PROMPTS
 from trueneg.specs.kinds.images import ImageStudy
-from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.specs.pairs.base import PairSettings
-from trueneg.specs.pairs.mimic_cxr import MimicCxrPairSettings
 from trueneg.store.identity import run_id
 
 OPEN_I = {"source": "open_i", "text": "words", "path": "folder"}
@@ -196,17 +194,6 @@ def test_sweeps_make_variants_and_conditions_make_data_sets():
             }
         )
         == 1
-    )
-
-
-def test_files_of_mimic_cxr_keep_the_names_that_they_had_with_the_removed_key_labels():
-    settings = MimicCxrPairSettings(
-        source="mimic_cxr", text="words", path="folder", resolution=64
-    ).model_dump(mode="json")
-    assert (
-        ImageTextStudy.data_key(settings)
-        == ImageTextStudy.data_key(settings | {"labels": "chexpert"})
-        != ImageTextStudy.data_key(settings | {"labels": "radiologists"})
     )
 
 

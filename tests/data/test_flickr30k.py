@@ -17,8 +17,9 @@ from tests.data.official_layouts import (
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.flickr30k import SOURCE, missing_files, select_splits
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import SPLITS, official_subset
+from trueneg.data.pairs.pair_splits import official_subset
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
+from trueneg.data.samples import SPLITS
 from trueneg.errors import UserError
 from trueneg.io import privacy
 
@@ -156,7 +157,7 @@ def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):
             TOKENS,
             "1001.jpg",
             "999.jpg",
-            r"has no captions for 1001\.jpg, which is in the train split",
+            r"no captions for 1001\.jpg, which is in the train split",
         ),
         (
             KAGGLE,

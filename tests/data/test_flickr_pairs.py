@@ -17,8 +17,9 @@ from trueneg.data.draw import draw_subsets
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.flickr8k import SOURCE, WITHOUT_IMAGE, read_ratings
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import SPLITS, official_subset, read_pair_subsets
+from trueneg.data.pairs.pair_splits import official_subset
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
+from trueneg.data.samples import SPLITS, read_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.kinds.pairs import ImageTextStudy
@@ -167,7 +168,7 @@ def test_the_official_splits_become_the_subsets_of_every_seed(data, tmp_path):
         tmp_path / "subsets.parquet",
         out / "pairs-splits.parquet",
     )
-    subsets = read_pair_subsets(tmp_path / "subsets.parquet")
+    subsets = read_subsets(tmp_path / "subsets.parquet")
     assert set(subsets) == {0, 3}
     for subset in subsets.values():
         for split in SPLITS:
@@ -277,7 +278,7 @@ def add_line(path, line):
         (
             "Flickr_8k.devImages.txt",
             "300_c.jpg",
-            r"token\.txt has no captions for 300_c\.jpg, which is in the validation split",
+            r"token\.txt: no captions for 300_c\.jpg, which is in the validation split",
         ),
     ],
 )

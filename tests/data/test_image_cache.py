@@ -127,7 +127,7 @@ def test_a_cache_holds_every_image_in_order(files, small_pieces, tmp_path, mode,
     cache = cache_images(files, tmp_path / "cache", mode=mode, resolution=16, threads=threads)
     assert (cache.dtype, cache.shape) == (np.uint8, (10, len(mode), 16, 16))
     assert not cache.flags.writeable
-    assert_holds(cache, files.paths, mode)
+    assert_holds(cache, files.places, mode)
 
 
 def test_a_killed_build_is_resumed(small_pieces, decoded, tmp_path):
@@ -148,11 +148,11 @@ def test_images_are_decoded_again_if_one_or_how_they_are_decoded_changed(
     def number_of_decoded(**changes):
         decoded.clear()
         cache = cache_images(files, tmp_path / "cache", **{"mode": "L", "resolution": 16} | changes)
-        assert_holds(cache, files.paths, changes.get("mode", "L"))
+        assert_holds(cache, files.places, changes.get("mode", "L"))
         return len(decoded)
 
     assert [number_of_decoded(), number_of_decoded()] == [10, 0]
-    write_picture(files.paths[5], seed=77)
+    write_picture(files.places[5], seed=77)
     changes = ({}, {"resolution": 8}, {"resolution": 8, "mode": "RGB"})
     assert [number_of_decoded(**change) for change in changes] == [10, 10, 10]
     (tmp_path / "cache" / "progress.json").write_text('{"done": 1')
@@ -161,21 +161,21 @@ def test_images_are_decoded_again_if_one_or_how_they_are_decoded_changed(
 
 def test_missing_images_are_named_before_any_is_decoded(files, tmp_path):
     for number in (2, 7):
-        files.paths[number].unlink()
+        files.places[number].unlink()
     with pytest.raises(UserError) as error:
         cache_images(files, tmp_path / "cache", mode="L", resolution=16)
     named = [line.split(" is missing")[0] for line in str(error.value).split("\n")]
-    assert named == [str(files.paths[number]) for number in (2, 7)]
+    assert named == [str(files.places[number]) for number in (2, 7)]
     assert "is missing; expected an image. Copy the whole dataset" in str(error.value)
     assert not (tmp_path / "cache").exists()
 
 
 def test_unusable_images_are_all_named_and_never_cached(files, small_pieces, tmp_path):
     whole = encoded(picture(0, 200, 150), "JPEG")
-    files.paths[2].write_bytes(whole[: len(whole) // 2])
-    files.paths[3].write_text("no image")
-    files.paths[6].write_bytes(encoded(Image.new("F", (20, 20)), "TIFF"))
-    files.paths[9].write_bytes(encoded(Image.new("L", (4, 400))))
+    files.places[2].write_bytes(whole[: len(whole) // 2])
+    files.places[3].write_text("no image")
+    files.places[6].write_bytes(encoded(Image.new("F", (20, 20)), "TIFF"))
+    files.places[9].write_bytes(encoded(Image.new("L", (4, 400))))
     for _ in range(2):
         with pytest.raises(UserError) as error:
             cache_images(files, tmp_path / "cache", mode="RGB", resolution=16)
@@ -187,11 +187,11 @@ def test_unusable_images_are_all_named_and_never_cached(files, small_pieces, tmp
         r"is 4 × 400 pixels; expected an aspect ratio of at most 20\.",
     )
     for line, number, what in zip(lines, (2, 3, 6, 9), expected, strict=True):
-        assert re.search(f"{files.paths[number].name} {what}", line), line
+        assert re.search(f"{files.places[number].name} {what}", line), line
 
 
 def test_images_without_access_are_named(files, tmp_path, monkeypatch):
-    original, denied = Path.stat, files.paths[3]
+    original, denied = Path.stat, files.places[3]
 
     def stat(path, **options):
         if path == denied:
@@ -230,7 +230,7 @@ def test_memory_is_limited_to_a_piece(tmp_path, monkeypatch):
 
 def test_a_source_is_written_from_the_cache_and_read_without_it(files, tmp_path):
     pixels = cache_images(files, tmp_path / "cache", mode="L", resolution=16)
-    names = np.array([path.name for path in files.paths])
+    names = np.array([path.name for path in files.places])
     sentences = pd.DataFrame({"report": names, "index": 0, "sentence": "Hello.", "class": -1})
     arrays = {
         "labels": np.zeros((10, 0), np.float32),
@@ -252,7 +252,7 @@ def test_rows_are_read_across_row_groups_and_files(tmp_path, monkeypatch, small_
     places = tuple(
         (files[0], number) if number < 17 else (files[1], number - 17) for number in chosen
     )
-    images = ParquetImages(dict.fromkeys(files, "image"), places)
+    images = ParquetImages(places, dict.fromkeys(files, "image"))
     for threads in (1, 2):
         cache = cache_images(
             images, tmp_path / f"cache{threads}", mode="L", resolution=16, threads=threads
@@ -265,7 +265,7 @@ def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
     path = tmp_path / "a.parquet"
     contents = [encoded(picture(number)) for number in range(6)]
     write_parquet(path, [*contents[:4], None, contents[5][:100]], [0] * 6, "image")
-    images = ParquetImages({path: "image"}, tuple((path, row) for row in range(6)))
+    images = ParquetImages(tuple((path, row) for row in range(6)), {path: "image"})
     with pytest.raises(
         UserError,
         match=r"a\.parquet, row 4 \(the first is 0\) .*no readable content.*\n.*row 5 .*damaged",

@@ -480,8 +480,8 @@ def test_chosen_rows_are_read_across_gaps_and_batches(tmp_path):
     contents = [encoded(picture(number)) for number in range(200)]
     write_parquet(tmp_path / "train.parquet", contents, [0] * 200, row_group_size=30)
     rows = ParquetImages(
-        {tmp_path / "train.parquet": "img"},
         tuple((tmp_path / "train.parquet", row) for row in range(200)),
+        {tmp_path / "train.parquet": "img"},
     )
     chosen = [3, 4, 29, 65, 66, 130, 199]
     assert list(rows.part(chosen).read()) == [contents[row] for row in chosen]
@@ -490,7 +490,7 @@ def test_chosen_rows_are_read_across_gaps_and_batches(tmp_path):
 @pytest.mark.parametrize("decode", [True, False])
 def test_the_check_names_rows_or_counts_them(tmp_path, decode):
     file = write_own(tmp_path / "own", "parquet") / "train.parquet"
-    rows = ParquetImages({file: "img"}, tuple((file, row) for row in range(44)))
+    rows = ParquetImages(tuple((file, row) for row in range(44)), {file: "img"})
     assert check_images(rows, "own", 4, decode=decode) == (list(range(40)), SKIPPED)
     assert check_images(rows.part(slice(40)), "own", False, decode=decode) == (list(range(40)), "")
     with pytest.raises(

@@ -35,10 +35,10 @@ from trueneg.data.pairs.mimic_cxr import (
 )
 from trueneg.data.pairs.ms_cxr import read_boxes, to_square
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
 from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.radiographs import CHEX5
 from trueneg.data.reports.prepare import prepare_reports
+from trueneg.data.samples import SPLITS, read_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.grounding import boxed_phrases
 from trueneg.io import privacy
@@ -140,7 +140,7 @@ def test_all_views_include_lateral_images_in_every_split_with_the_labels_of_thei
         tmp_path / "subsets.parquet",
         tmp_path / "all/pairs-splits.parquet",
     )
-    subset = read_pair_subsets(tmp_path / "subsets.parquet")[0]
+    subset = read_subsets(tmp_path / "subsets.parquet")[0]
     for name in SPLITS:
         assert set(is_frontal[getattr(subset, name)]) == {True, False}
     assert len(all_boxes) == len(boxes)
@@ -178,7 +178,7 @@ def test_patients_of_ms_cxr_are_in_no_training_or_validation_split(made, tmp_pat
         tmp_path / "subsets.parquet",
         tmp_path / "pairs-splits.parquet",
     )
-    subset = read_pair_subsets(tmp_path / "subsets.parquet")[0]
+    subset = read_subsets(tmp_path / "subsets.parquet")[0]
     assert sum(len(getattr(subset, name)) for name in SPLITS) == len(source.images)
     for name in ("train", "validation"):
         assert boxed.isdisjoint(source.patients[getattr(subset, name)])

@@ -28,12 +28,18 @@ from tests.data.image_layouts import (
 from tests.data.pictures import encoded, picture, write_picture
 from trueneg.data import decoding
 from trueneg.data.arrays import content_hash
-from trueneg.data.images.image_source import read_source, write_source
-from trueneg.data.images.labels import refuse_ambiguous
+from trueneg.data.images.image_source import ImageSource, read_source, write_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.sources import image_folder, parquet
 from trueneg.data.images.subsets import image_subset, make_subset
 from trueneg.errors import UserError
+
+
+def images_of_classes(names):
+    """Return a source with four images of each class."""
+    labels = np.repeat(np.arange(len(names)), 4)
+    images = np.zeros((len(labels), 1, 2, 2), np.uint8)
+    return ImageSource("made up", images, labels, np.zeros(len(labels), bool), tuple(names))
 
 
 def load_folder(path, **options):
@@ -122,19 +128,25 @@ def test_a_study_without_test_images_must_state_what_to_hold_out(tmp_path, sourc
     study |= {"images_per_class": None, "validation": 0.2, "test": None}
     images = load_folder(tmp_path / "own")
     with pytest.raises(UserError, match=r"own has no .*set dataset.test"):
-        image_subset(images, study, seed=0)
-    subset = image_subset(images, study | {"test": 0.25}, seed=0)
+        image_subset(images, study, 0)
+    subset = image_subset(images, study | {"test": 0.25}, 0)
     assert np.bincount(images.labels[subset.test]).tolist() == [2, 2, 2]
 
 
-def test_a_number_that_is_both_a_class_name_and_another_index_is_ambiguous():
-    refuse_ambiguous([0, 1, "2", "cat"], ("0", "1", "2"))
-    refuse_ambiguous([5, 0], ("cat", "dog"))
-    for names in (("1", "2", "3"), ("001", "002", "003"), ("2", "1", "0")):
-        with pytest.raises(
-            UserError, match=r"rare_classes contains 2, but the class named 0*2 is number [01]"
-        ):
-            refuse_ambiguous([2], names)
+@pytest.mark.parametrize("names", [("1", "2", "3"), ("001", "002", "003"), ("2", "1", "0")])
+def test_a_number_that_is_both_a_class_name_and_another_index_is_ambiguous(names):
+    source = images_of_classes(names)
+    with pytest.raises(
+        UserError, match=r"rare_classes contains 2, but the class named 0*2 is number [01]"
+    ):
+        make_subset(source, seed=0, rare_classes=[2])
+
+
+def test_classes_are_named_by_number_or_name():
+    by_both = make_subset(images_of_classes("012"), seed=0, rare_classes=[0, "2"])
+    assert by_both.rare_classes == [0, 2]
+    by_number = make_subset(images_of_classes(("cat", "dog")), seed=0, rare_classes=[1])
+    assert by_number.rare_classes == [1]
 
 
 # One folder per class

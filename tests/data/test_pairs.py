@@ -15,16 +15,10 @@ from hypothesis import strategies as st
 
 from tests.textures import texture_source
 from trueneg.data.pairs.pair_source import join_sentences, read_pairs, write_pairs
-from trueneg.data.pairs.pair_splits import (
-    SPLITS,
-    PairSubset,
-    read_pair_subsets,
-    refuse_leakage,
-    split_pairs,
-    write_pair_subsets,
-)
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.data.phantom.reports import phantom_reports
+from trueneg.data.samples import SPLITS, Subset, read_subsets, refuse_leakage, write_subsets
 from trueneg.errors import UserError
 
 
@@ -295,11 +289,11 @@ def test_a_patient_in_two_splits_or_another_source_is_rejected(source):
 
 def test_subsets_are_read_as_they_were_written(source, tmp_path):
     written = [split_pairs(source, seed) for seed in (0, 3)]
-    write_pair_subsets(written, tmp_path / "subsets.parquet")
-    read = read_pair_subsets(tmp_path / "subsets.parquet")
+    write_subsets(written, tmp_path / "subsets.parquet")
+    read = read_subsets(tmp_path / "subsets.parquet")
     assert list(read) == [0, 3]
     for subset in written:
-        for field in dataclasses.fields(PairSubset):
+        for field in dataclasses.fields(Subset):
             np.testing.assert_array_equal(
                 getattr(read[subset.seed], field.name), getattr(subset, field.name)
             )

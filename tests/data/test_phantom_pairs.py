@@ -10,10 +10,10 @@ import pytest
 
 from trueneg.data.draw import draw_subsets
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import read_pair_subsets
 from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.data.phantom.reports import phantom_reports
+from trueneg.data.samples import read_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.kinds.pairs import ImageTextStudy
@@ -139,7 +139,7 @@ def test_splits_are_by_patient_and_differ_between_seeds(whole, tables, tmp_path)
         tmp_path / "subsets.parquet",
         splits,
     )
-    subsets = read_pair_subsets(tmp_path / "subsets.parquet")
+    subsets = read_subsets(tmp_path / "subsets.parquet")
     assert set(subsets) == {0, 5}
     assert len(subsets[0].test) == 12
     assert len(subsets[0].validation) == 8

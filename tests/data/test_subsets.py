@@ -1,7 +1,6 @@
 """The splits of a seed, and their file."""
 
 import contextlib
-import dataclasses
 import json
 
 import numpy as np
@@ -12,13 +11,15 @@ from hypothesis import strategies as st
 
 from trueneg.data.draw import draw_subsets
 from trueneg.data.images.image_source import ImageSource, write_source
-from trueneg.data.images.subsets import SPLITS, make_subset, read_subsets, write_subsets
+from trueneg.data.images.subsets import make_subset
 from trueneg.data.imbalance import class_probabilities
+from trueneg.data.samples import read_subsets, write_subsets
 from trueneg.errors import UserError
 from trueneg.specs.kinds.images import ImageStudy
 
 quick = settings(deadline=None, max_examples=40)
 NAMES = ("ant", "bee", "cow", "dog")
+PARTS = ("pool", "train", "validation", "test")
 
 
 def source_of(per_class: int, official: int = 0) -> ImageSource:
@@ -52,7 +53,7 @@ def test_the_splits_are_disjoint_and_stratified(drawn):
     together = np.concatenate([subset.pool, subset.validation, subset.test])
     assert len(set(together)) == len(together)
     assert set(subset.train) <= set(subset.pool)
-    for split in SPLITS:
+    for split in PARTS:
         indices = getattr(subset, split)
         assert indices.dtype == np.int64
         assert (np.diff(indices) > 0).all()
@@ -87,7 +88,7 @@ def test_training_images_of_a_class_are_capped_then_subsampled(drawn):
     rare = {
         name if isinstance(name, int) else NAMES.index(name) for name in arguments["rare_classes"]
     }
-    assert subset.rare_classes == tuple(sorted(rare))
+    assert subset.rare_classes == sorted(rare)
     expected = [
         max(round(arguments["fraction"] * available), 1) if c in rare else available
         for c in range(4)
@@ -114,7 +115,7 @@ def test_another_fraction_changes_only_the_imbalance(drawn, fraction):
 def test_a_seed_gives_the_same_subset_again(drawn):
     source, arguments, subset = drawn
     again = make_subset(source, **arguments)
-    assert all(np.array_equal(getattr(subset, name), getattr(again, name)) for name in SPLITS)
+    assert all(np.array_equal(getattr(subset, name), getattr(again, name)) for name in PARTS)
 
 
 @quick
@@ -137,7 +138,7 @@ def test_seeds_give_different_splits():
     first, second = (
         make_subset(source_of(40), seed=seed, fraction=0.5, rare_classes=[0]) for seed in (0, 1)
     )
-    for split in SPLITS:
+    for split in PARTS:
         assert not np.array_equal(getattr(first, split), getattr(second, split))
 
 
@@ -228,10 +229,16 @@ def test_the_file_is_a_tidy_table_with_a_description(tmp_path):
     )
 
 
-def test_an_empty_split_is_not_written(tmp_path):
-    subset = dataclasses.replace(make_subset(source_of(10), seed=0), test=np.empty(0, np.int64))
-    with pytest.raises(ValueError, match="seed 0 has no positions in test"):
-        write_subsets([subset], tmp_path / "subsets.parquet")
+@pytest.mark.parametrize("name", ["pair subsets", "text subsets"])
+def test_files_of_exported_studies_are_read(tmp_path, name):
+    """Each kind of study used to have its own name for the description."""
+    written = make_subset(source_of(10), seed=0)
+    write_subsets([written], tmp_path / "subsets.parquet")
+    table = pq.read_table(tmp_path / "subsets.parquet")
+    description = table.schema.metadata[b"subsets"]
+    pq.write_table(table.replace_schema_metadata({name: description}), tmp_path / "old.parquet")
+    read = read_subsets(tmp_path / "old.parquet")[0]
+    assert all(np.array_equal(getattr(read, part), getattr(written, part)) for part in PARTS)
 
 
 def test_without_validation_all_images_outside_the_test_split_are_trained_on(tmp_path):
@@ -245,7 +252,7 @@ def test_without_validation_all_images_outside_the_test_split_are_trained_on(tmp
         np.int64,
         4,
     )
-    assert all(np.array_equal(getattr(read[0], name), getattr(subset, name)) for name in SPLITS)
+    assert all(np.array_equal(getattr(read[0], name), getattr(subset, name)) for name in PARTS)
     with pytest.raises(UserError, match=r"1 images.*at least 2"):
         make_subset(source, seed=0, validation=0.1)
 
@@ -276,7 +283,7 @@ def test_a_flipped_bit_never_changes_indices(tmp_path_factory, data):
     path.write_bytes(content)
     with contextlib.suppress(UserError):
         back = read_subsets(path)[0]
-        assert all(np.array_equal(getattr(back, name), getattr(subset, name)) for name in SPLITS)
+        assert all(np.array_equal(getattr(back, name), getattr(subset, name)) for name in PARTS)
 
 
 def test_a_missing_file_or_another_table_is_reported(tmp_path):

@@ -8,16 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from trueneg.data.samples import read_subsets, refuse_leakage, write_subsets
 from trueneg.data.texts.text_files import label_sets, source_of
 from trueneg.data.texts.text_source import TextSource
-from trueneg.data.texts.text_splits import (
-    SEEN,
-    UNSEEN,
-    read_text_subsets,
-    refuse_text_leakage,
-    text_subset,
-    write_text_subsets,
-)
+from trueneg.data.texts.text_splits import SEEN, UNSEEN, text_subset
 from trueneg.errors import UserError
 
 LABELS = {
@@ -85,7 +79,7 @@ def test_a_share_of_each_label_is_held_out(seed):
         ]
     together = np.concatenate([subset.train, subset.validation, subset.test])
     assert sorted(together) == list(range(400))
-    assert subset.labels == tuple(range(9))
+    assert subset.labels == list(range(9))
     assert subset.left_out == ""
 
 
@@ -94,7 +88,7 @@ def test_seeds_draw_different_texts_and_labels():
     first, again, second = (text_subset(source, settings, seed) for seed in (0, 0, 1))
     assert all((getattr(first, name) == getattr(again, name)).all() for name in ARRAYS)
     assert first.labels != second.labels
-    assert first.labels == tuple(sorted(first.labels))
+    assert first.labels == sorted(first.labels)
     assert set(np.unique(source.labels[first.bank])) == set(first.labels)
     assert set(source.labels[first.test_unseen]) == set(source.labels[second.test_unseen])
     assert set(first.test.tolist()) != set(second.test.tolist())
@@ -144,7 +138,7 @@ def test_no_text_is_in_two_splits(make, seed):
     assert not train & validation
     assert not train & test
     assert not validation & test
-    refuse_text_leakage(source, subset)
+    refuse_leakage(source, subset)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -251,7 +245,7 @@ def test_groups_of_pairs_that_share_texts_stay_together(seed):
     for group in networkx.connected_components(graph):
         assert len({split_of[node[1]] for node in group if isinstance(node, tuple)}) == 1
     assert (len(subset.test), len(subset.validation)) == pytest.approx((40, 20), abs=8)
-    assert subset.labels == ()
+    assert subset.labels == []
 
 
 def test_a_group_larger_than_a_split_is_trained_on():
@@ -319,7 +313,7 @@ def test_labels_without_a_second_text_are_left_out():
     subset = text_subset(source, DRAWN, 0)
     assert source.labels[subset.train].tolist() == [2, 2, 0, 0]
     assert (subset.labels, subset.bank.tolist(), subset.validation.tolist()) == (
-        (0, 2),
+        [0, 2],
         [2, 3, 5, 6],
         [8],
     )
@@ -332,14 +326,14 @@ def test_texts_without_labels_are_drawn_together():
     source = dataclasses.replace(source, label_names=())
     subset = text_subset(source, DRAWN | {"positives": "dropout"}, 0)
     assert [len(getattr(subset, name)) for name in ("train", *SEEN)] == [280, 280, 40, 80]
-    assert subset.labels == ()
+    assert subset.labels == []
     assert not any(len(getattr(subset, name)) for name in UNSEEN)
 
 
 def test_leaks_are_refused():
     source = texts_source(texts=10**9)
     subset = text_subset(source, DRAWN | {"labels": LABELS}, 0)
-    refuse_text_leakage(source, subset)
+    refuse_leakage(source, subset)
     same = source.sentences.copy()
     same.loc[subset.test[0], "sentence"] = same.loc[subset.train[0], "sentence"].upper() + "!"
     leaking = dataclasses.replace(source, sentences=same)
@@ -347,7 +341,7 @@ def test_leaks_are_refused():
         (
             leaking,
             {"source_checksum": leaking.checksum},
-            "seed 0 has 1 texts in both test and train",
+            "seed 0 has 1 texts in both train and test",
         ),
         (source, {"validation": subset.test}, "texts in both validation and test"),
         (source, {"test_unseen_bank": subset.bank}, "6 labels in both bank and test_unseen_bank"),
@@ -355,7 +349,7 @@ def test_leaks_are_refused():
     ]
     for checked, changes, message in wrong:
         with pytest.raises(UserError, match=message):
-            refuse_text_leakage(checked, dataclasses.replace(subset, **changes))
+            refuse_leakage(checked, dataclasses.replace(subset, **changes))
 
 
 def test_empty_splits_are_refused():
@@ -378,8 +372,8 @@ def test_subsets_are_stored(tmp_path):
         text_subset(source, DRAWN | {"labels": labels}, seed)
         for seed, labels in ((3, LABELS), (4, None))
     ]
-    write_text_subsets(drawn, tmp_path / "subsets.parquet")
-    read = read_text_subsets(tmp_path / "subsets.parquet")
+    write_subsets(drawn, tmp_path / "subsets.parquet")
+    read = read_subsets(tmp_path / "subsets.parquet")
     for subset in drawn:
         for field in dataclasses.fields(subset):
             before, after = getattr(subset, field.name), getattr(read[subset.seed], field.name)

@@ -11,8 +11,8 @@ import scipy.stats
 import torch
 
 from tests.questions import question_source, subset_of
+from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
-from trueneg.data.texts.text_splits import TextSubset
 from trueneg.data.texts.training_split import TextData
 
 CPU = torch.device("cpu")
@@ -41,7 +41,7 @@ def training_data(positives, train=None, pairs=None):
     train = np.arange(len(TEXTS)) if train is None else np.asarray(train)
     return TextData(
         source,
-        TextSubset(0, train, train, *[NOTHING] * 6, (0, 1), "", source.checksum),
+        Subset(0, source.checksum, train, NOTHING),
         positives,
         CPU,
     )

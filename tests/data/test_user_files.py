@@ -457,6 +457,5 @@ def test_every_source_that_reads_a_path_lists_its_files():
     read |= {("pairs", name) for name in PAIRS if name != "phantom"}
     read |= {("images", name) for name in IMAGE_SOURCES if name != "digits"}
     for kind, name in read:
-        assert callable(
-            importlib.import_module(user_files.LISTING_MODULES[kind, name]).user_files
-        ), (kind, name)
+        module = user_files.reader_of(DataInput("", kind, {"source": name}))
+        assert callable(importlib.import_module(module).user_files), (kind, name)

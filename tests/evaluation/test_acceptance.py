@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from tests.textures import texture_source
-from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage, split_pairs
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.reports import open_i
+from trueneg.data.samples import Subset, refuse_leakage
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.precision import label_precisions, single_label_gallery
 from trueneg.losses import CrossModalLoss, Debiased, Uncorrected
@@ -134,8 +135,8 @@ def test_a_patient_in_both_train_and_test_raises_an_error():
     assert len(reports) == 2
     moved = images[source.reports[images] == reports[0]]
     test = np.setdiff1d(subset.test, moved)
-    leaking = PairSubset(
-        0, np.union1d(subset.train, moved), subset.validation, test, subset.source_checksum
+    leaking = Subset(
+        0, subset.source_checksum, np.union1d(subset.train, moved), test, subset.validation
     )
     with pytest.raises(
         UserError, match=f"1 patients, such as {held_out}, in both train and test; expected none"

@@ -10,7 +10,8 @@ import pytest
 from tests.projects import ROOT
 from tests.textures import texture_source
 from trueneg.data.pairs.pair_source import write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.samples import write_subsets
 from trueneg.evaluation.eta_errors import write_eta_errors
 from trueneg.specs.kinds.pairs import ImageTextStudy
 
@@ -31,7 +32,7 @@ def measured(tmp_path):
         places[1].parent.mkdir(parents=True)
         subsets = [split_pairs(source, seed) for seed in (3, 4)]
         write_pairs(source, places[0])
-        write_pair_subsets(subsets, places[1])
+        write_subsets(subsets, places[1])
         record = json.loads(
             pd.read_parquet(ROOT / "evidence/phantom_replication/runs.parquet")["record"][0]
         )

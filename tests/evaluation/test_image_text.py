@@ -34,7 +34,8 @@ from tests.textures import (
     texture_source,
 )
 from trueneg.data.pairs.pair_source import write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import evaluate_runs
 from trueneg.evaluation.pairs import EmbeddedRun
@@ -452,7 +453,7 @@ def test_the_runs_of_a_manifest_are_evaluated_into_one_table(rows, files, source
     curves = pd.DataFrame({"epoch": [1, 2], "loss": [3.0, 2.0]})
     curves.to_parquet(files["store"] / "abc" / RunStore.CURVES)
     write_pairs(source, tmp_path / "source.npz")
-    write_pair_subsets([subset], tmp_path / "subsets.parquet")
+    write_subsets([subset], tmp_path / "subsets.parquet")
     texture_boxes(source).to_parquet(tmp_path / "boxes.parquet")
     data = {
         "source": tmp_path / "source.npz",

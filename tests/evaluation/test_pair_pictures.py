@@ -8,7 +8,8 @@ import torch
 from tests.evaluation.finished_runs import relations, write_runs
 from tests.textures import FINDINGS, settings_of, texture_boxes, texture_source
 from trueneg.data.pairs.pair_source import write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio
 from trueneg.evaluation.pair_pictures import phrase_heatmaps, picture_run, similarities_by_truth
@@ -60,7 +61,7 @@ def test_heatmaps_align_with_the_cropped_pixels(run):
 
 
 def test_figure_data_is_written_unless_the_source_is_restricted(training, tmp_path):
-    write_pair_subsets([SUBSET], tmp_path / "subsets.parquet")
+    write_subsets([SUBSET], tmp_path / "subsets.parquet")
     texture_boxes(SOURCE).to_parquet(tmp_path / "boxes.parquet")
     paths = {
         name: tmp_path / f"{name}.parquet"

@@ -11,7 +11,8 @@ from tests.evaluation.finished_runs import write_runs
 from tests.text.models import saved
 from tests.textures import settings_of
 from trueneg.data.pairs.pair_source import PairSource, distinct_texts, read_pairs, write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.samples import write_subsets
 from trueneg.data.stored_features import StoredFeatures
 from trueneg.errors import UserError
 from trueneg.evaluation.human_ratings import (
@@ -107,7 +108,7 @@ def world(tmp_path_factory):
         dataclasses.replace(SOURCE, language_model=saved(folder / "model")), folder / "source.npz"
     )
     rated().to_parquet(folder / "ratings.parquet")
-    write_pair_subsets(list(SUBSETS.values()), folder / "subsets.parquet")
+    write_subsets(list(SUBSETS.values()), folder / "subsets.parquet")
     shared = {
         "source": folder / "source.npz",
         "ratings": folder / "ratings.parquet",

@@ -12,7 +12,8 @@ from PIL import Image
 from tests.evaluation.finished_runs import relations, write_runs
 from tests.textures import settings_of, texture_source
 from trueneg.data.pairs.pair_source import write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.samples import write_subsets
 from trueneg.evaluation.retrieval_examples import (
     COLUMNS,
     IMAGE_TO_TEXT,
@@ -90,7 +91,7 @@ def test_thumbnails_are_reduced_copies_of_the_images():
 def files(tmp_path):
     training = ImageText(settings_of(), 0, SOURCE, SUBSET, torch.device("cpu"))
     run = write_runs(tmp_path, settings_of(), {"abc": training})
-    write_pair_subsets([SUBSET], tmp_path / "subsets.parquet")
+    write_subsets([SUBSET], tmp_path / "subsets.parquet")
     return (
         run
         | {name: tmp_path / f"{name}.parquet" for name in ("subsets", "examples")}

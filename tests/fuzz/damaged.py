@@ -28,12 +28,12 @@ from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.image_source import read_source, write_source
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.sources.parquet import load as load_parquet
-from trueneg.data.images.subsets import make_subset, read_subsets, write_subsets
+from trueneg.data.images.subsets import make_subset
 from trueneg.data.pairs.image_table import read_image_table
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
-from trueneg.data.pairs.pair_splits import read_pair_subsets, split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.reports.prepare import prepare_reports
+from trueneg.data.samples import read_subsets, write_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import manifest_names
 from trueneg.io.privacy import read_table, write_table
@@ -136,7 +136,7 @@ def targets(folder: Path) -> dict[str, Target]:
     write_source(source, folder / "source.npz")
     write_subsets([make_subset(source, seed=0)], folder / "subsets.parquet")
     write_pairs(pairs, folder / "pairs.npz")
-    write_pair_subsets([split_pairs(pairs, 0)], folder / "splits.parquet")
+    write_subsets([split_pairs(pairs, 0)], folder / "splits.parquet")
     write_table(
         pd.DataFrame({"report": ["a", "b"], "text": ["No effusion.", "Clear."]}),
         folder / "text.parquet",
@@ -168,7 +168,7 @@ def targets(folder: Path) -> dict[str, Target]:
         ),
         "splits": Target(
             folder / "splits.parquet",
-            lambda: read_pair_subsets(folder / "splits.parquet"),
+            lambda: read_subsets(folder / "splits.parquet"),
             exact=True,
         ),
         "text": Target(
@@ -176,7 +176,7 @@ def targets(folder: Path) -> dict[str, Target]:
         ),
         "chunk of a cache": Target(chunk, lambda: read_chunks(folder / "chunks", ["value"])),
         "user's images in parquet": Target(
-            folder / "own/train.parquet", lambda: load_parquet(folder / "own")
+            folder / "own/train.parquet", lambda: load_source("parquet", path=folder / "own")
         ),
         "archive": Target(
             folder / "reports/NLMCXR_reports.tgz",

@@ -5,7 +5,7 @@ subsets.
 import dataclasses
 import functools
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,10 @@ from trueneg.data.pairs.pair_splits import official_subset, split_pairs
 from trueneg.data.pairs.registry import TABLES, prepare_pairs, write_captions
 from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.data.reports.prepare import prepare_reports
+from trueneg.data.samples import SPLITS, Subset
 from trueneg.data.texts.reading import prepare_texts
 from trueneg.data.texts.text_source import read_texts
+from trueneg.data.texts.text_splits import PARTS
 from trueneg.io import privacy
 from trueneg.text.sentences import split_reports
 
@@ -333,7 +335,8 @@ def _image_subsets() -> dict[str, Any]:
         "official": make_subset(official, seed=2, fraction=0.3, rare_classes=[0, 3]),
     }
     return {
-        name: _indices(subset) | {"eta": [subset.eta_low, subset.eta_high]}
+        name: _indices(subset, ("train", "pool", "validation", "test"))
+        | {"eta": [subset.eta_low, subset.eta_high]}
         for name, subset in drawn.items()
     }
 
@@ -348,8 +351,8 @@ def _pair_subsets() -> dict[str, Any]:
         ]
     )
     return {
-        "drawn": _indices(split_pairs(source, 3)),
-        "official": _indices(official_subset(source, splits, 0)),
+        "drawn": _indices(split_pairs(source, 3), SPLITS),
+        "official": _indices(official_subset(source, splits, 0), SPLITS),
     }
 
 
@@ -367,14 +370,10 @@ def _text_subsets() -> dict[str, Any]:
     limited = questions.settings_of(dataset={"labels": sets})["dataset"]
     drawn = {"drawn": questions.subset_of(texts), "official": questions.subset_of(pairs)}
     return {
-        name: _indices(subset)
+        name: _indices(subset, ("train", *PARTS))
         for name, subset in (drawn | {"limited": questions.subset_of(texts, limited, 3)}).items()
     }
 
 
-def _indices(subset: Any) -> dict[str, Any]:
-    return {
-        name: checksum(value)
-        for name, value in vars(subset).items()
-        if isinstance(value, np.ndarray)
-    }
+def _indices(subset: Subset, parts: Sequence[str]) -> dict[str, str]:
+    return {name: checksum(getattr(subset, name)) for name in parts}

@@ -26,20 +26,20 @@ def bracket(weighted_sum, positives, count, eta):
     return (weighted_sum - count * eta * exp_sum(positives) / len(positives)) / (1 - eta)
 
 
-def debiased(positives, negatives, eta, floor):
+def debiased(positives, negatives, eta, temperature):
     count = len(negatives)
     estimate = bracket(exp_sum(negatives), positives, count, eta)
-    bound = count * torch.exp(torch.as_tensor(floor, dtype=torch.float64))
+    bound = count * torch.exp(-1 / torch.as_tensor(temperature, dtype=torch.float64))
     return estimate if estimate > bound else bound
 
 
-def hard_negative(positives, negatives, eta, floor, beta):
+def hard_negative(positives, negatives, eta, temperature, beta):
     count = len(negatives)
     importance = [torch.exp(beta * u) for u in negatives]
     mean = sum(importance) / count
     weighted = sum(w * torch.exp(u) for w, u in zip(importance, negatives, strict=True)) / mean
     estimate = bracket(weighted, positives, count, eta)
-    bound = count * math.exp(floor)
+    bound = count * math.exp(-1 / temperature)
     return estimate if estimate > bound else torch.tensor(bound, dtype=torch.float64)
 
 

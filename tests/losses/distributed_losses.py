@@ -16,7 +16,7 @@ import torch
 from torch import distributed
 
 from trueneg.losses import (
-    Adjusted,
+    AdjustedInfoNCE,
     Bayesian,
     ContrastiveLoss,
     CrossModalLoss,
@@ -36,7 +36,7 @@ ESTIMATORS = {
     "dcl": Debiased(),
     "hcl": HardNegative(1.0),
     "bcl": Bayesian(0.8, 1.0),
-    "adnce": Adjusted(0.4, 0.3),
+    "adnce": AdjustedInfoNCE(0.4, 0.3),
     "oracle": Oracle(),
     "remove": Removed(0.5),
 }

@@ -12,34 +12,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
-from trueneg.losses import Adjusted, CrossModalLoss, Uncorrected
+from trueneg.losses import AdjustedInfoNCE, CrossModalLoss, Uncorrected
 
-FLOORS = {
-    "a number": -4.0,
-    "a scalar": torch.tensor(-4.0),
-    "float32 rows": torch.tensor([-1.0, -2.5, -10.0]),
-    "a column of one": torch.tensor([-4.0], dtype=torch.float64, requires_grad=True),
+TEMPERATURES = {
+    "a number": 0.25,
+    "a scalar": torch.tensor(0.25),
+    "float32 rows": torch.tensor([1.0, 0.4, 0.1]),
+    "a column of one": torch.tensor([0.25], dtype=torch.float64, requires_grad=True),
 }
 
 
-@pytest.mark.parametrize("floor", FLOORS.values(), ids=FLOORS)
+@pytest.mark.parametrize("temperature", TEMPERATURES.values(), ids=TEMPERATURES)
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10_000), st.floats(-0.5, 2), st.floats(0.05, 3))
-def test_mass_and_gradient_equal_the_published_weights_at_the_temperature_of_the_bound(
-    floor, seed, mu, sigma
-):
+def test_mass_and_gradient_equal_the_published_weights(temperature, seed, mu, sigma):
     draws = torch.Generator().manual_seed(seed)
-    scales = [-float(each) for each in torch.as_tensor(floor).detach().expand(3)]
-    logits = torch.tensor(scales)[:, None] * (
-        2 * torch.rand(3, 7, generator=draws, dtype=torch.float64) - 1
-    )
-    logits.requires_grad_()
-    actual = Adjusted(mu, sigma)(torch.zeros(3), logits, floor=floor)
+    temperatures = [float(each) for each in torch.as_tensor(temperature).detach().expand(3)]
+    cosines = 2 * torch.rand(3, 7, generator=draws, dtype=torch.float64) - 1
+    logits = (cosines / torch.tensor(temperatures)[:, None]).requires_grad_()
+    actual = AdjustedInfoNCE(mu, sigma)(torch.zeros(3), logits, temperature=temperature)
     assert actual.dtype == torch.float64
-    rows = zip(logits, scales, strict=True)
-    expected = torch.stack(
-        [book.adjusted([], list(row), 1 / scale, mu, sigma) for row, scale in rows]
-    ).log()
+    rows = zip(logits, temperatures, strict=True)
+    expected = torch.stack([book.adjusted([], list(row), t, mu, sigma) for row, t in rows]).log()
     torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
     book.assert_same(actual.sum(), expected.sum(), [logits])
 
@@ -50,7 +44,7 @@ def test_a_wide_density_weights_all_negatives_alike():
     )
     wide, plain = (
         CrossModalLoss(estimator)(similarity.clone(), 20.0)
-        for estimator in (Adjusted(sigma=1e6), Uncorrected())
+        for estimator in (AdjustedInfoNCE(sigma=1e6), Uncorrected())
     )
     torch.testing.assert_close(wide, plain, rtol=1e-10, atol=0)
 
@@ -59,7 +53,7 @@ def test_a_wide_density_weights_all_negatives_alike():
 def test_mass_and_gradient_are_finite_if_all_negatives_are_far_from_the_mode(mu):
     """In float32, the weights e^(−u²/2σ²) and the masses e^u alone would be 0 or infinite."""
     logits = torch.linspace(-100, 100, 50)[None, ::7].clone().requires_grad_()
-    log_mass = Adjusted(mu, sigma=0.03)(torch.zeros(1), logits, floor=-100.0)
+    log_mass = AdjustedInfoNCE(mu, sigma=0.03)(torch.zeros(1), logits, temperature=0.01)
     (gradient,) = torch.autograd.grad(log_mass.sum(), logits)
     assert log_mass.isfinite().all()
     torch.testing.assert_close(gradient.sum(), torch.tensor(1.0))
@@ -81,9 +75,12 @@ def test_the_control_permutes_an_anchors_weights_over_its_negatives():
     ]
     torch.manual_seed(0)
     rows = (anchors, 1)
-    control = Adjusted(mu, sigma, shuffled=True)
+    control = AdjustedInfoNCE(mu, sigma, shuffled=True)
     drawn = control(
-        torch.zeros(anchors), (scale * cosines).repeat(rows), floor=-scale, valid=valid.repeat(rows)
+        torch.zeros(anchors),
+        (scale * cosines).repeat(rows),
+        temperature=1 / scale,
+        valid=valid.repeat(rows),
     ).exp()
     distance, nearest = (drawn[:, None] - torch.tensor(masses, dtype=torch.float64)).abs().min(1)
     assert distance.max() < 1e-9 * max(masses)
@@ -96,8 +93,8 @@ def test_the_control_permutes_an_anchors_weights_over_its_negatives():
 def test_the_mean_mass_of_the_control_is_that_of_cl():
     torch.manual_seed(1)
     logits = 5 * (2 * torch.rand(1, 20, dtype=torch.float64) - 1)
-    masses = Adjusted(0.5, 0.2, shuffled=True)(
-        torch.zeros(4000), logits.repeat(4000, 1), floor=-5.0
+    masses = AdjustedInfoNCE(0.5, 0.2, shuffled=True)(
+        torch.zeros(4000), logits.repeat(4000, 1), temperature=0.2
     ).exp()
     error = masses.std() / math.sqrt(4000)
     assert abs(masses.mean() - logits.exp().sum()) < 4.5 * error
@@ -107,13 +104,13 @@ def test_the_mean_mass_of_the_control_is_that_of_cl():
 @pytest.mark.parametrize(
     ("make", "fact"),
     [
-        (lambda: Adjusted(mu=math.inf), "mu is inf"),
-        (lambda: Adjusted(mu=math.nan), "mu is nan"),
-        (lambda: Adjusted(sigma=0.0), "sigma is 0.0"),
-        (lambda: Adjusted(sigma=-1.0), "sigma is -1.0"),
-        (lambda: Adjusted(sigma=math.nan), "sigma is nan"),
-        (lambda: Adjusted(sigma=math.inf), "sigma is inf"),
-        (lambda: Adjusted()(torch.zeros(2), torch.zeros(2, 3)), "floor is missing"),
+        (lambda: AdjustedInfoNCE(mu=math.inf), "mu is inf"),
+        (lambda: AdjustedInfoNCE(mu=math.nan), "mu is nan"),
+        (lambda: AdjustedInfoNCE(sigma=0.0), "sigma is 0.0"),
+        (lambda: AdjustedInfoNCE(sigma=-1.0), "sigma is -1.0"),
+        (lambda: AdjustedInfoNCE(sigma=math.nan), "sigma is nan"),
+        (lambda: AdjustedInfoNCE(sigma=math.inf), "sigma is inf"),
+        (lambda: AdjustedInfoNCE()(torch.zeros(2), torch.zeros(2, 3)), "temperature is missing"),
     ],
 )
 def test_invalid_parameters_and_a_missing_temperature_are_refused(make, fact):

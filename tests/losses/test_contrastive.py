@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
 from trueneg.losses import (
-    Adjusted,
+    AdjustedInfoNCE,
     Bayesian,
     ContrastiveLoss,
     Debiased,
@@ -33,7 +33,7 @@ ALL = [
     Bayesian(0.8, 1.0, 0.1, "consistent"),
     Bayesian(0.8, 0.9, 0.1, "released"),
     Removed(0.5),
-    Adjusted(0.4, 0.3),
+    AdjustedInfoNCE(0.4, 0.3),
     Reweighted(),
     Resampled(5),
     Oracle(),
@@ -64,7 +64,7 @@ def draw(seed, count, dimensions, dtype=torch.float64):
     return z1.requires_grad_(), z2.requires_grad_(), known
 
 
-def reference(estimator, floor, known):
+def reference(estimator, temperature, known):
     """Return the reference mass of an anchor for an estimator in EXACT."""
 
     def mass(sample, positives, negatives, others):
@@ -74,18 +74,18 @@ def reference(estimator, floor, known):
             case Uncorrected():
                 return book.uncorrected(positives, negatives)
             case Debiased():
-                return book.debiased(positives, negatives, eta, floor)
+                return book.debiased(positives, negatives, eta, temperature)
             case HardNegative():
-                return book.hard_negative(positives, negatives, eta, floor, estimator.beta)
+                return book.hard_negative(positives, negatives, eta, temperature, estimator.beta)
             case Bayesian():
                 return book.bayesian(
                     positives, negatives, eta, estimator.alpha, estimator.beta, estimator.form
                 )
             case Removed():
                 return book.removed(positives, negatives, similarity, estimator.threshold)
-            case Adjusted():
+            case AdjustedInfoNCE():
                 return book.adjusted(
-                    positives, negatives, -1 / floor, estimator.mu, estimator.sigma
+                    positives, negatives, temperature, estimator.mu, estimator.sigma
                 )
             case Reweighted():
                 return book.reweighted(positives, negatives, similarity, estimator.exponent)
@@ -115,7 +115,7 @@ def test_loss_and_gradient_equal_a_loop_over_anchors(
         inputs.append(extra.requires_grad_())
     actual = ContrastiveLoss(estimator, temperature)(z1, z2, extra_positives=extra, **known)
     expected = book.two_view_loss(
-        reference(estimator, -1 / temperature, known), z1, z2, temperature, extra_positives=extra
+        reference(estimator, temperature, known), z1, z2, temperature, extra_positives=extra
     )
     book.assert_same(actual, expected, inputs)
 
@@ -249,17 +249,22 @@ def test_second_derivatives_match_finite_differences():
         )
 
 
-def test_the_class_probability_and_the_floor_have_gradients():
+def test_the_class_probability_and_the_temperature_have_gradients():
     """First and second derivatives, at the bound and away from it."""
     positive = torch.tensor([5.0, -1.0, 0.3], dtype=torch.float64, requires_grad=True)
     negatives = torch.randn(3, 6, dtype=torch.float64, requires_grad=True)
     eta = torch.tensor([0.2, 0.1, 0.4], dtype=torch.float64, requires_grad=True)
-    floor = torch.tensor(-2.0, dtype=torch.float64, requires_grad=True)
+    temperature = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
     estimator = Debiased()
-    inputs = (positive, negatives, eta, floor)
-    assert estimator.mass(*inputs).at_bound.tolist()[:2] == [True, False]
-    assert torch.autograd.gradcheck(estimator, inputs)
-    assert torch.autograd.gradgradcheck(estimator, inputs)
+    mass = estimator.mass(positive, negatives, class_probability=eta, temperature=temperature)
+    assert mass.at_bound.tolist()[:2] == [True, False]
+
+    def log_mass(positive, negatives, eta, temperature):
+        return estimator(positive, negatives, eta, temperature=temperature)
+
+    inputs = (positive, negatives, eta, temperature)
+    assert torch.autograd.gradcheck(log_mass, inputs)
+    assert torch.autograd.gradgradcheck(log_mass, inputs)
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,12 @@ def assert_equals_the_book(estimator, reference, positive, negatives, rtol=1e-9,
         torch.testing.assert_close(actual, wanted, rtol=rtol, atol=rtol)
 
 
-def condition(weighted_sum, positives, count, eta, floor):
+def condition(weighted_sum, positives, count, eta, temperature):
     """Return by how much cancellation magnifies rounding errors; 1 well inside the bound."""
     subtracted = count * eta * book.exp_sum(positives).item() / len(positives)
     rest = weighted_sum.item() - subtracted
-    margin = abs(rest / (1 - eta) / count / math.exp(floor) - 1)
-    if rest / (1 - eta) <= count * math.exp(floor):
+    margin = abs(rest / (1 - eta) / count / math.exp(-1 / temperature) - 1)
+    if rest / (1 - eta) <= count * math.exp(-1 / temperature):
         return 1 / margin if margin > 0 else math.inf
     return max((weighted_sum.item() + subtracted) / rest, 1 / margin if margin > 0 else math.inf)
 
@@ -88,41 +88,39 @@ def test_debiased_equals_the_equation_with_one_class_probability_or_one_per_anch
     seed, shape, temperature, largest, by_anchor
 ):
     positive, negatives = draw_logits(seed, shape, temperature)
-    floor = -1 / temperature
     factors = torch.rand(
         shape[0], generator=torch.Generator().manual_seed(seed), dtype=torch.float64
     )
     etas = (largest * factors).tolist() if by_anchor else [largest] * shape[0]
     for p, u, eta in zip(positive, negatives, etas, strict=True):
-        assume(condition(book.exp_sum(u), list(p), len(u), eta, floor) < 1e5)
+        assume(condition(book.exp_sum(u), list(p), len(u), eta, temperature) < 1e5)
     eta = torch.tensor(etas, dtype=torch.float64) if by_anchor else largest
     estimator = Debiased(eta)
     assert_equals_the_book(
         estimator,
-        lambda row, p, u: book.debiased(p, u, etas[row], floor),
+        lambda row, p, u: book.debiased(p, u, etas[row], temperature),
         positive,
         negatives,
-        floor=floor,
+        temperature=temperature,
     )
-    overridden = Debiased(0.5)(positive, negatives, class_probability=eta, floor=floor)
-    torch.testing.assert_close(overridden, estimator(positive, negatives, floor=floor))
+    overridden = Debiased(0.5)(positive, negatives, class_probability=eta, temperature=temperature)
+    torch.testing.assert_close(overridden, estimator(positive, negatives, temperature=temperature))
 
 
 @PROPERTIES
 @given(SEEDS, SHAPES, TEMPERATURES, ETAS, st.floats(0, 2))
 def test_hard_negative_equals_the_equation(seed, shape, temperature, eta, beta):
     positive, negatives = draw_logits(seed, shape, temperature)
-    floor = -1 / temperature
     for p, u in zip(positive, negatives, strict=True):
         weights = torch.exp(beta * u)
         weighted = (weights * torch.exp(u)).sum() / weights.mean()
-        assume(condition(weighted, list(p), len(u), eta, floor) < 1e5)
+        assume(condition(weighted, list(p), len(u), eta, temperature) < 1e5)
     assert_equals_the_book(
         HardNegative(beta, eta),
-        lambda row, p, u: book.hard_negative(p, u, eta, floor, beta),
+        lambda row, p, u: book.hard_negative(p, u, eta, temperature, beta),
         positive,
         negatives,
-        floor=floor,
+        temperature=temperature,
     )
 
 
@@ -270,7 +268,7 @@ def test_debiased_is_as_accurate_as_its_condition_number_allows(
     positive = log_sum - math.log(count * eta) + math.log1p(-(10**-digits))
     positive, negatives = positive.detach().requires_grad_(), negatives.requires_grad_()
     estimator = HardNegative(beta, eta) if hard else Debiased(eta)
-    log_mass = estimator(positive, negatives, floor=None)
+    log_mass = estimator(positive, negatives)
     actual = [
         log_mass.item(),
         *(g.flatten() for g in book.gradients(log_mass.sum(), [positive, negatives])),
@@ -304,7 +302,7 @@ def test_debiased_is_as_accurate_as_its_condition_number_allows(
 def test_at_the_bound_only_the_positive_has_a_gradient():
     positive = torch.tensor([5.0, -1.0], requires_grad=True)
     negatives = torch.zeros(2, 6, requires_grad=True)
-    mass = Debiased(0.2).mass(positive, negatives, floor=-2.0)
+    mass = Debiased(0.2).mass(positive, negatives, temperature=0.5)
     assert mass.at_bound.tolist() == [True, False]
     torch.testing.assert_close(mass.log[0], torch.tensor(math.log(6) - 2.0))
     torch.nn.functional.softplus(mass.log - positive).sum().backward()
@@ -321,7 +319,7 @@ def test_without_false_negatives_debiased_is_uncorrected_bit_for_bit(seed, shape
     positive, negatives = draw_logits(seed, shape, temperature)
     uncorrected = Uncorrected()(positive, negatives)
     for eta in (0, torch.zeros(()), torch.zeros(shape[0])):
-        mass = Debiased(eta).mass(positive, negatives, floor=-1 / temperature)
+        mass = Debiased(eta).mass(positive, negatives, temperature=temperature)
         assert torch.equal(mass.log, uncorrected)
         assert not mass.at_bound.any()
 
@@ -329,19 +327,19 @@ def test_without_false_negatives_debiased_is_uncorrected_bit_for_bit(seed, shape
 def test_without_false_negatives_gradients_remain_at_the_bound():
     """All negatives are opposite to the anchor, so the sum equals the bound up to rounding."""
     negatives = torch.full((1, 3), -2.0, requires_grad=True)
-    mass = Debiased(torch.zeros(1)).mass(torch.zeros(1), negatives, floor=-1.9999999)
+    mass = Debiased(torch.zeros(1)).mass(torch.zeros(1), negatives, temperature=1 / 1.9999999)
     mass.log.sum().backward()
     torch.testing.assert_close(negatives.grad, torch.full((1, 3), 1 / 3))
 
 
-def test_without_a_floor_a_negative_estimate_is_nan():
+def test_without_a_temperature_a_negative_estimate_is_nan():
     assert Debiased(0.5)(torch.tensor([3.0]), torch.zeros(1, 4)).isnan().item()
 
 
 @pytest.mark.parametrize("eta", [0.1, torch.tensor([0.0, 0.1])])
 def test_nan_logits_are_not_hidden_by_the_bound(eta):
     negatives = torch.tensor([[math.nan, 0.0], [math.nan, 1.0]])
-    assert Debiased(eta)(torch.zeros(2), negatives, floor=-2.0).isnan().all()
+    assert Debiased(eta)(torch.zeros(2), negatives, temperature=0.5).isnan().all()
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1, 1.5, math.nan, math.inf])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
-from tests.losses.test_which_negatives import waves
+from tests.losses.loops import waves
 from trueneg.losses import ContrastiveLoss, CrossModalLoss, Uncorrected, build
 from trueneg.losses.adapters import RankingLoss
 from trueneg.losses.estimators.global_mass import GlobalMass

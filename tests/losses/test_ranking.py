@@ -16,7 +16,7 @@ from torch import nn
 
 from tests.losses import by_the_book as book
 from trueneg.losses import (
-    Adjusted,
+    AdjustedInfoNCE,
     Bayesian,
     CrossModalLoss,
     Debiased,
@@ -120,7 +120,7 @@ def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled, joint=F
             continue
         eta_of_anchor = eta[i] if isinstance(eta, list) else eta
         corrected = (
-            None if eta is None else book.debiased([positive], negatives, eta_of_anchor, -3.0)
+            None if eta is None else book.debiased([positive], negatives, eta_of_anchor, 1 / 3)
         )
         mass = book.uncorrected([positive], negatives) if eta is None else corrected
         losses.append(torch.log(mass) - positive if decoupled else book.anchor_loss(positive, mass))
@@ -213,7 +213,7 @@ JOINT = [
     Removed(0.2),
     Removed(0.2, top_k=2),
     Reweighted(),
-    Adjusted(0.4, 0.3),
+    AdjustedInfoNCE(0.4, 0.3),
     Guided(),
 ]
 
@@ -245,7 +245,7 @@ def test_each_estimator_gets_the_negatives_of_joint_contrasts_and_no_other_colum
         )
         positive = (a[i] @ c[i])[None]
         known = {"similarity": cosines.detach()[None], "positive_similarity": positive.detach()}
-        mass = estimator(3.0 * positive, 3.0 * cosines[None], floor=-3.0, **known)
+        mass = estimator(3.0 * positive, 3.0 * cosines[None], temperature=1 / 3, **known)
         expected += book.anchor_loss(3.0 * positive[0], mass.exp()[0]) / 4
     book.assert_same(actual, expected, [model.words])
 

@@ -9,7 +9,7 @@ import torch
 
 import trueneg.losses
 from trueneg.losses import (
-    Adjusted,
+    AdjustedInfoNCE,
     Bayesian,
     ContrastiveLoss,
     CrossModalLoss,
@@ -46,7 +46,10 @@ PAGE = Path(__file__).parents[2] / "docs/losses.md"
         ({"name": "remove", "threshold": 0.8}, Removed(0.8)),
         ({"name": "reweight", "exponent": 2.0}, Reweighted(2.0)),
         ({"name": "resample", "size": 16}, Resampled(16)),
-        ({"name": "adnce", "mu": 0.4, "sigma": 1.0, "shuffled": True}, Adjusted(0.4, 1.0, True)),
+        (
+            {"name": "adnce", "mu": 0.4, "sigma": 1.0, "shuffled": True},
+            AdjustedInfoNCE(0.4, 1.0, True),
+        ),
         ({"name": "oracle"}, Oracle()),
     ],
 )

@@ -273,7 +273,7 @@ def test_columns_of_labels_and_class_probabilities_reach_the_loss_in_the_trainer
         positive = [cosines[i]]
         eta = 0.0 if estimator.needs_labels else ETA[i]
         total += (
-            book.anchor_loss(cosines[i], book.debiased(positive, negatives, eta, -1.0)).item() / 5
+            book.anchor_loss(cosines[i], book.debiased(positive, negatives, eta, 1.0)).item() / 5
         )
     values = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert values == pytest.approx([total] * 2, abs=2e-4)  # the trainer rounds

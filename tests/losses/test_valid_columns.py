@@ -26,10 +26,12 @@ def test_ignored_columns_have_no_effect(estimator):
     for masked in (True, False):
         torch.manual_seed(1)
         if masked:
-            log_mass = estimator(positive, negatives, 0.1, -1.0, valid=valid, **known)
+            log_mass = estimator(positive, negatives, 0.1, temperature=1.0, valid=valid, **known)
         else:
             kept = {key: value.gather(1, columns) for key, value in known.items()}
-            log_mass = estimator(positive, negatives.gather(1, columns), 0.1, -1.0, **kept)
+            log_mass = estimator(
+                positive, negatives.gather(1, columns), 0.1, temperature=1.0, **kept
+            )
         finite = log_mass[log_mass.isfinite()].sum()
         results.append((log_mass, torch.autograd.grad(finite, negatives)[0]))
     torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
@@ -48,10 +50,10 @@ def test_the_number_of_negatives_may_differ_between_anchors(estimator):
         known["same_class"] = torch.arange(8).expand(3, 8) % 2 == 1
     if estimator.needs_similarity:
         known["similarity"] = torch.rand(3, 8, generator=generator)
-    together = estimator(positive, negatives, 0.1, -1.0, valid=valid, **known)
+    together = estimator(positive, negatives, 0.1, temperature=1.0, valid=valid, **known)
     for row, count in enumerate((8, 5, 2)):
         own = {key: value[row : row + 1, :count] for key, value in known.items()}
         alone = estimator(
-            positive[row : row + 1], negatives[row : row + 1, :count], 0.1, -1.0, **own
+            positive[row : row + 1], negatives[row : row + 1, :count], 0.1, temperature=1.0, **own
         )
         torch.testing.assert_close(together[row : row + 1], alone)

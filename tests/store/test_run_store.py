@@ -46,7 +46,7 @@ def test_a_manifest_with_a_changed_or_missing_model_is_rejected(tmp_path):
     model = store.folder("abc") / RunStore.MODEL
     model.parent.mkdir(parents=True)
     model.write_bytes(b"weights")
-    store.finish("abc", {"settings": {"training": {}}, "code": {"versions": {}, "files": {}}})
+    store.finish("abc", {"settings": {"training": {}}, "code": {"versions": {}}})
     manifest, listed = (
         tmp_path / "manifest.json",
         [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}],

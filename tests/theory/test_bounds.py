@@ -99,7 +99,7 @@ def test_the_measured_error_is_the_mean_difference_over_anchors():
         for anchor in range(15):
             p, u = scores.positive[anchor], scores.negatives[anchor]
             eta = scores.class_probability[anchor] if etas[name] is None else etas[name]
-            mass = by_the_book.debiased(p[:count], u, eta, -1 / setting.temperature)
+            mass = by_the_book.debiased(p[:count], u, eta, setting.temperature)
             asymptotic = 4 * scores.exact_mean[anchor]
             differences.append(
                 float(

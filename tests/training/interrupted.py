@@ -14,7 +14,8 @@ import torch
 from tests.studies import first_run, tiny_study
 from trueneg.data.images.image_source import write_source
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.subsets import make_subset, write_subsets
+from trueneg.data.images.subsets import make_subset
+from trueneg.data.samples import write_subsets
 from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.store.run_store import RunStore
 

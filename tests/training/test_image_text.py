@@ -19,8 +19,9 @@ from tests.textures import CONVIRT, FINDINGS, LSE_NL, settings_of, texture_sourc
 from tests.training.interrupted import KilledError, assert_same_weights, without_times
 from trueneg.config.runs import Run
 from trueneg.data.pairs.pair_source import write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.pairs.training_split import PairData, PairIndices
+from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.roc import area_under_roc
 from trueneg.specs import stages
@@ -1080,7 +1081,7 @@ def test_the_engine_trains_pairs_and_reuses_finished_runs(source, subset, tmp_pa
     monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
     settings = settings_of(OBJECTIVES["dcl lm"]) | {"dataset": {"source": "phantom"}}
     write_pairs(source, tmp_path / "pairs.npz")
-    write_pair_subsets([subset], tmp_path / "subsets.parquet")
+    write_subsets([subset], tmp_path / "subsets.parquet")
     job = {
         "runs": [Run("tiny", "textures", "DCL", 0, settings).to_json()],
         "source": tmp_path / "pairs.npz",

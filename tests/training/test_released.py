@@ -17,7 +17,8 @@ from tests.textures import SIZE, settings_of, texture_boxes, texture_source
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import Run, all_runs
 from trueneg.data.pairs.pair_source import write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import evaluate_runs
 from trueneg.report.figures.monitors import by_objective
@@ -93,7 +94,7 @@ def embedded_texts(networks):
 def job(files, source, subset, tmp_path_factory):
     folder = tmp_path_factory.mktemp("job")
     write_pairs(source, folder / "pairs.npz")
-    write_pair_subsets([subset], folder / "subsets.parquet")
+    write_subsets([subset], folder / "subsets.parquet")
     settings = settings_with(files, {"name": "released", "encoder": None, "text_encoder": None})
     # not needed to store weights
     settings["training"] |= {"epochs": None, "updates": None, "device": "cuda", "devices": 2}

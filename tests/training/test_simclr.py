@@ -19,7 +19,8 @@ from tests.studies import first_run, tiny_study
 from tests.training.interrupted import assert_same_weights
 from trueneg.data.images.image_source import ImageSource, write_source
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.subsets import make_subset, write_subsets
+from trueneg.data.images.subsets import make_subset
+from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs
 from trueneg.training.simclr import SimCLR, channel_statistics

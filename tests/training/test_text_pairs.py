@@ -216,8 +216,8 @@ def with_eta(loss, eta, *parameters):
     """An estimator with a class probability, which `eta` returns for the facts and a pair."""
 
     def mass(facts, i, positives, negatives, places):
-        floor = () if loss is book.bayesian else (-SCALE,)
-        return loss(positives, negatives, eta(facts, i), *floor, *parameters)
+        temperature = () if loss is book.bayesian else (1 / SCALE,)
+        return loss(positives, negatives, eta(facts, i), *temperature, *parameters)
 
     return mass
 

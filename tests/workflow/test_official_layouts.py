@@ -11,7 +11,7 @@ from tests.projects import ROOT, new_project
 from trueneg.cli.main import main
 from trueneg.config.reading import merged_files
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
+from trueneg.data.samples import SPLITS, read_subsets
 from trueneg.io import privacy
 
 pytestmark = pytest.mark.long  # the readers of these layouts have quick tests of their own
@@ -137,7 +137,7 @@ def test_no_patient_of_ms_cxr_is_trained_on(mimic):
     (path,) = (mimic.path / "results/pairs").glob("mimic_cxr-32px-??????.npz")
     source = read_pairs(path)
     (subsets,) = (mimic.path / "results/mimic_cxr/subsets").rglob("*.parquet")
-    subset = read_pair_subsets(subsets)[0]
+    subset = read_subsets(subsets)[0]
     patients = {split: set(source.patients[getattr(subset, split)].tolist()) for split in SPLITS}
     assert boxed
     assert boxed <= patients["test"]

@@ -410,7 +410,7 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
             f"{folder} has one class with {FEWEST_OF_LABEL} images or more; expected at least two."
         )
     kept = study.sample((split + "/" + classes)[~classes.isin(rare)], "images")
-    paths, sampled = listed.images.paths, file.with_name(f"{file.stem}_images")
+    paths, sampled = listed.images.places, file.with_name(f"{file.stem}_images")
 
     def link() -> None:
         for place, where in kept.items():

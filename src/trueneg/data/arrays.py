@@ -9,14 +9,16 @@ import logging
 import os
 import struct
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
+from trueneg.data.mistakes import REMOVE
 from trueneg.io.files import atomic_write, writable, write_text
+from trueneg.io.reading import RUN_STEP, reading
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +34,9 @@ def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
     for name, (dtype, axes) in expected.items():
         array = getattr(source, name)
         if not array.dtype.name.startswith(dtype) or array.ndim != axes or len(array) != count:
-            shown = f"{array.dtype} of shape {array.shape}"
             raise ValueError(
-                f"{name} are {shown}; expected {dtype} with {axes} axes and {count} rows, one for"
-                " each image"
+                f"{name} are {array.dtype} of shape {array.shape}; expected {dtype} with {axes}"
+                f" axes and {count} rows, one for each image"
             )
 
 
@@ -57,12 +58,27 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
         np.savez(stream, **arrays)
 
 
-def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
-    """Open an .npz file; the checksum of each array is verified when the array is read."""
-    with Path(path).open("rb") as stream:
-        if not zipfile.is_zipfile(stream):
-            raise ValueError("not an .npz archive, or its end is missing")
-    return np.load(path, allow_pickle=False)
+@contextlib.contextmanager
+def read_arrays(
+    path: str | Path, what: str, remedy: str = REMOVE
+) -> Iterator[np.lib.npyio.NpzFile]:
+    """Open an .npz file that a job wrote; the checksum of each array is verified when the array is
+    read.
+
+    Args:
+        path: the file.
+        what: description of its content, with its article.
+        remedy: a sentence that tells the user how to replace a damaged file.
+
+    Raises:
+        UserError: if the file is missing, or the block fails to read it.
+    """
+    with reading(path, what, remedy, missing=RUN_STEP):
+        with Path(path).open("rb") as stream:
+            if not zipfile.is_zipfile(stream):
+                raise ValueError("not an .npz archive, or its end is missing")
+        with np.load(path, allow_pickle=False) as archive:
+            yield archive
 
 
 def mapped_array(path: str | Path, name: str) -> np.memmap:
@@ -103,20 +119,16 @@ def resumed_array(
     Returns:
         The array, memory-mapped and read-only.
     """
-    path, progress = Path(folder, "values.npy"), Path(folder, "progress.json")
+    path = Path(folder, "values.npy")
+    progress = Path(folder, "progress.json")
     state = {"done": 0, "made of": json.loads(json.dumps(made_of))}
     with contextlib.suppress(OSError, ValueError, KeyError):  # nothing to resume, or damaged
-        before, length = (
-            json.loads(progress.read_text(encoding="utf-8")),
-            len(np.load(path, mmap_mode="r")),
-        )
-        state = before if before["made of"] == state["made of"] and length == count else state
+        before = json.loads(progress.read_text(encoding="utf-8"))
+        if before["made of"] == state["made of"] and len(np.load(path, mmap_mode="r")) == count:
+            state = before
     if state["done"]:
         log.info(
-            "%s: %s of %s were computed by an earlier job",
-            folder,
-            f"{state['done']:,}",
-            f"{count:,}",
+            f"{folder}: {state['done']:,} of {count:,} were computed by an earlier job",
         )
     for start in tqdm(range(state["done"], count, at_once), desc=Path(folder).name, disable=None):
         chosen = slice(start, min(start + at_once, count))

@@ -42,7 +42,8 @@ class UnreadableImageError(Exception):
 
     def __init__(self, reason: str, remedy: str = REPLACE, kind: str = "damaged"):
         super().__init__(reason)
-        self.remedy, self.kind = remedy, kind
+        self.remedy = remedy
+        self.kind = kind
 
 
 def map_images(
@@ -105,14 +106,11 @@ def decode_upright(encoded: bytes | None, mode: str, longest: float = np.inf) ->
         # without in_place, every image would be copied
         ImageOps.exif_transpose(image, in_place=True)
         if image.mode.startswith("I"):  # 16 bits
-            image = Image.fromarray(
-                ((np.asarray(image).astype(np.uint32) + 128) // 257).astype(np.uint8)
-            )
+            levels = (np.asarray(image).astype(np.uint32) + 128) // 257
+            image = Image.fromarray(levels.astype(np.uint8))
         elif image.has_transparency_data:
-            rgba = image.convert("RGBA")
-            image = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert(
-                "RGB"
-            )
+            white = Image.new("RGBA", image.size, "white")
+            image = Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
         # converting to the same mode would copy the image
         return image if image.mode == mode else image.convert(mode)
 
@@ -143,12 +141,11 @@ def open_image(encoded: bytes | None, longest: float = np.inf) -> Image.Image:
                 raise UnreadableImageError(
                     f"is empty, damaged, or in an unsupported variant of its format; {EXPECTED}"
                 ) from None
-            problem = (
-                "is in another format (such as HEIC or DICOM), or not an image (such as a web"
-                f" page); {EXPECTED}"
-            )
             raise UnreadableImageError(
-                problem, f"{CONVERT[:-1]}, or download it again.", OTHER_FORMAT
+                "is in another format (such as HEIC or DICOM), or not an image (such as a web"
+                f" page); {EXPECTED}",
+                f"{CONVERT[:-1]}, or download it again.",
+                OTHER_FORMAT,
             ) from None
         # The further pictures of an MPO file are other views or depth maps.
         if image.format != "MPO" and (frames := getattr(image, "n_frames", 1)) > 1:
@@ -167,24 +164,20 @@ def open_image(encoded: bytes | None, longest: float = np.inf) -> Image.Image:
             and encoded[24] in (2, 4, 16)
             and "transparency" in image.info
         )
-        is_unscaled = image.mode.startswith("I;16") and (
-            tags.get(258, (16,)),
-            tags.get(262, 1),
-        ) != ((16,), 1)
-        if (
-            is_preview
-            or is_keyed
-            or is_unscaled
-            or (image.format == "TIFF" and image.mode in ("I", "F", "LAB"))
-        ):
+        levels = (tags.get(258, (16,)), tags.get(262, 1))
+        is_unscaled = image.mode.startswith("I;16") and levels != ((16,), 1)
+        has_other_levels = image.format == "TIFF" and image.mode in ("I", "F", "LAB")
+        if is_preview or is_keyed or is_unscaled or has_other_levels:
             raise UnreadableImageError(
                 f"is in an unsupported variant of its format ({UNUSUAL})", CONVERT, OTHER_FORMAT
             )
         if max(image.size) > longest * min(image.size):
-            problem = "is {} × {} pixels; expected an aspect ratio of at most {}".format(
-                *image.size, longest
+            raise UnreadableImageError(
+                f"is {image.width} × {image.height} pixels; expected an aspect ratio of at most"
+                f" {longest}",
+                "Crop or remove it.",
+                "that are too narrow",
             )
-            raise UnreadableImageError(problem, "Crop or remove it.", "that are too narrow")
     with refused_if_damaged(
         "has damaged EXIF metadata ({}), so its orientation is unknown",
         "Repair or remove its metadata.",
@@ -206,10 +199,10 @@ def inspect_image(encoded: bytes | None, longest: float = np.inf) -> None:
         UnreadableImageError: if the image cannot be used.
     """
     image = open_image(encoded, longest)
-    has_end = image.format in ("JPEG", "MPO") and (encoded or b"").rstrip(b"\0").endswith(
-        b"\xff\xd9"
-    )
-    if image.format != "PNG" and not has_end:
+    if image.format == "PNG":
+        return
+    is_jpeg = image.format in ("JPEG", "MPO")
+    if not (is_jpeg and encoded and encoded.rstrip(b"\0").endswith(b"\xff\xd9")):
         decode_upright(encoded, "L", longest)
 
 
@@ -262,9 +255,8 @@ def _resized(image: Image.Image, resolution: int | None) -> Image.Image:
     if resolution is None or image.size == (resolution, resolution):
         return image
     shrinks = resolution <= min(image.size)
-    return image.resize(
-        (resolution, resolution), Image.Resampling.BOX if shrinks else Image.Resampling.BICUBIC
-    )
+    method = Image.Resampling.BOX if shrinks else Image.Resampling.BICUBIC
+    return image.resize((resolution, resolution), method)
 
 
 def channels_first(image: Image.Image) -> np.ndarray:

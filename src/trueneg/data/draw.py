@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -69,4 +70,4 @@ def draw_subsets(
             "validation: the %d images of the source's own split; dataset.validation is not used",
             samples.is_validation.sum(),
         )
-    pkgutil.resolve_name(kind.SUBSETS_WRITER)(drawn, subsets)
+    write_subsets(drawn, subsets)

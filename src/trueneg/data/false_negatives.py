@@ -11,11 +11,9 @@ import pandas as pd
 
 from trueneg.class_probability import from_class_frequency, probability_of_shared_class
 from trueneg.data.images.image_source import ImageSource
-from trueneg.data.images.subsets import Subset
 from trueneg.data.pairs.pair_source import PairSource, probability_name
-from trueneg.data.pairs.pair_splits import PairSubset
+from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
-from trueneg.data.texts.text_splits import TextSubset
 from trueneg.store.identity import model_of
 from trueneg.text.cleaning import normalised
 
@@ -49,7 +47,7 @@ def of_views(source: ImageSource, subset: Subset, settings: Mapping[str, Any]) -
     )
 
 
-def of_pairs(source: PairSource, subset: PairSubset, settings: Mapping[str, Any]) -> Facts:
+def of_pairs(source: PairSource, subset: Subset, settings: Mapping[str, Any]) -> Facts:
     """Return the facts of a run on pairs, as :func:`of_views` does; anchors are the texts.
 
     ``texts`` counts ``all`` training sentences, and those that are ``repeated``: equal to another
@@ -72,7 +70,7 @@ def of_pairs(source: PairSource, subset: PairSubset, settings: Mapping[str, Any]
     return facts | _draws(settings, len(subset.train), reports)
 
 
-def of_texts(source: TextSource, subset: TextSubset, settings: Mapping[str, Any]) -> Facts:
+def of_texts(source: TextSource, subset: Subset, settings: Mapping[str, Any]) -> Facts:
     """Return the facts of a run on pairs of texts, as :func:`of_pairs` does."""
     labels, numbers, batch = (
         source.labels[subset.train],
@@ -134,7 +132,7 @@ def _repeated(numbers: np.ndarray) -> Facts:
 
 @functools.lru_cache(1)
 def _trained(
-    source: PairSource, subset: PairSubset, unit: str
+    source: PairSource, subset: Subset, unit: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rows of the training sentences, how often an epoch draws each, and a number for
     each normalised text.

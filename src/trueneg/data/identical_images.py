@@ -20,8 +20,9 @@ def describe_identical(images: np.ndarray) -> str:
     """
     repeats = len(images) - len({hash(image.tobytes()) for image in images})
     uniform = sum(int(np.ptp(image, axis=(1, 2)).max()) < UNIFORM for image in images)
-    said = (
+    if not repeats and not uniform:
+        return ""
+    return (
         f"{repeats:,} of {len(images):,} images have the same pixels as an earlier image;"
         f" {uniform:,} have (nearly) one colour"
     )
-    return said if repeats or uniform else ""

@@ -174,13 +174,11 @@ def _check_disk(folder: Path, size: int) -> None:
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
     there = sum(path.stat().st_blocks * 512 for path in folder.glob("values.npy"))
-    missing, free = size - there, shutil.disk_usage(folder).free
+    missing = size - there
+    free = shutil.disk_usage(folder).free
     if missing > free:
-        problem = (
-            f"the disk has {free / 2**30:.1f} GiB free; expected {missing / 2**30:.1f} GiB for the"
-            " pixels of the images"
-        )
         raise UserError(
-            f"{folder}: {problem}. Free some space, choose another disk, or lower"
-            " dataset.resolution."
+            f"{folder}: the disk has {free / 2**30:.1f} GiB free; expected"
+            f" {missing / 2**30:.1f} GiB for the pixels of the images. Free some space, choose"
+            " another disk, or lower dataset.resolution."
         )

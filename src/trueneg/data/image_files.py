@@ -1,8 +1,8 @@
 """Locations of encoded images: files in a folder, or rows of parquet files.
 
-Both classes represent an ordered sequence of n images and need little memory because images are
-read lazily. ``part`` selects images, ``name`` returns the location of an image, ``stamps`` returns
-strings that change when images are replaced, and ``read`` yields the content of each image.
+Both classes have methods ``name``, which returns the location of an image, ``stamps``, which
+returns strings that change when images are replaced, and ``read``, which yields the content of each
+image.
 """
 
 import bisect
@@ -13,7 +13,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -26,34 +26,45 @@ from trueneg.data.skipping import Skipped
 from trueneg.errors import UserError
 from trueneg.io.reading import reason
 
+Place = TypeVar("Place")
+
 log = logging.getLogger(__name__)
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
 
 
 @dataclass(frozen=True)
-class ImageFiles:
+class LazyImages(Generic[Place]):
+    """An ordered sequence of n images that needs little memory because images are read lazily.
+
+    Args:
+        places: where each image is.
+    """
+
+    places: tuple[Place, ...]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def part(self, chosen: slice | list[int]) -> Self:
+        """Return a slice of the images, or those at some positions in ascending order."""
+        positions = np.arange(len(self))[chosen]
+        return replace(self, places=tuple(self.places[position] for position in positions))
+
+
+@dataclass(frozen=True)
+class ImageFiles(LazyImages[Path]):
     """Images stored in one file each.
 
     Args:
-        paths: paths of the n files.
+        places: paths of the n files.
         remedy: advice to the user if files are missing.
     """
 
-    paths: tuple[Path, ...]
     remedy: str = "Copy the whole dataset, or set dataset.path to the folder that contains it."
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def part(self, chosen: slice | list[int]) -> "ImageFiles":
-        """Return a slice of the images, or those at some positions in ascending order."""
-        return replace(
-            self, paths=tuple(self.paths[position] for position in np.arange(len(self))[chosen])
-        )
 
     def name(self, position: int) -> str:
         """Return the location of an image, for messages."""
-        return str(self.paths[position])
+        return str(self.places[position])
 
     def stamps(self) -> list[str]:
         """Return the name, size and modification time of each file.
@@ -61,8 +72,9 @@ class ImageFiles:
         Raises:
             UserError: names the files that are missing or in a folder that cannot be accessed.
         """
-        stamps, missing = [], []
-        for path in self.paths:
+        stamps = []
+        missing = []
+        for path in self.places:
             try:
                 stamps.append(_stamp(path))
             except PermissionError:
@@ -78,7 +90,7 @@ class ImageFiles:
         """Yield the content of each file, or None if it cannot be read; the caller reports it
         together with all other errors.
         """
-        for path in self.paths:
+        for path in self.places:
             try:
                 content = path.read_bytes()
             except OSError:
@@ -87,27 +99,17 @@ class ImageFiles:
 
 
 @dataclass(frozen=True)
-class ParquetImages:
+class ParquetImages(LazyImages[tuple[Path, int]]):
     """Images stored in rows of parquet files, in a struct column with the field ``bytes`` (the
     layout of dataset hubs).
 
     Args:
-        columns: name of each file's image column.
         places: file and row of each image; those of one file are together, in ascending order of
             the rows.
+        columns: name of each file's image column.
     """
 
     columns: Mapping[Path, str]
-    places: tuple[tuple[Path, int], ...]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def part(self, chosen: slice | list[int]) -> "ParquetImages":
-        """Return a slice of the images, or those at some positions in ascending order."""
-        return replace(
-            self, places=tuple(self.places[position] for position in np.arange(len(self))[chosen])
-        )
 
     def name(self, position: int) -> str:
         """Return the location of an image, for messages."""
@@ -129,7 +131,8 @@ class ParquetImages:
         """
         for file, places in itertools.groupby(self.places, key=operator.itemgetter(0)):
             rows = [row for _, row in places]
-            done, chosen = rows[0], set(rows)
+            done = rows[0]
+            chosen = set(rows)
             try:
                 with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
                     for content in itertools.islice(
@@ -141,11 +144,10 @@ class ParquetImages:
                 if done <= rows[-1]:
                     raise EOFError("unexpected end of file")
             except DAMAGE as error:
-                problem = (
-                    f"the images from row {done:,} on (the first is 0) cannot be read"
-                    f" ({reason(error)})"
-                )
-                raise UserError(f"{file}: {problem}. {COPY_AGAIN}") from error
+                raise UserError(
+                    f"{file}: the images from row {done:,} on (the first is 0) cannot be read"
+                    f" ({reason(error)}). {COPY_AGAIN}"
+                ) from error
 
     def _contents(self, parquet: pq.ParquetFile, column: str, first: int) -> Iterator[Any]:
         """Iterate over the contents of all images, starting at a given row; earlier row groups are
@@ -198,7 +200,9 @@ def check_images(
         UserError: names the unusable images, or, if `allowed` is not false, gives their number if
             it is too large.
     """
-    skipped, usable, mistakes = Skipped(place, len(images), "images", allowed), [], []
+    skipped = Skipped(place, len(images), "images", allowed)
+    usable = []
+    mistakes = []
     check = functools.partial(decode_upright, mode="L") if decode else inspect_image
     checked = map_images(functools.partial(check, longest=longest), images.read(), threads)
     for position, result in enumerate(tqdm(checked, "images", len(images), disable=None)):
@@ -211,7 +215,7 @@ def check_images(
     skipped.check()
     if mistakes:
         # without names, which may be those of patients
-        log.warning("%s: %s", place, skipped.sentence())
+        log.warning(f"{place}: {skipped.sentence()}")
     return usable, skipped.sentence()
 
 

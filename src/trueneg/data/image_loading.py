@@ -7,7 +7,6 @@ import mmap
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import torch
@@ -37,10 +36,13 @@ class TrainingImages:
     """
 
     def __init__(self, images: np.ndarray, chosen: np.ndarray, device: torch.device):
-        self._images, self._chosen, self._device = images, chosen, device
+        self._images = images
+        self._chosen = chosen
+        self._device = device
         self.size: tuple[int, int] = images.shape[2:]
         self.resident = len(chosen) * images[0].nbytes <= RESIDENT_BYTES
-        self._pixels: Any = torch.from_numpy(images[chosen]).to(device) if self.resident else None
+        if self.resident:
+            self._pixels = torch.from_numpy(images[chosen]).to(device)
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -60,9 +62,8 @@ class TrainingImages:
         if self.resident:
             there = numbers.to(self._device)
             return (self._pixels[there[batch]] for batch in batches)
-        return read_ahead(
-            self._images, (self._chosen[numbers[batch].numpy()] for batch in batches), self._device
-        )
+        read = (self._chosen[numbers[batch].numpy()] for batch in batches)
+        return read_ahead(self._images, read, self._device)
 
 
 def read_ahead(
@@ -116,12 +117,13 @@ def _read(images: np.ndarray, numbers: np.ndarray, device: torch.device) -> Tens
         return pixels.pin_memory()
 
 
-def _announce(images: Any, numbers: np.ndarray) -> None:
+def _announce(images: np.memmap, numbers: np.ndarray) -> None:
     """Request all images of a batch from the OS at once: many simultaneous disk reads take hardly
     any longer than one.
     """
     # numpy maps from such a boundary
-    size, first = images[0].nbytes, images.offset % mmap.ALLOCATIONGRANULARITY
+    size = images[0].nbytes
+    first = images.offset % mmap.ALLOCATIONGRANULARITY
     for start in (first + size * np.asarray(numbers)).tolist():
         page = start - start % mmap.PAGESIZE
         images.base.madvise(mmap.MADV_WILLNEED, page, start + size - page)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from trueneg.data.splits import first_of_each_class
+from trueneg.data.splits import order_in_class, with_rare_classes
 from trueneg.randomness import seed_for
 
 
@@ -41,14 +41,13 @@ def imbalanced_indices(
     labels = np.asarray(labels)
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction is {fraction}; expected a number above 0 and at most 1")
-    sizes = {int(label): int(np.count_nonzero(labels == label)) for label in rare_classes}
-    unknown = [label for label, size in sizes.items() if not size]
-    if unknown:
+    rare = list(rare_classes)
+    if unknown := [label for label in rare if label not in labels]:
         raise ValueError(
             f"rare class {unknown[0]} has no image; the labels are {np.unique(labels).tolist()}"
         )
-    counts = {label: max(round(fraction * size), 1) for label, size in sizes.items()}
-    return first_of_each_class(labels, counts, seed_for(seed, "subset"))
+    order = order_in_class(labels, seed_for(seed, "subset"))
+    return with_rare_classes(labels, rare, fraction, order, least=1)
 
 
 def class_probabilities(fraction: float, classes: int = 10, rare: int = 5) -> tuple[float, float]:

@@ -4,7 +4,7 @@ that store a source.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from trueneg.class_probability import LIKELIHOODS, log_linear
-from trueneg.data.arrays import mapped_array, open_arrays, require_checksum, write_arrays
+from trueneg.data.arrays import mapped_array, read_arrays, require_checksum, write_arrays
 from trueneg.io import privacy
-from trueneg.io.reading import RUN_STEP, reading
 
 # The column of each class probability η that a config can select; a source contains those that are
 # known.
@@ -62,18 +61,14 @@ class ScoredSentences:
 
         It identifies an input of the runs that use it.
         """
-        table = (
-            self.sentences[LIKELIHOODS]
-            if log_linear
-            else self.sentences[[PROBABILITY_COLUMNS[name]]]
-        )
-        return hashlib.sha256(table.to_numpy(np.float64).tobytes()).hexdigest()
+        columns = LIKELIHOODS if log_linear else [PROBABILITY_COLUMNS[name]]
+        return hashlib.sha256(self.sentences[columns].to_numpy(np.float64).tobytes()).hexdigest()
 
 
 Source = TypeVar("Source", bound=ScoredSentences)
 
 
-def update_with_texts(digest: Any, *lists: Sequence[Any]) -> None:
+def update_with_texts(digest: Any, *lists: Iterable[Any]) -> None:
     """Update a hash with lists of texts; each is prefixed with its length, so that no other lists
     yield the same bytes.
     """
@@ -89,13 +84,11 @@ def write_source(source: Any, path: str | Path, arrays: Sequence[str]) -> None:
     the same folder.
     """
     privacy.write_table(source.sentences, sentences_of(path), source.restricted)
-    listed = {
-        "label_names": np.array(source.label_names, dtype=np.str_),
-        "language_model": json.dumps(source.language_model),
-    }
     stored = {name: getattr(source, name) for name in ("name", *arrays, "skipped", "checksum")}
+    stored["label_names"] = np.array(source.label_names, dtype=np.str_)
+    stored["language_model"] = json.dumps(source.language_model)
     with privacy.owner_only(source.restricted):
-        write_arrays(path, stored | listed)
+        write_arrays(path, stored)
 
 
 def read_source(
@@ -113,19 +106,20 @@ def read_source(
     Raises:
         UserError: if one of the two files is missing or damaged, or they do not belong together.
     """
-    remedy = f"Remove it and {sentences_of(path)}, then run the same command again."
-    with reading(path, what, remedy, missing=RUN_STEP), open_arrays(path) as archive:
+    with read_arrays(path, what, remove_both(path)) as archive:
         sentences, restricted = privacy.read_table(sentences_of(path))
-        values: dict[str, Any] = {
-            key: mapped_array(path, key) if key == mapped else archive[key] for key in arrays
-        }
-        values |= {
-            "name": str(archive["name"]),
-            "label_names": tuple(archive["label_names"].tolist()),
-        }
-        values["skipped"] = str(archive.get("skipped", ""))
-        values["language_model"] = json.loads(str(archive.get("language_model", "null")))
-        source: Any = kind(**values | {"sentences": sentences, "restricted": restricted})
+        source: Any = kind(
+            **{
+                name: mapped_array(path, name) if name == mapped else archive[name]
+                for name in arrays
+            },
+            name=str(archive["name"]),
+            sentences=sentences,
+            label_names=tuple(archive["label_names"].tolist()),
+            restricted=restricted,
+            skipped=str(archive.get("skipped", "")),
+            language_model=json.loads(str(archive.get("language_model", "null"))),
+        )
         require_checksum(source.checksum, archive)
     return source
 
@@ -133,3 +127,8 @@ def read_source(
 def sentences_of(path: str | Path) -> Path:
     """Return the path of the sentences stored next to an .npz file."""
     return Path(path).with_suffix(".parquet")
+
+
+def remove_both(path: str | Path) -> str:
+    """Return the remedy if an .npz file or its sentences are damaged."""
+    return f"Remove it and {sentences_of(path)}, then run the same command again."

@@ -32,7 +32,10 @@ class Skipped:
     """
 
     def __init__(self, place: str | Path, total: int, unit: str, allowed: bool | int | float):
-        self.place, self.total, self.unit, self.allowed = place, total, unit, allowed
+        self.place = place
+        self.total = total
+        self.unit = unit
+        self.allowed = allowed
         self.kinds: Counter[str] = Counter()
 
     def add(self, kind: str, count: int) -> None:
@@ -59,18 +62,16 @@ class Skipped:
         """
         share = SHARE if self.allowed is True else self.allowed
         limit = int(share * self.total) if isinstance(share, float) else int(share)
-        count, where = self.kinds.total(), f"{self.place}: {self.sentence()}"
+        count = self.kinds.total()
+        where = f"{self.place}: {self.sentence()}"
         if count and count == self.total:
             raise UserError(
                 f"{where} Expected at least one that can be used; correct them, or the settings"
                 " that name them."
             )
         if count > limit:
-            setting = f"skip_incomplete: {str(self.allowed).lower()}"
-            remedy = (
-                "set skip_incomplete to the largest number or share that may be skipped, such as"
-                f" {count}"
-            )
             raise UserError(
-                f"{where} Expected at most {limit:,} ({setting}); correct them, or {remedy}."
+                f"{where} Expected at most {limit:,} (skip_incomplete:"
+                f" {str(self.allowed).lower()}); correct them, or set skip_incomplete to the"
+                f" largest number or share that may be skipped, such as {count}."
             )

@@ -1,147 +1,111 @@
-"""Seeded stratified splits and samples, and the files that store them."""
+"""Seeded draws that decide which samples are held out, by class or by groups that stay together."""
 
-import dataclasses
-import json
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from trueneg.data.mistakes import REMOVE
-from trueneg.io.files import atomic_write
-from trueneg.io.reading import RUN_STEP, reading
-
-Kind = TypeVar("Kind")
-AGAIN = "draw it again: snakemake --forcerun subsets"
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 
-def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
-    """Sample `counts[c]` items of each class c in `counts`, and all items of the other classes;
-    return sorted int64 positions.
+def order_in_class(labels: np.ndarray, seed: int) -> np.ndarray:
+    """Draw the place, from 0, of each sample in its class.
 
     Each class has its own RNG, so its order does not depend on the other classes.
 
     Args:
         labels: integers, shape (n,).
-        counts: sample size per class; smaller classes are taken in full.
-        seed: a non-negative integer; for the same seed, a sample with smaller counts is a subset of
-            one with larger counts.
+        seed: a non-negative integer.
     """
-    chosen = [np.empty(0, np.int64)]
-    for label in np.unique(labels).tolist():
-        order = np.random.default_rng((seed, label)).permutation(np.flatnonzero(labels == label))
-        chosen.append(order[: counts.get(label, len(order))])
-    return np.sort(np.concatenate(chosen))
+    place = np.empty(len(labels), np.int64)
+    for label, of_class in pd.Series(labels).groupby(labels).indices.items():
+        drawn = np.random.default_rng((seed, label)).permutation(of_class)
+        place[drawn] = np.arange(len(drawn))
+    return place
 
 
-def stratified_split(
-    labels: np.ndarray, fraction: float, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Hold out a fraction of each class; every class needs at least two samples, or one if nothing
-    is held out.
+def with_rare_classes(
+    labels: np.ndarray,
+    rare: Sequence[int] | np.ndarray,
+    fraction: float,
+    order: np.ndarray,
+    least: int,
+) -> np.ndarray:
+    """Return sorted int64 positions: a fraction of each rare class, and all of the other classes.
 
     Args:
         labels: integers, shape (n,).
-        fraction: in [0, 1); round(fraction · n_c) of the n_c samples of a class are held out, at
-            least one but not all; 0: none.
-        seed: a non-negative integer; for the same seed, the samples of a smaller fraction are among
-            those of a larger one.
+        rare: labels of the rare classes.
+        fraction: r in (0, 1]; a rare class with n_c samples keeps the first round(r · n_c).
+        order: numbers, shape (n,), different within a class; for the same order, the samples of a
+            smaller fraction are among those of a larger one.
+        least: number of samples that a rare class keeps if it has as many.
+    """
+    of_class = pd.Series(order).groupby(labels)
+    kept = (of_class.transform("size") * fraction).round().clip(lower=least)
+    return np.flatnonzero(~np.isin(labels, rare) | (of_class.rank() <= kept))
 
-    Returns:
-        The held-out positions and the remaining positions, as sorted int64 arrays that together
-            cover all samples.
+
+def drawn_splits(
+    order: np.ndarray,
+    shares: Mapping[str, float],
+    *,
+    stratum: np.ndarray | int = 0,
+    group: np.ndarray | None = None,
+    keep: int = 1,
+    rest: str = "train",
+) -> np.ndarray:
+    """Fill splits with the first groups of each stratum, and return the split of each sample.
+
+    Groups larger than a split come last. If there are too few others, the splits share them.
+
+    Args:
+        order: numbers, shape (n,), different within a stratum; a group has that of its first
+            sample.
+        shares: share of each stratum's samples for each split, rounded to at least one. With the
+            same order, a larger share of a single split contains a smaller one.
+        stratum: (n,), or one for all samples.
+        group: (n,), what stays together; None: each sample is a group.
+        keep: number of samples of each stratum that are never held out.
+        rest: name of what remains.
 
     Example:
-        >>> held_out, rest = stratified_split(np.array([0, 0, 0, 0, 1, 1]), 0.25, seed=1)
-        >>> len(held_out), len(rest)
-        (2, 4)
+        >>> drawn_splits(np.array([2, 0, 3, 1]), {"test": 0.25}).tolist()
+        ['train', 'test', 'train', 'train']
     """
-    sizes = dict(
-        zip(*(array.tolist() for array in np.unique(labels, return_counts=True)), strict=True)
-    )
-    counts = {
-        label: min(max(round(fraction * size), 1), size - 1) if fraction else 0
-        for label, size in sizes.items()
-    }
-    held_out = first_of_each_class(labels, counts, seed)
-    return held_out, np.setdiff1d(np.arange(len(labels)), held_out, assume_unique=True)
+    group = np.arange(len(order)) if group is None else group
+    samples = pd.DataFrame({"order": order, "stratum": stratum, "size": 1})
+    groups = samples.groupby(group).agg({"order": "first", "stratum": "first", "size": "sum"})
+    total = groups.groupby("stratum")["size"].transform("sum")
+    remaining = (total - keep).clip(lower=0)
+    sizes = []
+    for share in shares.values():
+        sizes.append(np.minimum((total * share).round().clip(lower=1), remaining))
+        remaining = remaining - sizes[-1]
+    groups["is_large"] = groups["size"] > np.minimum.reduce(sizes).clip(1)
+    small = groups["size"].where(~groups["is_large"], 0)
+    available = small.groupby(groups["stratum"]).transform("sum")
+    sizes[0] = np.minimum(sizes[0], (available * sizes[0] / sum(sizes)).round())
+    in_order = groups.sort_values(["is_large", "order"])
+    end = in_order.groupby("stratum")["size"].cumsum().sort_index()
+    is_before = [end <= limit for limit in itertools.accumulate(sizes)]
+    return pd.Series(np.select(is_before, list(shares), rest), groups.index)[group].to_numpy()
 
 
-def write_splits(
-    subsets: Sequence[Any], path: str | Path, key: bytes, optional: Collection[str] = ()
-) -> None:
-    """Write the subsets of several seeds atomically as one table with one row per position.
+def connected_groups(contents: np.ndarray) -> np.ndarray:
+    """Number the groups of samples that share a content, directly or through other samples.
 
     Args:
-        subsets: dataclass instances with an attribute ``seed``. Each array holds the positions of
-            the split it is named after; the other attributes are stored as JSON in the schema's
-            metadata.
-        path: parquet file to write, with columns ``seed``, ``split``, ``index``.
-        key: key of the metadata entry.
-        optional: splits that may be empty.
+        contents: integers, shape (n, k).
 
-    Raises:
-        ValueError: if another split is empty.
+    Example:
+        >>> connected_groups(np.array([[1, 2], [3, 4], [2, 5]])).tolist()
+        [0, 1, 0]
     """
-    rows, described = [], []
-    for subset in subsets:
-        positions = {
-            name: value for name, value in vars(subset).items() if isinstance(value, np.ndarray)
-        }
-        empty = [
-            split for split, index in positions.items() if not len(index) and split not in optional
-        ]
-        if empty:
-            raise ValueError(
-                f"the subset of seed {subset.seed} has no positions in {', '.join(empty)}; expected"
-                " at least one"
-            )
-        rows += [
-            pd.DataFrame({"seed": subset.seed, "split": split, "index": index})
-            for split, index in positions.items()
-        ]
-        described.append(
-            {name: value for name, value in vars(subset).items() if name not in positions}
-        )
-    table = pa.Table.from_pandas(pd.concat(rows), preserve_index=False).replace_schema_metadata(
-        {key: json.dumps(described)}
-    )
-    with atomic_write(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
-
-
-def read_splits(
-    path: str | Path, kind: type[Kind], key: bytes, optional: Collection[str] = ()
-) -> dict[int, Kind]:
-    """Read the subsets written by :func:`write_splits`, keyed by seed.
-
-    Args:
-        path: parquet file.
-        kind: class of the subsets. Lists are read as tuples, because JSON has no tuples.
-        key: key of the metadata entry.
-        optional: splits that are empty if the table contains none of their positions.
-
-    Raises:
-        UserError: if the file is missing, is damaged, or does not contain such subsets.
-    """
-    subsets = {}
-    with reading(path, "a table of subsets", REMOVE, missing=RUN_STEP):
-        table = pq.read_table(path, page_checksum_verification=True)
-        positions = table.to_pandas().groupby(["seed", "split"])["index"]
-        for described in json.loads(table.schema.metadata[key]):
-            seed = described["seed"]
-            values = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in described.items()
-            }
-            values |= dict.fromkeys(optional, np.empty(0, np.int64))
-            values |= {
-                split: index.to_numpy() for (of_seed, split), index in positions if of_seed == seed
-            }
-            fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # typing has no name for "a dataclass"
-            subsets[seed] = kind(**{field.name: values[field.name] for field in fields})
-    return subsets
+    count, columns = contents.shape
+    content = np.unique(contents, return_inverse=True)[1].ravel()
+    ends = (np.repeat(np.arange(count), columns), count + content)
+    size = count + content.size  # at least the number of samples and contents
+    graph = coo_array((np.ones(content.size), ends), (size, size))
+    return connected_components(graph)[1][:count]

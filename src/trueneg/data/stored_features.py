@@ -12,7 +12,7 @@ import numpy as np
 from trueneg.data.arrays import (
     content_hash,
     mapped_array,
-    open_arrays,
+    read_arrays,
     require_checksum,
     resumed_array,
     write_arrays,
@@ -20,7 +20,8 @@ from trueneg.data.arrays import (
 from trueneg.data.mistakes import REMOVE
 from trueneg.errors import UserError
 from trueneg.io.privacy import owner_only
-from trueneg.io.reading import RUN_STEP, reading
+
+CONTENT = "vectors of a frozen tower"
 
 
 class StoredFeatures(NamedTuple):
@@ -56,16 +57,12 @@ def read_features(path: str | Path, data: str) -> StoredFeatures:
     Raises:
         UserError: if the file is missing, damaged, or belongs to another source.
     """
-    with (
-        reading(path, "vectors of a frozen tower", REMOVE, missing=RUN_STEP),
-        open_arrays(path) as archive,
-    ):
-        grid, texts = (
-            archive["grid"].tolist(),
-            {name: str(archive[name]) for name in ("weights", "data")},
-        )
+    with read_arrays(path, CONTENT) as archive:
         stored = StoredFeatures(
-            mapped_array(path, "values"), (grid[0], grid[1]) if grid else None, **texts
+            mapped_array(path, "values"),
+            tuple(archive["grid"].tolist()) or None,
+            str(archive["weights"]),
+            str(archive["data"]),
         )
         require_checksum(content_hash(stored.values).hexdigest(), archive)
     if stored.data != data:
@@ -82,7 +79,7 @@ def stored_weights(path: str | Path) -> str | None:
     """
     if not Path(path).is_file():
         return None
-    with reading(path, "vectors of a frozen tower", REMOVE), open_arrays(path) as archive:
+    with read_arrays(path, CONTENT) as archive:
         return str(archive["weights"])
 
 
@@ -116,11 +113,10 @@ def write_features(
         part = np.asarray(compute(chosen), np.float32)
         if not np.isfinite(part).all():
             name = made_of["tower"].get("model", "the file of vectors")
-            problem = (
+            raise UserError(
                 f"{name} gives vectors with NaN or inf for samples {chosen.start} to"
-                f" {chosen.stop - 1} of {path}"
+                f" {chosen.stop - 1} of {path}. Check its weights, or use others."
             )
-            raise UserError(f"{problem}. Check its weights, or use others.")
         return part
 
     with owner_only(restricted):
@@ -128,7 +124,9 @@ def write_features(
         arrays = {
             "values": values,
             "grid": np.array(grid or (), np.int64),
+            "weights": made_of["weights"],
+            "data": made_of["data"],
             "checksum": content_hash(values).hexdigest(),
         }
-        write_arrays(path, arrays | {name: made_of[name] for name in ("weights", "data")})
+        write_arrays(path, arrays)
     shutil.rmtree(cache)

@@ -78,9 +78,10 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> p
     elif ending in (".csv", ".tsv"):
         rows = _delimited_rows(_text(path), "\t" if ending == ".tsv" else ",", places)
     else:
-        expected = "expected .csv, .tsv, .jsonl, .ndjson (also as .gz) or .parquet"
         raise UnreadableTableError(
-            f"is not in a supported format; {expected}", "Convert or rename it."
+            "is not in a supported format; expected .csv, .tsv, .jsonl, .ndjson (also as .gz) or"
+            " .parquet",
+            "Convert or rename it.",
         )
     return pd.DataFrame.from_dict(dict(rows), orient="index", columns=names, dtype=object)
 
@@ -89,19 +90,18 @@ def _places(columns: Sequence[str], restricted: bool, present: Sequence[str]) ->
     """Return the position of each column among those of the file, whose names may differ as
     :func:`plain` describes.
     """
-    names, wanted = list(map(plain, present)), list(map(plain, columns))
+    names = list(map(plain, present))
+    wanted = list(map(plain, columns))
     wrong = [column for column, name in zip(columns, wanted, strict=True) if names.count(name) != 1]
     if wrong:
         asked, found = (
             ", ".join(name or "an empty name" for name in some) for some in (wrong, names)
         )
         listed = f"{len(names)} names" if restricted else found or "none"
-        remedy = (
-            "Rename the columns, set their names in the config, or separate them with commas (.csv)"
-            " or tabs (.tsv)."
-        )
         raise UnreadableTableError(
-            f"expected exactly one column for each name: {asked} (found {listed})", remedy
+            f"expected exactly one column for each name: {asked} (found {listed})",
+            "Rename the columns, set their names in the config, or separate them with commas (.csv)"
+            " or tabs (.tsv).",
         )
     return list(map(names.index, wanted))
 
@@ -116,12 +116,10 @@ def _text(path: Path) -> str:
     # null, or how Python represents a byte that is not UTF-8
     if wrong := re.search("[\0\udc80-\udcff]", text):
         line = len(re.findall("\r\n?|\n", text[: wrong.start()])) + 1
-        problem = (
-            f"line {line:,} is not UTF-8 or has a null byte; expected text in UTF-8, or UTF-16 with"
-            " a byte-order mark"
-        )
         raise UnreadableTableError(
-            problem, "Export it again in UTF-8, and correct damaged characters."
+            f"line {line:,} is not UTF-8 or has a null byte; expected text in UTF-8, or UTF-16 with"
+            " a byte-order mark",
+            "Export it again in UTF-8, and correct damaged characters.",
         )
     return text
 
@@ -129,7 +127,8 @@ def _text(path: Path) -> str:
 def _delimited_rows(
     text: str, separator: str, places: Places
 ) -> Iterator[tuple[str, Sequence[object]]]:
-    reader, line = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), 1
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    line = 1
     try:
         header = next(filter(None, reader), [])
         wanted = places(header)
@@ -139,11 +138,11 @@ def _delimited_rows(
                 problem = (
                     f"line {line:,} has {len(row)} fields; expected {len(header)}, as in the header"
                 )
-                remedy = (
+                raise UnreadableTableError(
+                    problem,
                     "Enclose text that contains the separator in quotation marks; end no line with"
-                    " a separator."
+                    " a separator.",
                 )
-                raise UnreadableTableError(problem, remedy)
             if row:
                 yield f"line {line:,}", [row[place] for place in wanted]
             line = reader.line_num + 1  # a quoted row may span several lines
@@ -164,9 +163,9 @@ def _json_rows(text: str, places: Places) -> Iterator[tuple[str, Sequence[object
             if not isinstance(row, dict):
                 raise ValueError(f"it is a {type(row).__name__}")
         except (ValueError, RecursionError) as error:
-            expected = 'Write one object per line, such as {"image": "1.png", "text": "No edema."}.'
             raise UnreadableTableError(
-                f"line {number:,} is not a JSON object ({reason(error)})", expected
+                f"line {number:,} is not a JSON object ({reason(error)})",
+                'Write one object per line, such as {"image": "1.png", "text": "No edema."}.',
             ) from error
         if line.strip():
             rows[f"line {number:,}"] = row

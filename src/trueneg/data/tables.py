@@ -4,12 +4,11 @@ rows.
 
 import datetime
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from trueneg.data.mistakes import COPY_AGAIN, refuse
@@ -17,6 +16,7 @@ from trueneg.data.skipping import Skipped
 from trueneg.data.table_formats import UnreadableTableError, plain, read_cells
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
+from trueneg.specs.sections import Section
 
 
 class Values(NamedTuple):
@@ -83,13 +83,13 @@ def read_columns(
         UserError: if the file is missing or damaged, lacks a column, or has a row with an invalid
             value or with more or fewer fields than the header.
     """
-    path, expected = (
-        Path(path).expanduser(),
-        dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns or ()),
-    )
+    path = Path(path).expanduser()
+    expected = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns or ())
     if not path.is_file():
-        problem = "is not a file" if path.exists() else "does not exist"
-        raise UserError(f"{path} {problem}; expected a table. {origin or 'Check the file name.'}")
+        raise UserError(
+            f"{path} {'is not a file' if path.exists() else 'does not exist'}; expected a table."
+            f" {origin or 'Check the file name.'}"
+        )
     with reading(path, "a table", origin or COPY_AGAIN):
         try:
             cells = read_cells(path, None if columns is None else list(expected), restricted)
@@ -101,23 +101,22 @@ def read_columns(
     written = {
         column: [_written(value, column in texts) for value in cells[column]] for column in cells
     }
-    table, mistakes = pd.DataFrame(written, cells.index, dtype=object), []
-    for column in cells:
-        for place, value in cells[column][table[column].isna()].items():
-            problem = (
-                f"is not text but {type(value).__name__}, or has a null or half a character (a lone"
-                " surrogate)"
-            )
-            mistakes.append(f"{place}: {column} {problem}; save it as text.")
-    if not mistakes:
-        for column, values in expected.items():
-            if values is not None:
-                mistakes += wrong_values(
-                    table, column, ~table[column].str.fullmatch(values.pattern), values.expected
-                )
-                if values.unique:
-                    mistakes += repeated_values(table, column)
-    refuse([f"{path}: {mistake} {origin or ''}".rstrip() for mistake in mistakes])
+    table = pd.DataFrame(written, cells.index, dtype=object)
+    mistakes = [
+        f"{place}: {column} is not text but {type(value).__name__}, or has a null or half a"
+        " character (a lone surrogate); save it as text."
+        for column in cells
+        for place, value in cells[column][table[column].isna()].items()
+    ]
+    refuse_rows(path, mistakes, origin)
+    for column, values in expected.items():
+        if values is None:
+            continue
+        wrong = ~table[column].str.fullmatch(values.pattern)
+        mistakes += wrong_values(table, column, wrong, values.expected)
+        if values.unique:
+            mistakes += repeated_values(table, column)
+    refuse_rows(path, mistakes, origin)
     return table
 
 
@@ -135,8 +134,10 @@ class Rows:
         mistakes: messages about rows that cannot be used, by kind.
     """
 
-    def __init__(self, file: str | Path, table: pd.DataFrame, settings: Mapping[str, Any]):
-        self.file, self.table, self.restricted = file, table, settings.get("restricted", False)
+    def __init__(self, file: str | Path, table: pd.DataFrame, settings: Section):
+        self.file = file
+        self.table = table
+        self.restricted = settings.get("restricted", False)
         self.skipped = Skipped(file, len(table), "rows", settings.get("skip_incomplete", False))
         self.mistakes: list[list[str]] = []
         if table.empty:
@@ -144,13 +145,13 @@ class Rows:
                 f"{file} has no rows (below its header, if it has one); expected at least one."
             )
 
-    def check(
-        self, column: str, is_wrong: Callable[[pd.Series], pd.Series], expected: str, kind: str = ""
-    ) -> None:
+    def __getitem__(self, column: str) -> pd.Series:
+        return self.table[column]
+
+    def check(self, column: str, wrong: pd.Series, expected: str, kind: str = "") -> None:
         """Report the rows with wrong values in a column, or skip them if their kind may be skipped;
         later checks ignore those.
         """
-        wrong = is_wrong(self.table[column])
         if kind and self.skipped.allowed:
             self.skipped.add(kind, int(wrong.sum()))
             self.table = self.table[~wrong]
@@ -161,12 +162,13 @@ class Rows:
 
     def check_ids(self, column: str, expected: str, kind: str) -> None:
         """Skip or report rows without an id, and report rounded ids."""
-        self.check(column, lambda ids: ids == "", expected, kind)
-        rounded = (
+        self.check(column, self[column] == "", expected, kind)
+        self.check(
+            column,
+            self[column].str.fullmatch(ROUNDED),
             "all digits of the id, which a spreadsheet or a column of floats rounded; save ids as"
-            " text"
+            " text",
         )
-        self.check(column, lambda ids: ids.str.fullmatch(ROUNDED), rounded)
 
     def usable(self) -> tuple[pd.DataFrame, str]:
         """Return the usable rows, and a sentence about those left out (empty if none).
@@ -206,22 +208,13 @@ def read_lines(
         if line.strip() and number > header
     }
     fields = pd.Series(numbered, dtype=object).str.extract(rf"\A(?:{pattern})\Z")
-    refuse(
-        [
-            f"{path}: {place} is not {expected}. {origin}"
-            for place in fields.index[fields.iloc[:, 0].isna()]
-        ]
-    )
+    wrong = fields.index[fields.iloc[:, 0].isna()]
+    refuse_rows(path, [f"{place} is not {expected}." for place in wrong], origin)
     return fields
 
 
 def wrong_values(
-    table: pd.DataFrame,
-    column: str,
-    wrong: pd.Series | np.ndarray,
-    expected: str,
-    *,
-    restricted: bool = False,
+    table: pd.DataFrame, column: str, wrong: pd.Series, expected: str, *, restricted: bool = False
 ) -> list[str]:
     """Return one message per row with an invalid value in a column; the table's index gives the
     location.
@@ -229,12 +222,33 @@ def wrong_values(
     Values of restricted tables are not shown, unless empty: a column named in the configuration by
     mistake may contain anything.
     """
-    values = table.loc[wrong, column].map(
-        lambda value: "a restricted value" if restricted and value != "" else repr(value)
-    )
     return [
-        f"{place}: {column} is {value}; expected {expected}." for place, value in values.items()
+        f"{place}: {column} is"
+        f" {'a restricted value' if restricted and value != '' else repr(value)}; expected"
+        f" {expected}."
+        for place, value in table.loc[wrong, column].items()
     ]
+
+
+def single_spaced(texts: pd.Series) -> pd.Series:
+    """Replace each run of white space in texts by one space."""
+    return texts.str.split().str.join(" ")
+
+
+def require_distinct(section: str, columns: Sequence[str]) -> None:
+    """Refuse a column that the settings of a section use for several purposes."""
+    if len(set(map(plain, columns))) < len(columns):
+        raise UserError(
+            f"{section}: the columns are {', '.join(columns)}; expected a different column for each"
+            " purpose."
+        )
+
+
+def refuse_rows(file: str | Path, mistakes: Iterable[str], origin: str | None = None) -> None:
+    """Raise an error that lists mistakes in rows of a file, each with the remedy; do nothing if
+    there are none.
+    """
+    refuse([f"{file}: {mistake} {origin or ''}".rstrip() for mistake in mistakes])
 
 
 def repeated_values(table: pd.DataFrame, column: str) -> list[str]:

@@ -22,33 +22,16 @@ import numpy as np
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, atomic_write
 from trueneg.specs.kinds import kind_of
-from trueneg.specs.pairs import PAIRS, TEXTS
-from trueneg.specs.sources import IMAGE_SOURCES
+from trueneg.specs.pairs import TEXTS
+from trueneg.specs.sections import Section
 from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.store.data_input import NO_IMAGES, DataInput, digest
 from trueneg.store.records import UserFilesRecord, read_json
 from trueneg.store.run_files import checksum_of
-from trueneg.store.versions import reading_version
+from trueneg.store.versions import Record, reading_version
 
-# Modules whose function `user_files` lists the files of a source, by kind and name of the source.
-# The reports of MIMIC-CXR are left out: stat() on 228,000 files takes minutes on a network file
-# system, and releases are not edited.
-LISTING_MODULES = {
-    **{("images", source): f"trueneg.data.images.sources.{source}" for source in IMAGE_SOURCES},
-    **{("pairs", source): f"trueneg.data.pairs.{source}" for source in PAIRS},
-    **{
-        ("reports", source): f"trueneg.data.pairs.{source}"
-        for source, texts in TEXTS.items()
-        if texts.captions
-    },
-    ("reports", "open_i"): "trueneg.data.reports.open_i",
-    **{
-        (kind, source): f"trueneg.data.texts.{source}"
-        for source in TEXT_PAIRS
-        for kind in ("reports", "texts")
-    },
-    ("benchmark", "chexpert_8x200"): "trueneg.data.pairs.chexpert_8x200",
-}
+# Packages of the modules that read the sources of each kind.
+READERS = {"images": "images.sources", "pairs": "pairs", "texts": "texts", "benchmark": "pairs"}
 # Images with a larger total size are compared by size and modification time only, because hashing
 # would read all of them.
 HASHED_BYTES = 16e9
@@ -82,7 +65,8 @@ def compare_files(data_input: DataInput, results: Path) -> FileChanges:
     # the folder that paths in configurations are relative to
     with contextlib.chdir(results.parent):
         listed = _listed(data_input)
-        files, images = _status(listed.files), _status(listed.images)
+        files = _status(listed.files)
+        images = _status(listed.images)
         # Without the table that lists them, images are not compared; an image folder has no table.
         is_present = bool(files or (images and not (record or {}).get("files")))
         stamp = digest([files, images]) if is_present else ""
@@ -117,11 +101,9 @@ def check_own_table(data_input: DataInput) -> str:
     Raises:
         UserError: if the table or a row cannot be used.
     """
-    source = data_input.settings["source"]
-    module = LISTING_MODULES.get((data_input.kind, source))
-    if module is None or source not in {"image_table", *TEXT_PAIRS}:
+    if data_input.settings["source"] not in {"image_table", *TEXT_PAIRS}:
         return ""
-    return importlib.import_module(module).check_table(data_input.settings)
+    return importlib.import_module(reader_of(data_input)).check_table(data_input.settings)
 
 
 def file_parameter(data_input: DataInput, results: Path) -> dict[str, Any]:
@@ -138,7 +120,7 @@ def file_parameter(data_input: DataInput, results: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]:
+def recorded(parameter: Record, output: str | Path) -> Iterator[None]:
     """Record the files that the block reads, once it has succeeded.
 
     Args:
@@ -172,7 +154,7 @@ class DataChanges:
         self._results = results
         self._since_read = functools.cache(self._compare)
 
-    def of_run(self, run: Mapping[str, Any]) -> str:
+    def of_run(self, run: Record) -> str:
         """Describe in a sentence how the data of a finished run changed; empty if they did not
         change or were not recorded.
 
@@ -181,7 +163,7 @@ class DataChanges:
         """
         return self._of_data(run) or self.of_files(run)
 
-    def of_files(self, run: Mapping[str, Any]) -> str:
+    def of_files(self, run: Record) -> str:
         """Describe a change in a finished run's features or weights, like :meth:`of_run`; empty if
         there is none.
         """
@@ -191,7 +173,7 @@ class DataChanges:
                     return f"data changed: {path} changed since the run was trained"
         return ""
 
-    def _of_data(self, run: Mapping[str, Any]) -> str:
+    def _of_data(self, run: Record) -> str:
         settings = run["settings"]
         place = kind_of(settings).data_place(settings["dataset"])
         checksum, sentences = self._since_read(place)
@@ -212,7 +194,7 @@ class DataChanges:
             for sentence in self._since_read(f"{study}/text/{path.parent.name}/reports")[1]
         ]
 
-    def state(self, run: Mapping[str, Any], code: str) -> str:
+    def state(self, run: Record, code: str) -> str:
         """Return the state `code` of a run, with ``data changed`` appended if its data changed."""
         return f"{code}, data changed" if self.of_run(run) else code
 
@@ -224,23 +206,34 @@ class DataChanges:
         record = read_json(path, UserFilesRecord) if path.is_file() else None
         if record is None or not _has_files(record):
             return "", []
-        return (
-            record["data"],
-            compare_files(
-                DataInput(place, record["kind"], record["settings"]), self._results
-            ).sentences,
-        )
+        data_input = DataInput(place, record["kind"], record["settings"])
+        return record["data"], compare_files(data_input, self._results).sentences
+
+
+def reader_of(data_input: DataInput) -> str:
+    """Return the name of the module that reads a source and lists its files."""
+    source = data_input.settings["source"]
+    if data_input.kind != "reports":
+        package = READERS[data_input.kind]
+    elif source in TEXT_PAIRS:
+        package = "texts"
+    else:
+        package = "pairs" if TEXTS[source].captions else "reports"
+    return f"trueneg.data.{package}.{source}"
 
 
 def _listed(data_input: DataInput) -> UserFiles:
     """Return the files of a source; none if it is packaged or generated, or if its table is missing
     or unreadable.
+
+    The reports of MIMIC-CXR are left out: stat() on 228,000 files takes minutes on a network file
+    system, and releases are not edited.
     """
-    module = LISTING_MODULES.get((data_input.kind, data_input.settings["source"]))
-    if module is None or data_input.settings.get("path") is None:
+    is_mimic = data_input.kind == "reports" and data_input.settings["source"] == "mimic_cxr"
+    if is_mimic or data_input.settings.get("path") is None:
         return UserFiles()
     try:
-        listed = importlib.import_module(module).user_files(data_input.settings)
+        listed = importlib.import_module(reader_of(data_input)).user_files(data_input.settings)
     except (UserError, OSError):  # reported by the reading job
         return UserFiles()
     return UserFiles(listed.files) if data_input.kind == "reports" else listed
@@ -275,12 +268,12 @@ def _content(data_input: DataInput) -> dict[str, Any]:
     }
 
 
-def _has_files(record: Mapping[str, Any]) -> bool:
+def _has_files(record: Record) -> bool:
     """Return whether a record has any files or images."""
     return bool(record["files"]) or record["images"]["stamp"] != NO_IMAGES
 
 
-def _changed_settings(settings: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+def _changed_settings(settings: Section, before: Section) -> list[str]:
     return [
         f"settings changed: {key} is {settings.get(key)!r}, was {before.get(key)!r} when the data"
         " were read"
@@ -290,9 +283,7 @@ def _changed_settings(settings: Mapping[str, Any], before: Mapping[str, Any]) ->
     ]
 
 
-def _changed_files(
-    files: Mapping[str, Status], before: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
+def _changed_files(files: Mapping[str, Status], before: Mapping[str, Record]) -> list[str]:
     changes = [
         f"{path} changed"
         for path in files
@@ -300,19 +291,20 @@ def _changed_files(
     ]
     changes += [f"{path} was added" for path in files if path not in before]
     changes += [f"{path} was deleted" for path in before if path not in files]
-    share = f"{len(changes)} of {len(files.keys() | before.keys())} files"
+    count = len(files.keys() | before.keys())
     return [
-        f"data changed: {change} since the data were read ({share})" for change in changes[:SHOWN]
+        f"data changed: {change} since the data were read ({len(changes)} of {count} files)"
+        for change in changes[:SHOWN]
     ]
 
 
-def _is_edited(path: str, status: Status, before: Mapping[str, Any]) -> bool:
+def _is_edited(path: str, status: Status, before: Record) -> bool:
     if status == (before["size"], before["modified"]):
         return False
     return status[0] != before["size"] or _checksum(path) not in (before["checksum"], UNREADABLE)
 
 
-def _images_differ(images: Mapping[str, Status], before: Mapping[str, Any]) -> bool:
+def _images_differ(images: Mapping[str, Status], before: Record) -> bool:
     if digest(images) == before["stamp"]:
         return False
     return not before["checksum"] or _checksum_of_all(images) not in (

@@ -44,13 +44,10 @@ def read_vectors(path: str | Path, column: str | None, count: int, what: str) ->
         or values.dtype.kind not in "fiu"
         or len(values) != count
     ):
-        expected = (
-            f"one row of numbers for each of {count:,} {what}, ({count}, D), or V versions of it,"
-            f" ({count}, V, D)"
-        )
         raise UserError(
-            f"{path} has {values.dtype} of shape {values.shape}; expected {expected}. Correct"
-            " `path` or `column`."
+            f"{path} has {values.dtype} of shape {values.shape}; expected one row of numbers for"
+            f" each of {count:,} {what}, ({count}, D), or V versions of it, ({count}, V, D)."
+            " Correct `path` or `column`."
         )
     values = np.asarray(values, dtype=np.float32)
     blocks = [np.abs(values[start : start + ROWS]).max(axis=-1) for start in range(0, count, ROWS)]

@@ -9,8 +9,8 @@ import pandas as pd
 import torch
 
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import read_pair_subsets
 from trueneg.data.pairs.training_split import PairData
+from trueneg.data.samples import read_subsets
 from trueneg.io.files import write_tables
 from trueneg.specs.kinds import kind_of
 from trueneg.store.records import RunRecord, read_json
@@ -38,7 +38,7 @@ def write_eta_errors(*, runs: Files, sources: Files, subsets: Files, errors: str
     of_seed = {
         (Path(path).parent.name, seed): part
         for path in subsets
-        for seed, part in read_pair_subsets(path).items()
+        for seed, part in read_subsets(path).items()
     }
     rows = []
     recorded = sorted(

@@ -35,7 +35,8 @@ def announced(lines: list[str], local: str | None = None) -> Iterator[None]:
     from huggingface_hub import constants
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    is_offline, without_network = constants.HF_HUB_OFFLINE, request.OpenerDirector()
+    is_offline = constants.HF_HUB_OFFLINE
+    without_network = request.OpenerDirector()
     without_network.add_handler(request.UnknownHandler())  # raises URLError
     request.install_opener(without_network)
     constants.HF_HUB_OFFLINE = True

@@ -83,7 +83,8 @@ def writable(path: str | Path) -> Iterator[None]:
             named.parent != path.parent and named not in path.parents
         ):
             raise
-        problem, remedy = os.strerror(error.errno), _REMEDIES[error.errno]
+        problem = os.strerror(error.errno)
+        remedy = _REMEDIES[error.errno]
         raise UserError(
             f"cannot write {path} ({problem}). Finished work is kept: {remedy}, then try again."
         ) from error

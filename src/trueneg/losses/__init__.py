@@ -6,7 +6,7 @@ from trueneg.losses.build import build
 from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss, LogitScale
 from trueneg.losses.estimator_loss import ContrastiveTerms
-from trueneg.losses.estimators.adnce import Adjusted
+from trueneg.losses.estimators.adnce import AdjustedInfoNCE
 from trueneg.losses.estimators.bayesian import Bayesian
 from trueneg.losses.estimators.debiased import Debiased
 from trueneg.losses.estimators.guided import Guided
@@ -22,7 +22,7 @@ from trueneg.losses.estimators.uncorrected import Uncorrected
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
 
 __all__ = [
-    "Adjusted",
+    "AdjustedInfoNCE",
     "Bayesian",
     "ContrastiveLoss",
     "ContrastiveTerms",

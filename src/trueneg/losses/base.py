@@ -31,6 +31,11 @@ class NegativeMass(NamedTuple):
     removed: Tensor | None = None
 
 
+def own_positive(positive: Tensor) -> Tensor:
+    """Return the logits of the anchors' own positives, (A,), from (A,) or (A, M) logits."""
+    return positive if positive.dim() == 1 else positive[:, 0]
+
+
 def unbounded(log_mass: Tensor, removed: Tensor | None = None) -> NegativeMass:
     """Wrap the log mass of an estimator that has no bound."""
     return NegativeMass(log_mass, torch.zeros_like(log_mass, dtype=torch.bool), removed)
@@ -63,16 +68,16 @@ class Estimator:
 
     def __call__(
         self,
-        positive,
-        negatives,
-        class_probability=None,
-        floor=None,
+        positive: Tensor,
+        negatives: Tensor,
+        class_probability: float | Tensor | None = None,
         *,
-        same_class=None,
-        similarity=None,
-        positive_similarity=None,
-        valid=None,
-        views=1,
+        temperature: float | Tensor | None = None,
+        same_class: Tensor | None = None,
+        similarity: Tensor | None = None,
+        positive_similarity: Tensor | None = None,
+        valid: Tensor | None = None,
+        views: int = 1,
     ) -> Tensor:
         """Return the log of the true-negative mass, shape (A,); takes the same arguments as
         :meth:`mass`, plus ``valid``.
@@ -81,24 +86,20 @@ class Estimator:
             valid: (A, N) bool, marks the columns that are the anchor's negatives; the others are
                 ignored. None: all columns.
         """
-        facts = {
+        facts: dict[str, Any] = {
+            "class_probability": class_probability,
+            "temperature": temperature,
             "same_class": same_class,
             "similarity": similarity,
             "positive_similarity": positive_similarity,
             "views": views,
         }
         if valid is None:
-            return self.mass(positive, negatives, class_probability, floor, **facts).log
-        return self.mass_of_valid(positive, negatives, valid, class_probability, floor, **facts).log
+            return self.mass(positive, negatives, **facts).log
+        return self.mass_of_valid(positive, negatives, valid, **facts).log
 
     def mass_of_valid(
-        self,
-        positive: Tensor,
-        negatives: Tensor,
-        valid: Tensor,
-        class_probability=None,
-        floor=None,
-        **facts: Any,
+        self, positive: Tensor, negatives: Tensor, valid: Tensor, **facts: Any
     ) -> NegativeMass:
         """Return :meth:`mass` over the columns that are negatives; an anchor without any has log
         mass −∞ and no gradient.
@@ -107,16 +108,12 @@ class Estimator:
             positive: see :meth:`mass`, also for arguments that are not listed here.
             negatives: (A, N) logits; those of other columns are ignored.
             valid: (A, N) bool, which columns are negatives.
-            class_probability: η.
-            floor: log of the lower bound of g.
         """
         count = valid.sum(-1)
         none = count == 0
         # Logits of 0 keep the estimate of an anchor without negatives finite; it is replaced below.
         usable = negatives.masked_fill(~valid, -math.inf).masked_fill(none[:, None], 0)
-        mass = self.mass(
-            positive, usable, class_probability, floor, **facts, count=count.clamp(min=1)
-        )
+        mass = self.mass(positive, usable, count=count.clamp(min=1), **facts)
         return mass._replace(
             log=mass.log.masked_fill(none, -math.inf), at_bound=mass.at_bound & ~none
         )
@@ -125,9 +122,9 @@ class Estimator:
         self,
         positive: Tensor,
         negatives: Tensor,
-        class_probability: float | Tensor | None = None,
-        floor: float | Tensor | None = None,
         *,
+        class_probability: float | Tensor | None = None,
+        temperature: float | Tensor | None = None,
         same_class: Tensor | None = None,
         similarity: Tensor | None = None,
         positive_similarity: Tensor | None = None,
@@ -144,8 +141,8 @@ class Estimator:
                 get the gradient 0, as from every function of e^u. ``count`` is then given.
             class_probability: η, a single number or one value per anchor, shape (A,); overrides the
                 estimator's own.
-            floor: log of the lower bound of g, a number or a tensor that broadcasts to (A,); None:
-                no bound.
+            temperature: t, by which similarities in [−1, 1] were divided: a number or a tensor that
+                broadcasts to (A,). Then e^u ≥ e^(−1/t), which bounds g; None: g has no bound.
             same_class: (A, N) bool, whether a negative shares the anchor's class; required if
                 ``needs_labels``.
             similarity: (A, N) known similarity between a negative and the anchor's positive;
@@ -158,19 +155,15 @@ class Estimator:
         """
         raise NotImplementedError
 
-    def mean(
-        self, positive: Tensor, negatives: Tensor, class_probability=None, **facts: Any
-    ) -> Tensor:
+    def mean(self, positive: Tensor, negatives: Tensor, **facts: Any) -> Tensor:
         """Return g itself without a bound, shape (A,): the estimated mean of e^u over the true
         negatives.
 
         The result is not in log space, so it is negative where the estimate's log would be NaN.
         Takes the same arguments as :meth:`mass`.
         """
-        return (
-            self.mass(positive, negatives, class_probability, **facts).log
-            - math.log(negatives.shape[-1])
-        ).exp()
+        log_mass = self.mass(positive, negatives, **facts).log
+        return (log_mass - math.log(negatives.shape[-1])).exp()
 
 
 class Selecting(Estimator):
@@ -184,9 +177,7 @@ class Selecting(Estimator):
         """
         raise NotImplementedError
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, **facts
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, **facts) -> NegativeMass:
         marked = self.marked(negatives, **facts)
         return unbounded(MaskedLogSumExp.apply(negatives, marked), marked)
 

@@ -117,23 +117,23 @@ class ContrastiveLoss(EstimatorLoss):
                 f"z1 and z2 have shapes {tuple(z1.shape)} and {tuple(z2.shape)}; expected both"
                 " (B, D)."
             )
-        tensors = {"labels": labels, "positive_similarity": positive_similarity, "targets": targets}
-        check_tensors(**tensors, extra_positives=extra_positives)
+        check_tensors(
+            labels=labels,
+            positive_similarity=positive_similarity,
+            targets=targets,
+            extra_positives=extra_positives,
+        )
         count, dimensions = z1.shape
         with outside_autocast(z1.device):
             views = unit_length(single_precision(torch.cat((z1, z2)))[0])
             anchors = views / self.temperature
             positive = torch.linalg.vecdot(anchors, views.roll(count, 0))
             if extra_positives is not None:
-                checked_shape(
-                    "extra_positives",
-                    extra_positives,
-                    (count, extra_positives.shape[1], dimensions),
-                )
+                expected = count, extra_positives.shape[1], dimensions
+                checked_shape("extra_positives", extra_positives, expected)
                 further = unit_length(extra_positives.to(views.dtype)).repeat(2, 1, 1)
-                positive = torch.cat(
-                    (positive[:, None], torch.linalg.vecdot(anchors[:, None], further)), dim=1
-                )
+                of_further = torch.linalg.vecdot(anchors[:, None], further)
+                positive = torch.cat((positive[:, None], of_further), dim=1)
             keys, rank = views, 0
             if self.gather_distributed:
                 everyone, rank = gathered(views.view(2, count, dimensions))
@@ -142,38 +142,37 @@ class ContrastiveLoss(EstimatorLoss):
             layout = Layout(
                 count, samples, samples, views=2, offset=rank * count, device=views.device
             )
-            similarity = (
-                None
-                if negative_similarity is None
-                else self._by_anchor(negative_similarity, layout)
-            )
+            if negative_similarity is not None:
+                negative_similarity = self._by_anchor(negative_similarity, layout)
             if positive_similarity is not None and positive_similarity.shape == (count,):
                 positive_similarity = positive_similarity.repeat(2)
             facts = SampleFacts(
-                class_probability, labels, None, similarity, positive_similarity, None, targets
+                class_probability=class_probability,
+                labels=labels,
+                similarity=negative_similarity,
+                positive_similarity=positive_similarity,
+                targets=targets,
             )
-            return self.of_anchors(layout, positive, anchors, keys, -1 / self.temperature, facts)
+            return self.of_anchors(layout, positive, anchors, keys, self.temperature, facts)
 
     def _by_anchor(self, similarity: Tensor | tuple[Tensor, Tensor], layout: Layout) -> Tensor:
         """Return a known similarity with one row per anchor, (2B, G) or (2B, 2G)."""
         count, samples = layout.count, layout.samples
-        if not isinstance(similarity, Tensor):
-            is_sequence = isinstance(similarity, tuple | list)
-            if not is_sequence or len(similarity) != 2:
-                found = (
-                    f"has {len(similarity)} parts"
-                    if is_sequence
-                    else f"is a {type(similarity).__name__}"
-                )
-                raise ValueError(
-                    f"negative_similarity {found}; expected a tensor or a pair of tensors."
-                )
-            first, second = (
-                checked_shape("negative_similarity", each, (count, samples)) for each in similarity
-            )
-        elif similarity.shape == (2 * count, 2 * samples):
-            return similarity
-        else:
+        if isinstance(similarity, Tensor):
+            if similarity.shape == (2 * count, 2 * samples):
+                return similarity
             first = checked_shape("negative_similarity", similarity, (count, samples))
-            second = first.mT if samples == count else first
-        return torch.cat((first, second))
+            return torch.cat((first, first.mT if samples == count else first))
+        is_sequence = isinstance(similarity, tuple | list)
+        if not is_sequence or len(similarity) != 2:
+            found = (
+                f"has {len(similarity)} parts"
+                if is_sequence
+                else f"is a {type(similarity).__name__}"
+            )
+            raise ValueError(
+                f"negative_similarity {found}; expected a tensor or a pair of tensors."
+            )
+        for each in similarity:
+            checked_shape("negative_similarity", each, (count, samples))
+        return torch.cat(similarity)

@@ -143,8 +143,8 @@ class CrossModalLoss(EstimatorLoss):
             targets,
         )
         with outside_autocast(similarity.device):
-            logits, floor = self._scaled(single_precision(similarity)[0], logit_scale)
-            return self._of_logits(logits.diagonal().clone(), logits, floor, facts)
+            logits, temperature = self._scaled(single_precision(similarity)[0], logit_scale)
+            return self._of_logits(logits.diagonal().clone(), logits, temperature, facts)
 
     def of_features(
         self,
@@ -181,14 +181,14 @@ class CrossModalLoss(EstimatorLoss):
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
-        shapes = tuple(text_features.shape), tuple(image_features.shape)
+        of_texts, of_images = tuple(text_features.shape), tuple(image_features.shape)
         if not (
-            len(shapes[0]) == len(shapes[1]) == 2
-            and shapes[0][1] == shapes[1][1]
-            and shapes[0][0] <= shapes[1][0]
+            len(of_texts) == len(of_images) == 2
+            and of_texts[0] <= of_images[0]
+            and of_texts[1] == of_images[1]
         ):
             raise ValueError(
-                f"text_features and image_features have shapes {shapes[0]} and {shapes[1]};"
+                f"text_features and image_features have shapes {of_texts} and {of_images};"
                 " expected (B, D) and (B + H, D)."
             )
         count = len(text_features)
@@ -203,29 +203,34 @@ class CrossModalLoss(EstimatorLoss):
         )
         with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
-            scaled, floor = self._scaled(text, logit_scale)
+            scaled, temperature = self._scaled(text, logit_scale)
             positive = torch.linalg.vecdot(scaled, image[:count])
             # one product for both directions
             if self.chunk_size is None and not self.gather_distributed:
-                return self._of_logits(positive, scaled @ image.mT, floor, facts)
+                return self._of_logits(positive, scaled @ image.mT, temperature, facts)
             images, rank = gathered_rows(image, count, self.gather_distributed)
             texts = gathered(scaled, self.gather_distributed)[0].flatten(0, 1)
             layout = Layout(count, len(texts), len(images), offset=rank * count, device=text.device)
             anchors = {"text": (scaled, images), "image": (image[:count], texts)}
-            return self._of_directions(layout, positive, anchors, floor, facts)
+            return self._of_directions(layout, positive, anchors, temperature, facts)
 
     def _of_logits(
-        self, positive: Tensor, logits: Tensor, floor: Any, facts: SampleFacts
+        self, positive: Tensor, logits: Tensor, temperature: float | Tensor, facts: SampleFacts
     ) -> ContrastiveTerms:
         """Compute the terms from the (B, B + H) text–image logits, which are modified in place."""
         logits.fill_diagonal_(-math.inf)
         count, columns = logits.shape
         layout = Layout(count, count, columns, device=logits.device)
         anchors = {"text": (logits, None), "image": (logits[:, :count].mT.contiguous(), None)}
-        return self._of_directions(layout, positive, anchors, floor, facts)
+        return self._of_directions(layout, positive, anchors, temperature, facts)
 
     def _of_directions(
-        self, layout: Layout, positive: Tensor, anchors: Anchors, floor: Any, facts: SampleFacts
+        self,
+        layout: Layout,
+        positive: Tensor,
+        anchors: Anchors,
+        temperature: float | Tensor,
+        facts: SampleFacts,
     ) -> ContrastiveTerms:
         """Compute the terms of each direction's anchors.
 
@@ -233,16 +238,16 @@ class CrossModalLoss(EstimatorLoss):
             layout: what the rows and columns of the text–image logits are.
             positive: (B,) logits, shared by both directions.
             anchors: anchors and keys of each direction, as :meth:`of_anchors` takes them.
-            floor: log of the lower bound of g.
+            temperature: t, the inverse of the logit scale.
             facts: known facts as :meth:`terms` takes them, not yet arranged by anchor.
         """
-        directions, parts = DIRECTIONS[self.directions], []
-        tensors = {
-            "labels": facts.labels,
-            "same_class": facts.same_class,
-            "positive_similarity": facts.positive_similarity,
-        }
-        check_tensors(**tensors, exclude=facts.exclude)
+        check_tensors(
+            labels=facts.labels,
+            same_class=facts.same_class,
+            positive_similarity=facts.positive_similarity,
+            exclude=facts.exclude,
+        )
+        directions = DIRECTIONS[self.directions]
         targets = (facts.targets,) if isinstance(facts.targets, Tensor) else facts.targets
         if targets is not None and len(targets) != len(directions):
             raise ValueError(
@@ -251,14 +256,11 @@ class CrossModalLoss(EstimatorLoss):
             )
         positives = facts.positive_similarity
         if positives is not None:
-            positives = (
-                positives.repeat(len(directions))
-                if positives.shape == (layout.count,)
-                else positives
-            )
-            positives = checked_shape(
-                "positive_similarity", positives, (len(directions) * layout.count,)
-            ).split(layout.count)
+            if positives.shape == (layout.count,):
+                positives = positives.repeat(len(directions))
+            checked_shape("positive_similarity", positives, (len(directions) * layout.count,))
+            positives = positives.view(len(directions), layout.count)
+        parts = []
         for number, direction in enumerate(directions):
             of_direction = _by_anchor(facts, layout, direction)._replace(
                 positive_similarity=None if positives is None else positives[number],
@@ -266,16 +268,16 @@ class CrossModalLoss(EstimatorLoss):
             )
             of_side = layout if direction == "text" else replace(layout, candidates=layout.samples)
             parts.append(
-                self.of_anchors(of_side, positive, *anchors[direction], floor, of_direction)
+                self.of_anchors(of_side, positive, *anchors[direction], temperature, of_direction)
             )
         return joined(parts)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
-        """Return the values multiplied by the logit scale, and the log of the lower bound on g."""
+        """Return the values multiplied by the logit scale, and the temperature, its inverse."""
         if not isinstance(logit_scale, Tensor):
-            return values * logit_scale, -logit_scale
+            return values * logit_scale, 1 / logit_scale
         scale = logit_scale.reshape(())
-        return values * scale, -scale if self.bound_gradient else -scale.detach()
+        return values * scale, 1 / (scale if self.bound_gradient else scale.detach())
 
 
 def _by_anchor(facts: SampleFacts, layout: Layout, direction: str) -> SampleFacts:

@@ -2,16 +2,15 @@
 chunks.
 """
 
-import itertools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from trueneg.losses.anchor_loss import anchor_loss
-from trueneg.losses.base import Estimator, checked_estimator
+from trueneg.losses.base import Estimator, checked_estimator, own_positive
 from trueneg.losses.execution import by_chunks, checked_chunk_size
 from trueneg.losses.facts import SampleFacts
 from trueneg.losses.layout import Layout
@@ -71,7 +70,7 @@ class EstimatorLoss(nn.Module):
         positive: Tensor,
         anchors: Tensor,
         keys: Tensor | None,
-        floor: float | Tensor,
+        temperature: float | Tensor,
         facts: SampleFacts,
     ) -> ContrastiveTerms:
         """Compute the loss of all anchors of this process.
@@ -83,14 +82,13 @@ class EstimatorLoss(nn.Module):
                 ``keys`` is None, the logits themselves, (A, K), with −∞ in the columns of the
                 anchor's own sample.
             keys: (K, D) embeddings; or None.
-            floor: log of the lower bound of g.
+            temperature: t, by which similarities were divided.
             facts: known facts about the samples.
 
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
-        size, negatives = len(anchors), layout.columns - layout.views
-        if negatives < 1:
+        if layout.columns == layout.views:
             raise ValueError(
                 f"The number of samples is {layout.samples}; expected at least 2; a single sample"
                 " has no negatives."
@@ -102,50 +100,49 @@ class EstimatorLoss(nn.Module):
                 f"{self.estimator} is not a softmax; expected neither targets nor decoupled=True."
             )
         facts = facts.checked(layout, self.estimator, positive.dtype, self.gather_distributed)
+        count = layout.columns - layout.views
 
-        def of_rows(positive: Tensor, anchors: Tensor, indices: Tensor | None) -> tuple[Any, ...]:
+        def of_rows(
+            positive: Tensor, anchors: Tensor, indices: Tensor | None
+        ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
             logits = anchors if keys is None else layout.hide_own(anchors @ keys.mT, indices)
             known = facts.of_estimator(layout, self.estimator, indices)
+            known["temperature"] = temperature
             kept = logits
             if facts.exclude is None:
-                mass = self.estimator.mass(positive, logits, floor=floor, count=negatives, **known)
+                mass = self.estimator.mass(positive, logits, count=count, **known)
             else:
-                excluded = layout.rows(facts.exclude, indices).scatter(
-                    1, layout.own_columns(indices), True
-                )
+                own = layout.own_columns(indices)
+                excluded = layout.rows(facts.exclude, indices).scatter(1, own, True)
                 kept = logits.masked_fill(excluded, -math.inf)
-                mass = self.estimator.mass_of_valid(
-                    positive, logits, ~excluded, floor=floor, **known
-                )
-            first = positive if positive.dim() == 1 else positive[:, 0]
+                mass = self.estimator.mass_of_valid(positive, logits, ~excluded, **known)
             targets = None if facts.targets is None else layout.weights(facts.targets, indices)
-            loss = anchor_loss(mass.log, first, logits, targets, self.decoupled)
-            return loss, mass.log, mass.at_bound, kept, mass.removed
+            each = anchor_loss(mass.log, own_positive(positive), logits, targets, self.decoupled)
+            return each, mass.log, mass.at_bound, kept, mass.removed
 
-        if self.chunk_size is not None and self.chunk_size < size:
-            chunked = positive, anchors, layout.all_anchors
+        positives = positive.view(len(anchors), -1)
+        if self.chunk_size is not None and self.chunk_size < len(anchors):
+            rows = positive, anchors, layout.all_anchors
             each, log_mass, at_bound = by_chunks(
-                lambda *chunk: of_rows(*chunk)[:3], self.chunk_size, *chunked
+                lambda *chunk: of_rows(*chunk)[:3], self.chunk_size, *rows
             )
-            return ContrastiveTerms(each.mean(), positive.view(size, -1), (), log_mass, at_bound)
+            return ContrastiveTerms(each.mean(), positives, (), log_mass, at_bound)
         each, log_mass, at_bound, kept, removed = of_rows(positive, anchors, None)
         details = [() if value is None else (value,) for value in (removed, facts.targets)]
-        return ContrastiveTerms(
-            each.mean(), positive.view(size, -1), (kept,), log_mass, at_bound, *details
-        )
+        return ContrastiveTerms(each.mean(), positives, (kept,), log_mass, at_bound, *details)
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
     """Combine the terms of several equally large groups of anchors."""
     if len(parts) == 1:
         return parts[0]
-    losses, positives, logits, masses, at_bounds, *details = zip(*parts, strict=True)
-    together = (
+    losses, positives, logits, masses, at_bounds, removed, targets = zip(*parts, strict=True)
+    return ContrastiveTerms(
+        torch.stack(losses).mean(),
         torch.cat(positives),
-        tuple(itertools.chain(*logits)),
+        sum(logits, ()),
         torch.cat(masses),
         torch.cat(at_bounds),
-    )
-    return ContrastiveTerms(
-        torch.stack(losses).mean(), *together, *(tuple(itertools.chain(*each)) for each in details)
+        sum(removed, ()),
+        sum(targets, ()),
     )

@@ -34,7 +34,7 @@ class SampleFacts(NamedTuple):
 
     class_probability: float | Tensor | None = None
     labels: Tensor | None = None
-    same_class: Any = None
+    same_class: Tensor | None = None
     similarity: Any = None
     positive_similarity: Tensor | None = None
     exclude: Tensor | None = None
@@ -50,50 +50,34 @@ class SampleFacts(NamedTuple):
             ValueError: if a shape is wrong, a fact that the estimator needs is missing, or a value
                 is out of range.
         """
-        eta, labels, targets, similarity = (
-            self.class_probability,
-            None,
-            self.targets,
-            self.similarity,
-        )
-        count, anchors, candidates = layout.count, layout.views * layout.count, layout.candidates
+        count, anchors = layout.count, layout.views * layout.count
+        eta = self.class_probability
         own: Any = getattr(estimator, "class_probability", None)
-        # so that it is split as the anchors are
-        eta = own if eta is None and isinstance(own, Tensor) and own.dim() > 0 else eta
+        if eta is None and isinstance(own, Tensor) and own.dim() > 0:
+            eta = own  # so that it is split as the anchors are
         if isinstance(eta, Tensor) and eta.dim() > 0:
             size = anchors if eta is own and len(eta) == anchors else count
             eta = checked_shape("class_probability", eta, (size,)).to(layout.device)
+        similarity = self.similarity
         if estimator.needs_similarity or similarity is not None:
             check_known("negative_similarity", similarity, layout)
-        if (
-            estimator.needs_positive_similarity
-            and isinstance(similarity, Tensor)
-            and not similarity.is_floating_point()
-        ):
-            # the threshold, which is near the positive's similarity, may be a fraction
-            similarity = similarity.to(dtype)
+            if estimator.needs_positive_similarity and not similarity.is_floating_point():
+                # the threshold, which is near the positive's similarity, may be a fraction
+                similarity = similarity.to(dtype)
         if self.positive_similarity is not None:
-            check_known(
-                "positive_similarity",
-                checked_shape("positive_similarity", self.positive_similarity, (anchors,)),
-            )
+            checked_shape("positive_similarity", self.positive_similarity, (anchors,))
+            check_known("positive_similarity", self.positive_similarity)
         if self.exclude is not None and self.exclude.dtype != torch.bool:
             raise ValueError(f"exclude is {self.exclude.dtype}; expected bool.")
+        labels = None
         if estimator.needs_labels and self.same_class is not None:
-            checked_shape("same_class", self.same_class, (count, candidates))
+            checked_shape("same_class", self.same_class, (count, layout.candidates))
         elif estimator.needs_labels:
-            of_process = checked_shape(
-                "labels", self.labels, (candidates * count // layout.samples,)
-            )
-            labels = gathered_rows(of_process, count, gather_distributed)[0]
-            if is_readable(labels) and not (labels >= 0).any():
-                raise ValueError(
-                    "labels are all unknown (below 0); expected the class of each sample, from 0."
-                )
+            labels = checked_labels(self.labels, layout, gather_distributed)
+        targets = self.targets
         if targets is not None:
-            targets = checked_targets(
-                targets, (anchors if len(targets) == anchors else count, candidates)
-            ).to(dtype)
+            rows = anchors if len(targets) == anchors else count
+            targets = checked_targets(targets, (rows, layout.candidates)).to(dtype)
         return self._replace(
             class_probability=eta, labels=labels, targets=targets, similarity=similarity
         )
@@ -105,12 +89,13 @@ class SampleFacts(NamedTuple):
         :meth:`Estimator.mass`.
         """
         eta = self.class_probability
-        eta = layout.rows(eta, anchors) if isinstance(eta, Tensor) and eta.dim() > 0 else eta
+        if isinstance(eta, Tensor) and eta.dim() > 0:
+            eta = layout.rows(eta, anchors)
         known: dict[str, Any] = {"class_probability": eta, "views": layout.views}
         if estimator.needs_labels:
-            if self.labels is None:
+            if self.same_class is not None:
                 same_class = layout.rows(self.same_class, anchors)
-            else:
+            elif self.labels is not None:
                 of_anchors = self.labels[layout.own_columns(anchors)[:, :1]]
                 same_class = of_anchors == self.labels
                 if not is_readable(of_anchors) or (of_anchors < 0).any():
@@ -147,6 +132,22 @@ def check_known(name: str, similarity: Tensor | None, layout: Layout | None = No
         wrong.scatter_(1, layout.own_columns(None) % similarity.shape[1], False)
     if wrong.any():
         raise ValueError(f"{name} contains NaN; expected numbers.")
+
+
+def checked_labels(labels: Tensor | None, layout: Layout, gather_distributed: bool) -> Tensor:
+    """Return the labels of the samples and further negatives of all processes, (G + H,).
+
+    Raises:
+        ValueError: if the shape is wrong, or all labels are unknown.
+    """
+    of_process = layout.candidates * layout.count // layout.samples
+    labels = checked_shape("labels", labels, (of_process,))
+    labels, _ = gathered_rows(labels, layout.count, gather_distributed)
+    if is_readable(labels) and not (labels >= 0).any():
+        raise ValueError(
+            "labels are all unknown (below 0); expected the class of each sample, from 0."
+        )
+    return labels
 
 
 def checked_targets(targets: Tensor, shape: Sequence[int]) -> Tensor:

@@ -16,6 +16,7 @@ from trueneg.report.labels import seed_count
 from trueneg.report.metrics import full_name, higher_is_better
 from trueneg.report.plots import forest
 from trueneg.specs.objectives.base import Objective
+from trueneg.specs.temperature import TEMPERATURE_KEYS
 from trueneg.stats.comparison import paired_differences
 
 LINE = 46  # characters of a title's line
@@ -84,7 +85,7 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
 
 def _loss(objective: Objective) -> Mapping[str, Any]:
     """Return an objective's settings without its temperature."""
-    return objective.model_dump(exclude={"temperature", "logit_scale", "learned_logit_scale"})
+    return objective.model_dump(exclude=TEMPERATURE_KEYS)
 
 
 @in_style()

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-VISIBLE, LEASES = "CUDA_VISIBLE_DEVICES", "TRUENEG_LEASES"
-POLL_SECONDS, REPORT_SECONDS = 0.5, 60.0
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+LEASES = "TRUENEG_LEASES"
+POLL_SECONDS = 0.5
+REPORT_SECONDS = 60.0
 
 
 def choose_device(wanted: str) -> "torch.device":
@@ -142,7 +144,8 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
         ...     print(*names)
         device-0 device-1
     """
-    folder, reported = _lease_folder(), -REPORT_SECONDS
+    folder = _lease_folder()
+    reported = -REPORT_SECONDS
     with contextlib.ExitStack() as stack:
         descriptor = os.open(folder, os.O_RDONLY)
         stack.callback(os.close, descriptor)
@@ -152,13 +155,12 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
         while len(names := _take(held, folder, devices, count, share)) < count:
             if time.monotonic() - reported >= REPORT_SECONDS:
                 log.info(
-                    "waiting for a device: %s in use (%s contains the process ids)",
-                    ", ".join(devices),
-                    folder,
+                    f"waiting for a device: {', '.join(devices)} in use ({folder} contains the"
+                    " process ids)",
                 )
                 reported = time.monotonic()
             time.sleep(POLL_SECONDS)
-        log.info("device: leased %s", ", ".join(names))
+        log.info(f"device: leased {', '.join(names)}")
         yield tuple(names)
 
 
@@ -273,10 +275,8 @@ def _usable_devices(setting: str | None) -> list[str]:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         listing = ""
-    gpus, models = (
-        read_listing(listing),
-        set(re.findall(r"^GPU \d+: (.+) \(UUID", listing, re.MULTILINE)),
-    )
+    gpus = read_listing(listing)
+    models = set(re.findall(r"^GPU \d+: (.+) \(UUID", listing, re.MULTILINE))
     # By default, CUDA lists the fastest GPU first, and nvidia-smi uses PCI bus order; with several
     # models, these can differ.
     in_bus_order = len(models) < 2 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"

@@ -121,7 +121,8 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
         RuntimeError: if a process raised another error; the message contains its traceback.
     """
     context = multiprocessing.get_context("spawn")
-    records, user_errors = context.Queue(), context.SimpleQueue()
+    records = context.Queue()
+    user_errors = context.SimpleQueue()
     # A logger can stand in for a handler: it handles the records as if they had been logged in this
     # process.
     listener = logging.handlers.QueueListener(records, logging.getLogger("trueneg"))  # type: ignore[arg-type]
@@ -139,7 +140,7 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
             workers: Any = multiprocessing.start_processes(
                 _work, arguments, count, join=False, daemon=True
             )
-        log.info("%d processes share each batch", count)
+        log.info(f"{count} processes share each batch")
         listener.start()
         try:
             while not workers.join(grace_period=GRACE):
@@ -177,9 +178,11 @@ def _work(
     logger = logging.getLogger("trueneg")
     logger.setLevel(logging.INFO if rank == 0 else logging.WARNING)
     logger.addHandler(logging.handlers.QueueHandler(records))
-    device, backend = torch.device("cpu"), "gloo"
+    device = torch.device("cpu")
+    backend = "gloo"
     if cuda:
-        device, backend = torch.device("cuda", rank), "nccl"
+        device = torch.device("cuda", rank)
+        backend = "nccl"
         torch.cuda.set_device(device)
     timeout = datetime.timedelta(seconds=patience)
     distributed.init_process_group(

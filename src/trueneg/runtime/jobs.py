@@ -42,7 +42,8 @@ def _supervise(log_file: str | Path) -> None:
     """Fork: the child returns to do the work; the parent waits for it, reports a death by signal
     and exits with its status.
     """
-    supervisor, awaited = os.getpid(), {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+    supervisor = os.getpid()
+    awaited = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
     sys.stdout.flush()
     sys.stderr.flush()
     # the parent takes them one at a time, so that none is lost

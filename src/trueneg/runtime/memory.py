@@ -24,5 +24,7 @@ def smaller_batch(batch_size: int) -> str:
         >>> smaller_batch(64)
         'Lower training.batch_size from 64 to 32, give the job more memory, or choose a smaller ...
     """
-    lower = f"Lower training.batch_size from {batch_size} to {max(batch_size // 2, 2)}"
-    return f"{lower}, give the job more memory, or choose a smaller encoder or resolution."
+    return (
+        f"Lower training.batch_size from {batch_size} to {max(batch_size // 2, 2)}, give the job"
+        " more memory, or choose a smaller encoder or resolution."
+    )

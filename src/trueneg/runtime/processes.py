@@ -34,7 +34,7 @@ def _exit_after(process: int, name: str) -> None:
         watched = psutil.Process(process)
         while watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
             time.sleep(POLL_SECONDS)
-    log.error("%s (process %d) has ended; this process exits", name, process)
+    log.error(f"{name} (process {process}) has ended; this process exits")
     os._exit(1)
 
 

@@ -15,9 +15,9 @@ from trueneg.errors import UserError
 from trueneg.specs.kinds import kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import is_technical, models_within
+from trueneg.specs.temperature import temperature_of
 
 MISSING = object()  # unequal to every setting
-RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
 # Nested settings that do not affect training: where files are, whose checksums are part of the
 # data's, and the use of hubs.
 PLACES = {
@@ -65,17 +65,15 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
         section: removed.get(f"{section} {_tag(values)}", {}) | dict(values)
         for section, values in settings.items()
     }
-    # The temperature is a single setting that can be specified in either the objective or the
-    # training.
-    temperature = sections["objective"].pop("temperature", None)
-    if temperature is not None:
-        sections["training"]["temperature"] = temperature
+    # An objective's own temperature makes the same run as that of the training.
+    if sections["objective"].pop("temperature", None) is not None:
+        sections["training"]["temperature"] = temperature_of(settings).initial
     affecting: dict[str, dict[str, Any]] = {}
     for section, values in sections.items():
         model, left_out = model_of(settings, section), frozen_values(settings, section)
         for key, value in values.items():
             field = model.model_fields.get(key) if model is not None else None
-            execution_only = (section, key) in RETIRED if field is None else is_technical(field)
+            execution_only = field is not None and is_technical(field)
             if not execution_only and value != left_out.get(key, MISSING):
                 affecting.setdefault(section, {})[key] = _nested(value, removed)
     return affecting

@@ -32,7 +32,8 @@ COLUMNS = [
     "tokens",
     "count",
 ]
-ALL, FINDINGS = "all sentences", "findings only"
+ALL = "all sentences"
+FINDINGS = "findings only"
 
 
 def check_assumption(
@@ -87,17 +88,16 @@ def check_assumption(
                 " same command again."
             )
     frames += [cross_fitted(table, scorer).assign(scorer=name) for name, scorer in SIMPLE.items()]
-    groups = (
-        pd.concat(frames)
-        .dropna(subset="class")
-        .groupby(["scorer", "sentence", "class"], sort=False)
+    scored = pd.concat(frames).dropna(subset="class")
+    points = (
+        scored.groupby(["scorer", "sentence", "class"], sort=False)
+        .agg(
+            log_likelihood=("log_likelihood", "mean"),
+            tokens=("tokens", "first"),
+            count=("report", "size"),
+        )
+        .reset_index()
     )
-    aggregates = {
-        "log_likelihood": ("log_likelihood", "mean"),
-        "tokens": ("tokens", "first"),
-        "count": ("report", "size"),
-    }
-    points = groups.agg(**aggregates).reset_index()
     kinds = truth["kind"] if "kind" in truth else truth.index.to_series()
     points["finding"] = ~points["class"].map(kinds).isin(NORMAL)
     # Round, because means of equal numbers can differ in the last digit and would then get
@@ -106,15 +106,10 @@ def check_assumption(
     points["log_class_probability"] = np.log(points["class"].map(truth["probability"]))
     points = points.astype({"class": str}).assign(corpus=corpus)[COLUMNS]
     totals, bins = summarise(points, seed)
-    for row in totals.itertuples(index=False):
+    for row in totals.itertuples():
         log.info(
-            "%s, %s, %s: Spearman %.3f [%.3f, %.3f]",
-            row.corpus,
-            row.sentences,
-            row.scorer,
-            row.spearman,
-            row.low,
-            row.high,
+            f"{row.corpus}, {row.sentences}, {row.scorer}: Spearman {row.spearman:.3f}"
+            f" [{row.low:.3f}, {row.high:.3f}]",
         )
     for name, frame in (("points", points), ("summary", totals), ("calibration", bins)):
         privacy.write_table(frame, tables[name], restricted)
@@ -139,13 +134,13 @@ def summarise(
         with equal weights), ``a``, ``k`` and ``error`` (mean |predicted − actual| class
             probability); and the calibration table.
     """
-    rows, bins = [], []
+    rows = []
+    bins = []
     for (corpus, scorer), frame in points.groupby(["corpus", "scorer"], sort=False):
         for name, chosen in ((ALL, frame), (FINDINGS, frame[frame["finding"]])):
-            x, y, count = (
-                chosen[column].to_numpy()
-                for column in ("log_likelihood", "log_class_probability", "count")
-            )
+            x = chosen["log_likelihood"].to_numpy()
+            y = chosen["log_class_probability"].to_numpy()
+            count = chosen["count"].to_numpy()
             if len(np.unique(x)) < 2:
                 continue
             keys: dict[str, Any] = {"corpus": corpus, "sentences": name, "scorer": scorer}
@@ -156,14 +151,21 @@ def summarise(
             mean_x, mean_y = (np.bincount(groups, values * count) / weight for values in (x, y))
             of_classes = weighted_spearman(mean_x, mean_y, np.ones(len(weight)))
             error = float(np.average(np.abs(fit.a * np.exp(fit.k * x) - np.exp(y)), weights=count))
-            sizes = {"texts": int(count.sum()), "unique": len(chosen), "classes": len(weight)}
-            ranks = {
-                "spearman": fit.spearman,
-                "low": low,
-                "high": high,
-                "spearman of classes": of_classes,
-            }
-            rows.append({**keys, **sizes, **ranks, "a": fit.a, "k": fit.k, "error": error})
+            rows.append(
+                {
+                    **keys,
+                    "texts": int(count.sum()),
+                    "unique": len(chosen),
+                    "classes": len(weight),
+                    "spearman": fit.spearman,
+                    "low": low,
+                    "high": high,
+                    "spearman of classes": of_classes,
+                    "a": fit.a,
+                    "k": fit.k,
+                    "error": error,
+                }
+            )
             bins.append(fit.calibration.rename_axis("bin").reset_index().assign(**keys))
     return pd.DataFrame(rows), pd.concat(bins, ignore_index=True)
 
@@ -179,13 +181,12 @@ def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
         [-3.7583]
     """
     counts = Counter(word for sentence in training for word in words_of(sentence))
-    total = sum(counts.values()) + len(counts) + 1
-    return np.array(
-        [
-            sum(np.log((counts[word] + 1) / total) for word in words_of(sentence))
-            for sentence in sentences
-        ]
-    )
+    total = counts.total() + len(counts) + 1
+
+    def score(sentence: str) -> float:
+        return sum(np.log((counts[word] + 1) / total) for word in words_of(sentence))
+
+    return np.array([score(sentence) for sentence in sentences])
 
 
 def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
@@ -203,7 +204,7 @@ def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 
 def shortness(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
     """Return (S,) negated word counts: the baseline that uses length alone."""
-    return -np.array([float(len(words_of(sentence))) for sentence in sentences])
+    return -np.array([len(words_of(sentence)) for sentence in sentences], float)
 
 
 SIMPLE = {"unigram": unigram, "sentence frequency": frequency, "length": shortness}
@@ -224,17 +225,10 @@ def cross_fitted(
     parts = []
     for fold, part in sentences.groupby("fold"):
         unique = part["sentence"].unique().tolist()
-        scores = dict(
-            zip(
-                unique,
-                scorer(sentences.loc[sentences["fold"] != fold, "sentence"], unique),
-                strict=True,
-            )
-        )
-        parts.append(part["sentence"].map(scores))
+        training = sentences.loc[sentences["fold"] != fold, "sentence"]
+        parts.append(part["sentence"].map(pd.Series(scorer(training, unique), unique)))
     return sentences.assign(
-        log_likelihood=pd.concat(parts),
-        tokens=sentences["sentence"].map(lambda text: len(words_of(text))),
+        log_likelihood=pd.concat(parts), tokens=sentences["sentence"].map(words_of).map(len)
     )
 
 

@@ -56,15 +56,15 @@ def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bo
     stored = set(read_chunks(folder, []).index)
     unique = texts.unique().tolist()
     missing = [text for text in unique if text_key(text) not in stored]
-    log.info(
-        "%s new texts, %s in the cache", f"{len(missing):,}", f"{len(unique) - len(missing):,}"
-    )
-    waiting, began = [], time.monotonic()
+    log.info(f"{len(missing):,} new texts, {len(unique) - len(missing):,} in the cache")
+    waiting = []
+    began = time.monotonic()
     for frame in compute(missing) if missing else []:
         waiting.append(frame)
         if time.monotonic() - began > FLUSH:
             append_chunk(folder, pd.concat(waiting), restricted)
-            waiting, began = [], time.monotonic()
+            waiting = []
+            began = time.monotonic()
     if waiting:
         append_chunk(folder, pd.concat(waiting), restricted)
 
@@ -80,12 +80,8 @@ def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:
 
 def read_chunks(folder: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Return all rows indexed by key, without duplicate keys; an empty table if there are none."""
-    tables = [
-        privacy.read_table(path, ["key", *columns])[0] for path in sorted(folder.glob("*.parquet"))
-    ]
-    table = (
-        pd.concat(tables, ignore_index=True)
-        if tables
-        else pd.DataFrame(columns=["key", *columns], dtype=object)
-    )
-    return table.drop_duplicates("key").set_index("key")
+    columns = ["key", *columns]
+    tables = [privacy.read_table(path, columns)[0] for path in sorted(folder.glob("*.parquet"))]
+    if not tables:
+        return pd.DataFrame(columns=columns, dtype=object).set_index("key")
+    return pd.concat(tables, ignore_index=True).drop_duplicates("key").set_index("key")

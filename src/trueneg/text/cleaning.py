@@ -100,7 +100,8 @@ def _end_items(text: str) -> str:
     begins = LIST_BEGINS.search(text)
     if begins is None:
         return text
-    done, rest = text[: begins.end()], text[begins.end() :]
+    done = text[: begins.end()]
+    rest = text[begins.end() :]
     done = re.sub(r"(?<=[a-z])\s+(?=\(?1[.)]\s*$)", ". ", done)
     for number in range(2, 30):
         ended = re.search(rf"(?<=[.;:!?])\s+\(?{number}[.)]", rest)

@@ -31,12 +31,9 @@ def sentence_embeddings(
         UserError: if the model is missing or has a different checksum.
     """
     if weights_checksum(model) != model["checksum"]:
-        problem = (
-            "the weights are missing, or have changed since the images were joined with the"
-            " sentences"
-        )
         raise UserError(
-            f"{model['folder']}: {problem}. Restore them, or rerun the join with `snakemake"
+            f"{model['folder']}: the weights are missing, or have changed since the images were"
+            " joined with the sentences. Restore them, or rerun the join with `snakemake"
             " --forcerun pairs`."
         )
     network, tokenizer = load_language_model(model["folder"], revision=model["revision"])

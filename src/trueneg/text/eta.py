@@ -1,21 +1,18 @@
 """Compute η for every sentence, and controls derived from these values."""
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from trueneg.class_probability import LIKELIHOODS, PERMUTED, log_linear
 from trueneg.io import privacy
-from trueneg.randomness import seed_for
+from trueneg.randomness import rng_for
+from trueneg.specs.sections import Section
 
 log = logging.getLogger(__name__)
 
 
 def write_class_probabilities(
-    likelihoods: str | Path, *, settings: Mapping[str, Any], seed: int, eta: str | Path
+    likelihoods: str | Path, *, settings: Section, seed: int, eta: str | Path
 ) -> None:
     """Convert likelihoods to class probabilities.
 
@@ -31,7 +28,7 @@ def write_class_probabilities(
     table, restricted = privacy.read_table(likelihoods)
     if settings["per_token"]:
         table["log_likelihood"] /= table["tokens"]
-    generator = np.random.default_rng(seed_for(seed, "permuted class probabilities"))
+    generator = rng_for(seed, "permuted class probabilities")
     table[PERMUTED] = generator.permutation(table["log_likelihood"])
     names = {
         "eta": "language model",
@@ -43,10 +40,6 @@ def write_class_probabilities(
         column: log_linear(name, table, settings["a"], settings["k"], settings["maximum"])
         for column, name in names.items()
     }
-    values = etas["eta"]
-    log.info(
-        "η: mean %.4f, at least 0.01 for %.1f %% of sentences",
-        values.mean(),
-        100 * (values >= 0.01).mean(),
-    )
+    common = (etas["eta"] >= 0.01).mean()
+    log.info(f"η: mean {etas['eta'].mean():.4f}, at least 0.01 for {common:.1%} of sentences")
     privacy.write_table(table[["report", "index", *LIKELIHOODS]].assign(**etas), eta, restricted)

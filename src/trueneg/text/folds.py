@@ -40,14 +40,12 @@ def training_parts(
         for patient in others["patient"].unique()
     }
     held_out = others["patient"].map(draws) < validation
-    training, validating = others[~held_out], others[held_out]
+    training = others[~held_out]
+    validating = others[held_out]
     if training.empty or validating.empty:
-        counts = (
-            f"{len(training):,} training sentences and {len(validating):,} validation sentences"
-        )
-        remedy = "Use fewer folds, change `validation`, or add reports."
         raise UserError(
-            f"language_models: without fold {fold}, there are {counts}; expected at least one of"
-            f" each. {remedy}"
+            f"language_models: without fold {fold}, there are {len(training):,} training sentences"
+            f" and {len(validating):,} validation sentences; expected at least one of each. Use"
+            " fewer folds, change `validation`, or add reports."
         )
     return training, validating

@@ -19,6 +19,7 @@ from trueneg.io.files import atomic_write, file_checksum, write_tables, write_te
 from trueneg.runtime.checkpoint import Checkpoint
 from trueneg.runtime.devices import device_name, leased_device
 from trueneg.runtime.memory import catch_out_of_memory
+from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import identity, provenance, versions
 from trueneg.store.language_models import read_language_models
@@ -37,7 +38,7 @@ PATIENCE = 15.0  # seconds to wait for the previous owner of a training run to e
 def train_language_models(
     sentences: str | Path,
     *,
-    settings: Mapping[str, Any],
+    settings: Section,
     seed: int,
     store: str | Path,
     manifest: str | Path,
@@ -62,56 +63,46 @@ def train_language_models(
         UserError: if there are too few sentences, another process is training the same model, or a
             model cannot be loaded.
     """
-    models = [
-        {
-            "fold": 0,
-            "folder": str(settings["model"]),
-            "revision": settings["revision"],
-            "checksum": None,
-        }
-    ]
-    folds, restricted = 1, False
+    listed = []
+    restricted = False
     if settings["train"]:
-        folds, models = settings["folds"], []
+        runs = RunStore(store)
+        begin = _initial_model(settings, start)
         table, restricted = privacy.read_table(sentences)
-        table = with_folds(table, folds, seed)
+        table = with_folds(table, settings["folds"], seed)
         torch.set_num_threads(settings["threads"])
         with privacy.owner_only(restricted):
-            for fold in range(folds):
-                training, validating = training_parts(table, fold, settings["validation"], seed)
-                record = {
-                    "settings": dict(settings),
-                    "seed": seed,
-                    "fold": fold,
-                    "begin": _initial_model(settings, start),
-                }
-                runs = RunStore(store)
-                folder = _trained(
-                    runs, record, (training["sentence"].tolist(), validating["sentence"].tolist())
-                )
-                checksum = runs.checksum(folder.name)
-                models.append(
-                    {"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum}
-                )
-    content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
+            for fold in range(settings["folds"]):
+                parts = training_parts(table, fold, settings["validation"], seed)
+                texts = tuple(part["sentence"].tolist() for part in parts)
+                record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": begin}
+                folder = _trained(runs, record, texts)
+                listed.append((str(folder), None, runs.checksum(folder.name)))
+    else:
+        listed.append((str(settings["model"]), settings["revision"], None))
+    models = [
+        {"fold": fold, "folder": folder, "revision": revision, "checksum": checksum}
+        for fold, (folder, revision, checksum) in enumerate(listed)
+    ]
+    content = {"folds": len(models), "seed": seed, "restricted": restricted, "models": models}
     write_text(manifest, json.dumps(content, indent=2) + "\n")
 
 
 def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
     """Return the folder of a fold's model; train the model first if it is not finished."""
-    size, fold, identifier = (
-        record["settings"]["batch_size"],
-        record["fold"],
-        _identifier(record, parts),
-    )
-    remedy = f"Lower its batch_size from {size} to {max(size // 2, 1)}."
+    size = record["settings"]["batch_size"]
+    fold = record["fold"]
+    identifier = _identifier(record, parts)
     with runs.owned(identifier, patience=PATIENCE) as folder:
         if runs.state(identifier) == "finished":
-            log.info("fold %d: reusing the trained language model %s", fold, identifier)
+            log.info(f"fold {fold}: reusing the trained language model {identifier}")
         else:
             with (
                 leased_device(record["settings"]["device"]) as device,
-                catch_out_of_memory(f"language model, fold {fold}", remedy),
+                catch_out_of_memory(
+                    f"language model, fold {fold}",
+                    f"Lower its batch_size from {size} to {max(size // 2, 1)}.",
+                ),
             ):
                 _train(folder, {"id": identifier, **record}, parts, device)
         runs.forget_progress(identifier)
@@ -121,32 +112,34 @@ def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
 def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.device) -> None:
     settings, seed, fold, begin = (record[key] for key in ("settings", "seed", "fold", "begin"))
     code = {"language_model": VERSIONS["language_model"]}
-    model, tokenizer = (
-        new_masked_lm(parts[0], settings, seed) if begin is None else load_language_model(**begin)
-    )
-    if problem := unexpressed(
-        [*dict.fromkeys(itertools.chain(*parts))], tokenizer, longest_input(model, tokenizer)
-    ):
-        log.warning("fold %d: %s", fold, problem)
+    if begin is None:
+        model, tokenizer = new_masked_lm(parts[0], settings, seed)
+    else:
+        model, tokenizer = load_language_model(**begin)
+    unique = list(dict.fromkeys(itertools.chain(*parts)))
+    if problem := unexpressed(unique, tokenizer, longest_input(model, tokenizer)):
+        log.warning(f"fold {fold}: {problem}")
     task = MaskedLMTraining(model, tokenizer, parts, settings, seed, device)
-    about = {
-        "dataset": "sentences",
-        "objective": "masked language model",
-        "seed": seed,
-        "fold": fold,
-    }
-    digest, minutes = f"{record['id']}-{versions.digest(code)}", settings["checkpoint_minutes"]
     checkpoint = Checkpoint(
-        folder, digest, minutes=minutes, about=about, device=device_name(device)
+        folder,
+        f"{record['id']}-{versions.digest(code)}",
+        minutes=settings["checkpoint_minutes"],
+        about={
+            "dataset": "sentences",
+            "objective": "masked language model",
+            "seed": seed,
+            "fold": fold,
+        },
+        device=device_name(device),
     )
     rows = checkpoint.restore(task)
     while task.epoch < task.epochs:
         row = task.train_epoch(after_update=lambda: checkpoint.after_update(task, rows))
         rows.append({"epoch": task.epoch, **row})
         checkpoint.after_epoch(task, rows)
-        message = "fold %d  epoch %d/%d  loss %.4f  held-out pseudo-perplexity %.3f"
         log.info(
-            message, fold, task.epoch, settings["epochs"], row["loss"], row["pseudo-perplexity"]
+            f"fold {fold}  epoch {task.epoch}/{settings['epochs']}  loss {row['loss']:.4f} "
+            f" held-out pseudo-perplexity {row['pseudo-perplexity']:.3f}"
         )
     finished = task.finished_model()
     finished.config.save_pretrained(folder)
@@ -176,7 +169,7 @@ def _tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return dict(first.values())
 
 
-def _initial_model(settings: Mapping[str, Any], start: str | Path | None) -> dict[str, Any] | None:
+def _initial_model(settings: Section, start: str | Path | None) -> dict[str, Any] | None:
     """Return the arguments of :func:`load_language_model` for the initial model; None: train from
     scratch.
     """
@@ -184,11 +177,8 @@ def _initial_model(settings: Mapping[str, Any], start: str | Path | None) -> dic
         return {"name": read_language_models(start)["models"][0]["folder"]}
     if settings["model"] is None:
         return None
-    return {
-        "name": str(settings["model"]),
-        "revision": settings["revision"],
-        "trust_remote_code": settings["trust_remote_code"],
-    }
+    hub = {key: settings[key] for key in ("revision", "trust_remote_code")}
+    return {"name": str(settings["model"]), **hub}
 
 
 def _identifier(record: Mapping[str, Any], parts: Parts) -> str:
@@ -198,7 +188,8 @@ def _identifier(record: Mapping[str, Any], parts: Parts) -> str:
     begin = dict(record["begin"] or {})
     if begin and (weights := Path(begin["name"]) / RunStore.MODEL).is_file():
         begin["name"] = file_checksum(weights)
-    frozen, settings = identity.frozen()["likelihood"]["language_models"], record["settings"]
+    frozen = identity.frozen()["likelihood"]["language_models"]
+    settings = record["settings"]
     kept = {
         key: value
         for key, value in settings.items()

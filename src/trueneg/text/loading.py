@@ -85,10 +85,10 @@ def load_language_model(
             " revision."
         ) from error
     if missing := sorted(report["missing_keys"]):
-        weights = f"{len(missing)} weights of {type(model).__name__} ({', '.join(missing[:3])}, …)"
-        remedy = "It may be an encoder without a language-model head; choose a model that has one."
         raise UserError(
-            f"language_models: model {name} lacks {weights}; they would be random. {remedy}"
+            f"language_models: model {name} lacks {len(missing)} weights of {type(model).__name__}"
+            f" ({', '.join(missing[:3])}, …); they would be random. It may be an encoder without a"
+            " language-model head; choose a model that has one."
         )
     return model.eval(), tokenizer
 
@@ -97,10 +97,8 @@ def weights_checksum(model: Mapping[str, Any]) -> str:
     """Hash the weights in a model's ``folder``, or its name and ``revision`` on the hub if there is
     no such folder.
     """
-    weights = [
-        *sorted(Path(model["folder"]).glob("*.safetensors")),
-        *sorted(Path(model["folder"]).glob("*.bin")),
-    ]
+    folder = Path(model["folder"])
+    weights = [*sorted(folder.glob("*.safetensors")), *sorted(folder.glob("*.bin"))]
     parts = [file_checksum(path) for path in weights] or [model["folder"], str(model["revision"])]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 

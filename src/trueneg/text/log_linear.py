@@ -2,12 +2,13 @@ r"""The log-linear assumption :math:`\rho(c_x) = a\, p(x)^k`, fitted to and chec
 class probabilities.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from trueneg.randomness import seed_for
+from trueneg.randomness import rng_for
 
 
 class LogLinearFit(NamedTuple):
@@ -69,21 +70,20 @@ def fit_log_linear(
             "all log-likelihoods are equal; expected at least 2 distinct values to fit."
         )
     k, log_a = np.polyfit(log_p, np.log(class_probability), 1, w=np.sqrt(weights))
-    order, bin_of = np.argsort(log_p, kind="stable"), np.empty(len(log_p), np.int64)
+    order = np.argsort(log_p, kind="stable")
+    bin_of = np.empty(len(log_p), np.int64)
     share = weights[order] / weights.sum()
     bin_of[order] = np.minimum((np.cumsum(share) - share / 2) * bins, bins - 1)
     predicted = np.exp(np.minimum(log_a + k * log_p, 0.0))
-    columns = {
-        "texts": 1.0,
-        "log_likelihood": log_p,
-        "predicted": predicted,
-        "actual": class_probability,
-    }
-    sums = (
-        pd.DataFrame({name: values * weights for name, values in columns.items()})
-        .groupby(bin_of)
-        .sum()
+    weighted = pd.DataFrame(
+        {
+            "texts": weights,
+            "log_likelihood": log_p * weights,
+            "predicted": predicted * weights,
+            "actual": class_probability * weights,
+        }
     )
+    sums = weighted.groupby(bin_of).sum()
     calibration = sums.div(sums["texts"], axis=0).assign(texts=sums["texts"]).reset_index(drop=True)
     return LogLinearFit(
         float(np.exp(log_a)),
@@ -110,7 +110,7 @@ def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> floa
         [_ranks(values[present], share) for values in (x, y)], ddof=0, aweights=share
     )
     spread = np.sqrt(covariance[0, 0] * covariance[1, 1])
-    return float(covariance[0, 1] / spread) if spread > 1e-12 else float("nan")
+    return float(covariance[0, 1] / spread) if spread > 1e-12 else math.nan
 
 
 def bootstrap_spearman(
@@ -134,15 +134,13 @@ def bootstrap_spearman(
         seed: seed of the bootstrap.
         draws: number of bootstrap samples.
     """
-    generator = np.random.default_rng(seed_for(seed, "bootstrap of classes"))
+    generator = rng_for(seed, "bootstrap of classes")
     classes = int(groups.max()) + 1
     times = generator.multinomial(classes, np.full(classes, 1 / classes), draws)
     correlations = [weighted_spearman(x, y, weights * drawn[groups]) for drawn in times]
-    low, high = (
-        np.nanpercentile(correlations, [2.5, 97.5])
-        if np.isfinite(correlations).any()
-        else (float("nan"), float("nan"))
-    )
+    if not np.isfinite(correlations).any():
+        return math.nan, math.nan
+    low, high = np.nanpercentile(correlations, [2.5, 97.5])
     return float(low), float(high)
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-ORIGINAL, WITHIN_WORD, CAUSAL = "original", "within_word_l2r", "causal"
+ORIGINAL = "original"
+WITHIN_WORD = "within_word_l2r"
+CAUSAL = "causal"
 
 
-class Batch(NamedTuple):
+class TargetBatch(NamedTuple):
     """Targets in pieces of equal length, so no padding or attention mask is needed.
 
     A piece is a sentence, or a window of a long sentence, as passed to the model.
@@ -55,11 +57,9 @@ class Pieces:
             raise ValueError(
                 f"variant is {variant!r}; expected one of {ORIGINAL}, {WITHIN_WORD}, {CAUSAL}."
             )
-        self._tokenizer, self._causal, self._whole_words = (
-            tokenizer,
-            variant == CAUSAL,
-            variant == WITHIN_WORD,
-        )
+        self._tokenizer = tokenizer
+        self._causal = variant == CAUSAL
+        self._whole_words = variant == WITHIN_WORD
         if self._causal:
             start = (
                 tokenizer.bos_token_id
@@ -71,7 +71,8 @@ class Pieces:
                     "the tokenizer has no BOS or CLS token, which a causal model needs to predict"
                     " the first token."
                 )
-            self._before, self._after = [start], []
+            self._before = [start]
+            self._after = []
         else:
             if tokenizer.mask_token_id is None:
                 raise ValueError(
@@ -80,16 +81,14 @@ class Pieces:
                 )
             encoded = tokenizer("a", return_special_tokens_mask=True)
             inside = np.flatnonzero(np.array(encoded["special_tokens_mask"]) == 0)
-            self._before, self._after = (
-                encoded["input_ids"][: inside[0]],
-                encoded["input_ids"][inside[-1] + 1 :],
-            )
+            self._before = encoded["input_ids"][: inside[0]]
+            self._after = encoded["input_ids"][inside[-1] + 1 :]
         self.capacity = limit - len(self._before) - len(self._after)
         self._forbidden = np.array(
             sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), np.int64
         )
 
-    def of(self, sentences: Sequence[str], rows: np.ndarray) -> list[Batch]:
+    def of(self, sentences: Sequence[str], rows: np.ndarray) -> list[TargetBatch]:
         """Return the pieces of the sentences in order, each with all its targets; error messages
         use the row numbers in `rows`.
 
@@ -116,12 +115,10 @@ class Pieces:
                 whole = np.concatenate([self._before, ids[start:stop], self._after]).astype(
                     np.int64
                 )
-                targets, within = (
-                    np.arange(first, last) + moved,
-                    np.minimum(ends[first:last], stop - 1) + moved,
-                )
+                targets = np.arange(first, last) + moved
+                within = np.minimum(ends[first:last], stop - 1) + moved
                 pieces.append(
-                    Batch(
+                    TargetBatch(
                         np.full_like(targets, place),
                         whole[None],
                         np.zeros_like(targets),
@@ -132,7 +129,9 @@ class Pieces:
         return pieces
 
 
-def batches(pieces: Sequence[Batch], tokens: int, targets: int, causal: bool) -> Iterator[Batch]:
+def batches(
+    pieces: Sequence[TargetBatch], tokens: int, targets: int, causal: bool
+) -> Iterator[TargetBatch]:
     """Group pieces of equal length into batches, longest first, with as many targets as fit.
 
     Args:
@@ -158,8 +157,10 @@ def batches(pieces: Sequence[Batch], tokens: int, targets: int, causal: bool) ->
         else:
             cuts = np.arange(0, len(of), max(1, min(tokens // length, targets)))
         for start, stop in itertools.pairwise([*cuts, len(of)]):
-            chosen, first, last = slice(start, stop), of[start], of[stop - 1] + 1
-            yield Batch(
+            chosen = slice(start, stop)
+            first = of[start]
+            last = of[stop - 1] + 1
+            yield TargetBatch(
                 sentences[chosen], ids[first:last], of[chosen] - first, wanted[chosen], ends[chosen]
             )
 

@@ -17,8 +17,9 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from trueneg.errors import UserError
-from trueneg.randomness import seed_for
+from trueneg.randomness import rng_for, seed_for
 from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
+from trueneg.specs.sections import Section
 from trueneg.text.loading import longest_input
 from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import logits_at
@@ -28,9 +29,7 @@ Parts = tuple[Sequence[str], Sequence[str]]  # training and validation sentences
 POOL = 20  # number of batches whose sentences are sorted by length together, to reduce padding
 
 
-def new_masked_lm(
-    sentences: Sequence[str], settings: Mapping[str, Any], seed: int
-) -> tuple[Any, Any]:
+def new_masked_lm(sentences: Sequence[str], settings: Section, seed: int) -> tuple[Any, Any]:
     """Create a small BERT with random weights, and a tokenizer trained on the sentences.
 
     Args:
@@ -92,21 +91,22 @@ class MaskedLMTraining:
         model: Any,
         tokenizer: Any,
         parts: Parts,
-        settings: Mapping[str, Any],
+        settings: Section,
         seed: int,
         device: torch.device,
     ):
         training, validating = parts
-        self.model, self.tokenizer, self.settings, self.seed, self.device = (
-            model.to(device),
-            tokenizer,
-            settings,
-            seed,
-            device,
-        )
+        self.model = model.to(device)
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self.seed = seed
+        self.device = device
         self.epoch = self.update = 0
-        self.epochs, self.best, self._best_epoch = settings["epochs"], math.inf, 0
-        self._loss, self._words = 0.0, 0
+        self.epochs = settings["epochs"]
+        self.best = math.inf
+        self._best_epoch = 0
+        self._loss = 0.0
+        self._words = 0
         limit = longest_input(model, tokenizer)
         # Longer sentences are truncated here, but not when scoring. One array, because millions of
         # small ones take more memory.
@@ -115,7 +115,7 @@ class MaskedLMTraining:
         )["input_ids"]
         self._starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
         self._ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, self._starts[-1])
-        generator = np.random.default_rng(seed_for(seed, "language model validation"))
+        generator = rng_for(seed, "language model validation")
         drawn = generator.choice(
             len(validating), min(settings["validation_sentences"], len(validating)), replace=False
         )
@@ -153,20 +153,20 @@ class MaskedLMTraining:
         if not (
             math.isfinite(loss) and all(value.isfinite().all() for value in self.model.parameters())
         ):
-            place = f"epoch {self.epoch + 1} of {self.settings['epochs']} (seed {self.seed})"
-            problem = (
-                f"Training of the language model diverged in {place}: the loss is {loss}, or"
-                " weights are NaN or inf"
+            raise UserError(
+                f"Training of the language model diverged in epoch {self.epoch + 1} of"
+                f" {self.settings['epochs']} (seed {self.seed}): the loss is {loss}, or weights are"
+                " NaN or inf. Lower its learning_rate, which is"
+                f" {self.settings['learning_rate']:g}, or raise its warmup."
             )
-            remedy = (
-                f"Lower its learning_rate, which is {self.settings['learning_rate']:g}, or raise"
-                " its warmup."
-            )
-            raise UserError(f"{problem}. {remedy}")
         row = {"loss": loss, "pseudo-perplexity": self.pseudo_perplexity()}
-        self.epoch, self.update, self._loss, self._words = self.epoch + 1, 0, 0.0, 0
+        self.epoch = self.epoch + 1
+        self.update = 0
+        self._loss = 0.0
+        self._words = 0
         if row["pseudo-perplexity"] < self.best:
-            self.best, self._best_epoch = row["pseudo-perplexity"], self.epoch
+            self.best = row["pseudo-perplexity"]
+            self._best_epoch = self.epoch
             self._best_weights = _copied(self.model.state_dict())
         elif self.epoch - self._best_epoch >= self.settings["patience"]:
             self.epochs = self.epoch
@@ -212,10 +212,9 @@ class MaskedLMTraining:
         """Return the batches of this epoch: shuffled, sorted by length within pools, and shuffled
         again.
         """
-        generator = np.random.default_rng(
-            seed_for(self.seed, f"language model batches/{self.epoch}")
-        )
-        lengths, size = np.diff(self._starts), self.settings["batch_size"]
+        generator = rng_for(self.seed, f"language model batches/{self.epoch}")
+        lengths = np.diff(self._starts)
+        size = self.settings["batch_size"]
         shuffled = generator.permutation(len(lengths))
         pools = np.arange(len(lengths)) // (POOL * size)
         ordered = shuffled[np.lexsort((lengths[shuffled], pools))]
@@ -223,9 +222,8 @@ class MaskedLMTraining:
         return [batches[number] for number in generator.permutation(len(batches))]
 
     def _step(self, chosen: np.ndarray) -> None:
-        purpose = f"language model masks/{self.epoch}/{self.update}"
         # for dropout, which does not accept a generator
-        torch.manual_seed(seed_for(self.seed, purpose))
+        torch.manual_seed(seed_for(self.seed, f"language model masks/{self.epoch}/{self.update}"))
         texts = [
             torch.from_numpy(self._ids[self._starts[number] : self._starts[number + 1]]).long()
             for number in chosen
@@ -237,10 +235,8 @@ class MaskedLMTraining:
             torch.rand(ids.shape).to(self.device).masked_fill(torch.isin(ids, self._special), 2.0)
         )
         masked = (draws < self.settings["mask_share"]) | (draws == draws.amin(1, keepdim=True))
-        attention, inputs = (
-            (ids != self.tokenizer.pad_token_id).long(),
-            ids.masked_fill(masked, self.tokenizer.mask_token_id),
-        )
+        attention = (ids != self.tokenizer.pad_token_id).long()
+        inputs = ids.masked_fill(masked, self.tokenizer.mask_token_id)
         logits = logits_at(self.model, inputs, attention, masked.nonzero(as_tuple=True))
         loss = functional.cross_entropy(logits, ids[masked])
         self.optimizer.zero_grad(set_to_none=True)

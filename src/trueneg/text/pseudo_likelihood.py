@@ -19,7 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from trueneg.text.loading import longest_input
-from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Batch, Pieces, batches
+from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Pieces, TargetBatch, batches
 from trueneg.text.scorers import AnyModel, PlainBert
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,8 @@ def pseudo_log_likelihood(
     """
     _check(sentences)
     numbers, unique = pd.factorize(np.array(sentences, dtype=object))
-    likelihoods, first_rows = np.empty(len(unique)), np.unique(numbers, return_index=True)[1]
+    likelihoods = np.empty(len(unique))
+    first_rows = np.unique(numbers, return_index=True)[1]
     for part in score(
         model, tokenizer, unique.tolist(), tokens_per_batch, device, variant, names=first_rows
     ):
@@ -105,10 +106,8 @@ def score(
     """
     names = np.arange(len(sentences)) if names is None else names
     device = torch.device(device) if device is not None else next(model.parameters()).device
-    tokens, at_once = (
-        tokens_per_batch or TOKENS.get(device.type, TOKENS["cpu"]),
-        max(1, LOGITS // model.config.vocab_size),
-    )
+    tokens = tokens_per_batch or TOKENS.get(device.type, TOKENS["cpu"])
+    at_once = max(1, LOGITS // model.config.vocab_size)
     cutter = Pieces(tokenizer, variant, longest_input(model, tokenizer))
     order = np.argsort([-len(sentence) for sentence in sentences], kind="stable")
     training = model.training
@@ -140,15 +139,10 @@ def score(
                     " weights are broken."
                 )
             if len(long := names[rows][windows > 1]):
-                message = (
-                    "%d sentences have more than %d tokens and are scored in windows; the first are"
-                    " in rows %s"
-                )
+                first = ", ".join(f"{name:,}" for name in long[:10])
                 log.warning(
-                    message,
-                    len(long),
-                    cutter.capacity,
-                    ", ".join(f"{name:,}" for name in long[:10]),
+                    f"{len(long)} sentences have more than {cutter.capacity} tokens and are scored"
+                    f" in windows; the first are in rows {first}"
                 )
             yield pd.DataFrame(
                 {"log_likelihood": likelihoods, "tokens": lengths, "windows": windows}, index=rows
@@ -157,7 +151,7 @@ def score(
         model.train(training)
 
 
-def _side_by_side(scorer: AnyModel | PlainBert, work: Sequence[Batch]) -> Iterator[Tensor]:
+def _side_by_side(scorer: AnyModel | PlainBert, work: Sequence[TargetBatch]) -> Iterator[Tensor]:
     """Yield the log-probabilities of each batch; on a CPU with several threads, each thread
     computes whole batches.
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trueneg.runtime.precision import autocast, forward_dtype
-from trueneg.text.masked_copies import Batch
+from trueneg.text.masked_copies import TargetBatch
 
 # tokens processed at a time on a CPU, so that a layer's activations fit in the cache
 CACHE_TOKENS = 1024
@@ -66,20 +66,20 @@ class AnyModel:
                 f"{type(model).__name__} has no vocabulary head; load it as a masked or causal"
                 " language model."
             )
-        self._model, self._mask, self._device = model, mask, next(model.parameters()).device
+        self._model = model
+        self._mask = mask
+        self._device = next(model.parameters()).device
 
     @torch.inference_mode()
-    def log_probabilities(self, batch: Batch) -> Tensor:
+    def log_probabilities(self, batch: TargetBatch) -> Tensor:
         """Compute log P(target token | unmasked tokens): natural logarithm, float64, shape (B,)."""
         ids, piece, target, masked = batch.tensors(self._device)
         words = ids[piece, target]
         if self._mask is None:
             wanted = (piece, target - 1)  # the previous position's state predicts a word
         else:
-            ids, wanted = (
-                ids[piece].masked_fill(masked, self._mask),
-                (torch.arange(len(target), device=self._device), target),
-            )
+            ids = ids[piece].masked_fill(masked, self._mask)
+            wanted = (torch.arange(len(target), device=self._device), target)
         logits = logits_at(self._model, ids, torch.ones_like(ids), wanted)
         return (logits.gather(1, words[:, None])[:, 0] - logits.logsumexp(1)).double().cpu()
 
@@ -116,7 +116,9 @@ class PlainBert:
 
     def __init__(self, model: Any, mask: int, device: torch.device):
         dtype = forward_dtype(device)
-        self._device, self._mask, self._heads = device, mask, model.config.num_attention_heads
+        self._device = device
+        self._mask = mask
+        self._heads = model.config.num_attention_heads
         self.concurrent = device.type == "cpu"
         embeddings = model.bert.embeddings
         positions = (
@@ -124,11 +126,9 @@ class PlainBert:
         )
         self._positions = positions.detach().to(device, dtype)
         model = copy.deepcopy(model).to(device, dtype)
-        self._embeddings, self._layers, self._head = (
-            model.bert.embeddings,
-            model.bert.encoder.layer,
-            model.cls.predictions,
-        )
+        self._embeddings = model.bert.embeddings
+        self._layers = model.bert.encoder.layer
+        self._head = model.cls.predictions
         # Query, key and value share one (weight, bias), so that one product computes all three.
         self._qkv = []
         for attention in (layer.attention.self for layer in self._layers):
@@ -141,11 +141,12 @@ class PlainBert:
             )
 
     @torch.inference_mode()
-    def log_probabilities(self, batch: Batch) -> Tensor:
+    def log_probabilities(self, batch: TargetBatch) -> Tensor:
         """Compute the log-probability of each target; see :meth:`AnyModel.log_probabilities`."""
         ids, piece, target, masked = batch.tensors(self._device)
         masked = masked[..., None]
-        of_words, of_mask = self._embed(ids), self._embed(torch.full_like(ids[:1], self._mask))
+        of_words = self._embed(ids)
+        of_mask = self._embed(torch.full_like(ids[:1], self._mask))
         projected, projected_mask = (
             functional.linear(embedded, *self._qkv[0]) for embedded in (of_words, of_mask)
         )
@@ -153,7 +154,8 @@ class PlainBert:
         states = []
         for start in range(0, len(target), copies):
             chosen = slice(start, start + copies)
-            which, where = piece[chosen], masked[chosen]
+            which = piece[chosen]
+            where = masked[chosen]
             embedded = torch.where(where, of_mask, of_words[which])
             states.append(
                 self._encode(
@@ -171,7 +173,8 @@ class PlainBert:
         """Compute the last hidden states (B, H) at the targets from embeddings (B, T, H) and the
         first layer's projections.
         """
-        rows, width = torch.arange(len(target), device=self._device), states.shape[-1]
+        rows = torch.arange(len(target), device=self._device)
+        width = states.shape[-1]
         for number, (layer, (weight, bias)) in enumerate(zip(self._layers, self._qkv, strict=True)):
             last = number == len(self._layers) - 1
             if number == 0:
@@ -203,7 +206,8 @@ class PlainBert:
 
     def _log_softmax(self, states: Tensor, words: Tensor) -> Tensor:
         states = self._head.transform(states)
-        weight, bias = self._head.decoder.weight, self._head.decoder.bias
+        weight = self._head.decoder.weight
+        bias = self._head.decoder.bias
         if self._device.type != "cpu":
             logits = functional.linear(states, weight, bias).float()
             return logits.gather(1, words[:, None])[:, 0] - logits.logsumexp(1)

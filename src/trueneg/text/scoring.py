@@ -14,6 +14,7 @@ import torch
 
 from trueneg.io import privacy
 from trueneg.runtime.devices import leased_device
+from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.store.language_models import read_language_models
 from trueneg.text.chunks import add_missing, cached, text_key
@@ -31,7 +32,7 @@ def score_sentences(
     sentences: str | Path,
     *,
     models: str | Path,
-    settings: Mapping[str, Any],
+    settings: Section,
     cache: str | Path,
     likelihoods: str | Path,
     shard: int = 0,
@@ -71,10 +72,8 @@ def score_sentences(
     shard_rows = table[table["sentence"].map(shard_of) == shard]
     parts = []
     for model in listed["models"]:
-        folder = Path(
-            cache,
-            f"{(model['checksum'] or weights_checksum(model))[:16]}-{settings['variant']}{version}",
-        )
+        weights = model["checksum"] or weights_checksum(model)
+        folder = Path(cache, f"{weights[:16]}-{settings['variant']}{version}")
         compute = functools.partial(_score, model=model, settings=settings)
         texts = shard_rows.loc[shard_rows["fold"] == model["fold"], "sentence"]
         if shards == 1:
@@ -86,15 +85,21 @@ def score_sentences(
 
 
 def _score(
-    sentences: Sequence[str], model: Mapping[str, Any], settings: Mapping[str, Any]
+    sentences: Sequence[str], model: Mapping[str, Any], settings: Section
 ) -> Iterator[pd.DataFrame]:
     """Score sentences and yield the results in parts."""
-    began, tokens, variant = time.monotonic(), 0, settings["variant"]
+    began = time.monotonic()
+    tokens = 0
+    variant = settings["variant"]
     with leased_device(settings["device"]) as device:
-        hub = {"revision": model["revision"], "trust_remote_code": settings["trust_remote_code"]}
-        network, tokenizer = load_language_model(model["folder"], variant=variant, **hub)
+        network, tokenizer = load_language_model(
+            model["folder"],
+            variant=variant,
+            revision=model["revision"],
+            trust_remote_code=settings["trust_remote_code"],
+        )
         if problem := unexpressed(sentences, tokenizer, longest_input(network, tokenizer)):
-            log.warning("fold %d: %s", model["fold"], problem)
+            log.warning(f"fold {model['fold']}: {problem}")
         for part in score(
             network.to(device), tokenizer, sentences, settings["tokens_per_batch"], device, variant
         ):
@@ -102,9 +107,6 @@ def _score(
             tokens += int(part["tokens"].sum())
     seconds = time.monotonic() - began
     log.info(
-        "fold %d: %s tokens in %.1f s, %s tokens/s",
-        model["fold"],
-        f"{tokens:,}",
-        seconds,
-        f"{tokens / seconds:,.0f}",
+        f"fold {model['fold']}: {tokens:,} tokens in {seconds:.1f} s, {tokens / seconds:,.0f}"
+        " tokens/s",
     )

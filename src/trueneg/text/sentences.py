@@ -65,17 +65,17 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
     """
     if not isinstance(text, str):
         raise ValueError(f"text is {type(text).__name__}; expected a string.")
-    paragraphs, began = clean(text, language).split("\n"), time.thread_time()
+    paragraphs = clean(text, language).split("\n")
+    began = time.thread_time()
     if language == NO_LANGUAGE:
         return list(filter(None, paragraphs))
     sentences: list[str] = []
     for part in itertools.chain.from_iterable(map(PART.findall, paragraphs)):
         sentences += map(str.strip, _segmenter(language)(part))
         if time.thread_time() - began > LIMIT:
-            problem = f"splitting it into sentences takes more than {LIMIT:g} s"
             raise TimeoutError(
-                f"{problem}. Shorten it, or set language to none, so that each paragraph is one"
-                " sentence."
+                f"splitting it into sentences takes more than {LIMIT:g} s. Shorten it, or set"
+                " language to none, so that each paragraph is one sentence."
             )
     return [sentence for sentence in sentences if has_words(sentence)]
 
@@ -132,14 +132,11 @@ def split_texts(
     compute = functools.partial(_split, names=names, processes=processes, language=language)
     split = cached(store, used["text"], ["sentences"], compute, restricted)
     sentences = used[["report", "patient"]].assign(sentence=list(split["sentences"]))
-    sentences["index"] = [range(len(listed)) for listed in sentences["sentence"]]
-    sentences = sentences.explode(["sentence", "index"], ignore_index=True).dropna(
-        subset="sentence"
-    )
+    sentences["index"] = sentences["sentence"].map(len).map(range)
+    sentences = sentences.explode(["sentence", "index"], ignore_index=True)
+    sentences = sentences.dropna(subset="sentence")
     log.info(
-        "%s of %s texts have no sentence",
-        f"{len(used) - sentences['report'].nunique():,}",
-        f"{len(used):,}",
+        f"{len(used) - sentences['report'].nunique():,} of {len(used):,} texts have no sentence",
     )
     return sentences
 
@@ -150,18 +147,13 @@ def write_sentences(
     """Write sentences, and the unique ones with their counts, to the files described in
     :func:`split_reports`.
     """
-    table = table.assign(marked=table["sentence"].str.contains(MARK, regex=False)).astype(
-        {"index": "int32"}
-    )
-    counts = (
-        table["sentence"].value_counts(sort=False).rename_axis("sentence").reset_index(name="count")
-    )
+    table = table[["report", "patient", "index", "sentence"]].astype({"index": "int32"})
+    table["marked"] = table["sentence"].str.contains(MARK, regex=False)
+    counts = table["sentence"].value_counts(sort=False).reset_index()
     counts = counts.sort_values(["count", "sentence"], ascending=[False, True], ignore_index=True)
-    privacy.write_table(
-        table[["report", "patient", "index", "sentence", "marked"]], sentences, restricted
-    )
+    privacy.write_table(table, sentences, restricted)
     privacy.write_table(counts, unique, restricted)
-    log.info("%s sentences, %s of them unique", f"{len(table):,}", f"{len(counts):,}")
+    log.info(f"{len(table):,} sentences, {len(counts):,} of them unique")
 
 
 @functools.cache
@@ -192,16 +184,14 @@ def _split(
     texts: Sequence[str], names: Mapping[str, str | int], processes: int, language: str
 ) -> Iterator[pd.DataFrame]:
     """Split texts, whose reports have the given names, and yield their sentences in batches."""
-    function = functools.partial(_split_report, language=language)
     split = map_in_processes(
-        function,
+        functools.partial(_split_report, language=language),
         texts,
         [names[text] for text in texts],
         processes=processes,
         chunksize=TEXTS_PER_TASK,
     )
-    rows = zip(
-        texts, tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True
-    )
+    shown = tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None)
+    rows = zip(texts, shown, strict=True)
     while some := dict(itertools.islice(rows, TEXTS_PER_TASK)):
         yield pd.Series(some, name="sentences").to_frame()

@@ -94,7 +94,9 @@ def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFram
     scores = simulate_scores(
         setting.varied(temperature=1.0, negatives=negatives, positives=positives + 1, classes=rho)
     )
-    log_mass = Debiased()(scores.positive[:, :-1], scores.negatives, scores.class_probability, -1.0)
+    log_mass = Debiased()(
+        scores.positive[:, :-1], scores.negatives, scores.class_probability, temperature=1.0
+    )
     loss = functional.softplus(log_mass - scores.positive[:, -1])
     terms = theorem_4(
         float(loss.mean()), negatives, positives, rho, sweeps.dimension, sweeps.training_samples

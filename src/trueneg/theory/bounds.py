@@ -158,7 +158,7 @@ def _differences(scores: Scores, estimator: Estimator, positives: int, setting: 
     """
     positive, further = scores.positive[:, -1], scores.positive[:, :positives]
     eta = scores.class_probability if getattr(estimator, "class_probability", 0) is None else None
-    log_mass = estimator(further, scores.negatives, eta, -1 / setting.temperature)
+    log_mass = estimator(further, scores.negatives, eta, temperature=setting.temperature)
     log_asymptotic = scores.exact_mean.log() + math.log(setting.negatives)
     return (
         functional.softplus(log_mass - positive) - functional.softplus(log_asymptotic - positive)

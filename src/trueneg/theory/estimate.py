@@ -82,9 +82,9 @@ def estimate_true_negative_mean(
     eta = (
         scores.class_probability if getattr(estimator, "class_probability", None) is None else None
     )
-    return estimator.mean(scores.positive[:, :positives], scores.negatives, eta, **labels).clamp(
-        min=floor
-    )
+    return estimator.mean(
+        scores.positive[:, :positives], scores.negatives, class_probability=eta, **labels
+    ).clamp(min=floor)
 
 
 def competitors(

@@ -31,6 +31,7 @@ from trueneg.models.towers.sentence_transformers_tower import (
 from trueneg.models.towers.timm_tower import TimmTower
 from trueneg.models.towers.tower import Tower
 from trueneg.specs.kinds import kind_of
+from trueneg.specs.temperature import temperature_of
 from trueneg.store.records import RunRecord
 from trueneg.store.run_store import RunStore
 from trueneg.training.frozen import Frozen, rebuild_tower
@@ -134,8 +135,7 @@ def image_encoder(
     network: Any = projected_encoder(settings, channels, frozen, load_file(path)).eval()
     encoder = towers.get("encoder", getattr(network.encoder, "tower", network.encoder))
     images = encoder, network.projection, augmentation_of(settings, source, frozen)
-    temperature = settings["objective"].get("temperature") or settings["training"]["temperature"]
-    return {"encoder": images}, {"temperature": temperature}
+    return {"encoder": images}, {"temperature": temperature_of(settings).initial}
 
 
 def pair_encoders(

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from trueneg.data.false_negatives import of_pairs
 from trueneg.data.image_loading import statistics_of
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
-from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
 from trueneg.data.pairs.training_split import PairData, PairIndices
+from trueneg.data.samples import Subset, read_subsets, refuse_leakage
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
@@ -21,7 +21,7 @@ from trueneg.training.frozen import NOTHING_FROZEN, Frozen
 from trueneg.training.image_text_networks import build_networks, finished_tensors, normalises
 from trueneg.training.loop import Settings
 from trueneg.training.masked_words import MaskedWordHead, masked_positions
-from trueneg.training.pair_training import PairTraining, share_of_negatives, with_overrides
+from trueneg.training.pair_training import PairTraining, share_of_negatives
 from trueneg.training.text_inputs import text_inputs
 
 
@@ -45,14 +45,14 @@ class ImageText(PairTraining):
     """
 
     masked: MaskedWordHead  # of objectives that mask words
-    read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
+    read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_subsets)
     false_negatives = staticmethod(of_pairs)
 
-    def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> int:
+    def set_up(self, settings: Settings, source: PairSource, subset: Subset) -> int:
         refuse_leakage(source, subset)
         objective, similarity, vectors = (
             settings["objective"],
-            with_overrides(settings),
+            settings["similarity"],
             self.frozen.vectors,
         )
         if vectors is not None and similarity["aggregation"] == "global":
@@ -61,9 +61,9 @@ class ImageText(PairTraining):
         statistics = (
             ([], []) if normalises(settings) else statistics_of(source.images, subset.train)
         )
-        described, channels = {**settings, "similarity": similarity}, source.images.shape[1]
+        channels = source.images.shape[1]
         self.networks = build_networks(
-            described, self.data.sentences, channels, statistics, self.frozen
+            settings, self.data.sentences, channels, statistics, self.frozen
         )
         self.model, self.augmentation = (
             self.networks.model.to(self.device),

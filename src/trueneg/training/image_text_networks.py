@@ -22,6 +22,7 @@ from trueneg.models.image_text_encoders import Encoder, json_of
 from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.towers.stored import StoredTower, StoredViews
 from trueneg.models.towers.tower import Tower
+from trueneg.specs.temperature import temperature_of
 from trueneg.store.identity import model_of
 from trueneg.training.frozen import (
     NO_REGIONS,
@@ -120,7 +121,7 @@ def build_networks(
         and not objective.TRAINED
         and _uses_released_projections(settings)
     ):
-        maximum = max(images.logit_scale, settings["similarity"]["maximum_logit_scale"])
+        maximum = max(images.logit_scale, temperature_of(settings).maximum_logit_scale)
         networks.model.logit_scale = LogitScale(images.logit_scale, maximum)
     return networks
 
@@ -233,6 +234,13 @@ def read_networks(
     return networks
 
 
+def initial_logit_scale(settings: Settings) -> LogitScale:
+    """Return the module that holds the run's temperature."""
+    temperature = temperature_of(settings)
+    scale = LogitScale(temperature.logit_scale, temperature.maximum_logit_scale)
+    return scale.requires_grad_(temperature.learned)
+
+
 def _uses_released_projections(settings: Settings) -> bool:
     return settings["projection"]["name"] not in PROJECTIONS  # those of new projections
 
@@ -263,8 +271,7 @@ def _assemble(
     model = ImageTextModel(
         image_encoder, texts.network, regions, projection=released or projection["name"], **head
     )
-    model.logit_scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
-    model.logit_scale.requires_grad_(similarity["learned_logit_scale"])
+    model.logit_scale = initial_logit_scale(settings)
     longest = texts.network.maximum_tokens
     longest = min(text.get("maximum_tokens") or longest, longest) if longest else longest
     if frozen.images is None:

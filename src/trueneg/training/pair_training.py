@@ -37,7 +37,7 @@ class PairTraining(TrainingRun):
         """Set everything that follows from ``data`` and the networks: guide, objective, optimizer
         and monitors.
         """
-        similarity, objective = with_overrides(settings), settings["objective"]
+        similarity, objective = settings["similarity"], settings["objective"]
         self.network = network
         self.directions = DIRECTIONS[objective.get("directions", "both")]
         self.guide = build_guide(self.objective_model, objective, self)
@@ -114,15 +114,6 @@ def share_of_negatives(masks: Iterable[Tensor]) -> Tensor:
     return torch.stack(
         [(mask.sum() - len(mask)) / (mask.numel() - len(mask)) for mask in masks]
     ).mean()
-
-
-def with_overrides(settings: Settings) -> dict[str, Any]:
-    """Return the settings of the similarity, with those that the objective overrides."""
-    similarity = dict(settings["similarity"])
-    overrides = {
-        key: settings["objective"].get(key) for key in ("logit_scale", "learned_logit_scale")
-    }
-    return similarity | {key: value for key, value in overrides.items() if value is not None}
 
 
 def optimizer_of(network: nn.Module, training: Mapping[str, Any]) -> torch.optim.Optimizer:

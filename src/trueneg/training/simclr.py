@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from trueneg.data.false_negatives import of_views
 from trueneg.data.image_loading import statistics_of
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
-from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.data.images.training_split import ViewData
+from trueneg.data.samples import Subset, read_subsets
 from trueneg.errors import UserError
 from trueneg.losses import build
 from trueneg.models.image_encoders import build_encoder
@@ -23,6 +23,7 @@ from trueneg.models.projection import build_head
 from trueneg.models.towers.stored import PooledTower, StoredTower, StoredViews
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
+from trueneg.specs.temperature import temperature_of
 from trueneg.training.augment import build_augmentation
 from trueneg.training.frozen import (
     NOTHING_FROZEN,
@@ -59,7 +60,7 @@ class SimCLR(TrainingRun):
         self.guide = build_guide(self.objective_model, objective, self)
         values = self.objective_model.loss_settings(objective)
         values = values if self.guide is None else self.guide.loss_settings(values)
-        temperature = values.pop("temperature", None) or training["temperature"]
+        temperature = temperature_of(settings).initial
         self.remedy = f"raise the temperature, which is {temperature:g}"
         self.class_probability = self.data.class_probability(values.pop("class_probability", None))
         self.schedules = {

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
-from trueneg.losses import LogitScale
 from trueneg.models.text_pairs import TextEmbedder, TextPairModel
 from trueneg.models.towers.stored import StoredTower
 from trueneg.training.frozen import NOTHING_FROZEN, Frozen, build_tower, packed, restore_tower
-from trueneg.training.image_text_networks import Networks
+from trueneg.training.image_text_networks import Networks, initial_logit_scale
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 ANCHORS, POSITIVES = "text_encoder", "positive_encoder"  # sections of the towers
@@ -75,14 +74,9 @@ def build_text_networks(
             f"{problem}; expected embeddings of the same size. Use a head, and set"
             " projection.dimensions."
         )
-    similarity = settings["similarity"]
-    scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
-    scale.requires_grad_(similarity["learned_logit_scale"])
-    return TextNetworks(
-        TextPairModel(embedders[0], embedders[1] if embedders[1:] else None, scale),
-        settings,
-        frozen,
-    )
+    positives = embedders[1] if embedders[1:] else None
+    model = TextPairModel(embedders[0], positives, initial_logit_scale(settings))
+    return TextNetworks(model, settings, frozen)
 
 
 def finished_tensors(networks: TextNetworks) -> dict[str, Tensor]:

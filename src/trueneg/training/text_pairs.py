@@ -7,15 +7,15 @@ from torch import Tensor, nn
 
 from trueneg.data.false_negatives import of_texts
 from trueneg.data.pairs.training_split import PairIndices
+from trueneg.data.samples import Subset, read_subsets, refuse_leakage
 from trueneg.data.texts.text_source import TextSource, read_texts
-from trueneg.data.texts.text_splits import TextSubset, read_text_subsets, refuse_text_leakage
 from trueneg.data.texts.training_split import TextData
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.runtime.precision import autocast
 from trueneg.training.frozen import Frozen
 from trueneg.training.image_text import ReleasedNetworks
 from trueneg.training.loop import Settings
-from trueneg.training.pair_training import PairTraining, share_of_negatives, with_overrides
+from trueneg.training.pair_training import PairTraining, share_of_negatives
 from trueneg.training.text_inputs import text_inputs
 from trueneg.training.text_networks import (
     ANCHORS,
@@ -45,15 +45,13 @@ class TextPairs(PairTraining):
     """
 
     SAMPLE_KEY, TEXT_COLUMNS = "sentences", "images"
-    read_source, read_subsets = staticmethod(read_texts), staticmethod(read_text_subsets)
+    read_source, read_subsets = staticmethod(read_texts), staticmethod(read_subsets)
     false_negatives = staticmethod(of_texts)
 
-    def set_up(self, settings: Settings, source: TextSource, subset: TextSubset) -> int:
-        refuse_text_leakage(source, subset)
+    def set_up(self, settings: Settings, source: TextSource, subset: Subset) -> int:
+        refuse_leakage(source, subset)
         self.data = TextData(source, subset, settings["dataset"]["positives"], self.device)
-        self.networks = build_text_networks(
-            {**settings, "similarity": with_overrides(settings)}, self.frozen
-        )
+        self.networks = build_text_networks(settings, self.frozen)
         self.model = self.networks.model.to(self.device)
         self.tokens = []
         for section in (ANCHORS, POSITIVES):
@@ -124,7 +122,7 @@ class UntrainedTowers(ReleasedNetworks):
 
     @staticmethod
     def build(
-        settings: Settings, source: TextSource, subset: TextSubset, frozen: Frozen
+        settings: Settings, source: TextSource, subset: Subset, frozen: Frozen
     ) -> TextNetworks:
-        refuse_text_leakage(source, subset)
+        refuse_leakage(source, subset)
         return build_text_networks(settings, frozen)

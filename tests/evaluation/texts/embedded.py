@@ -5,8 +5,8 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
+from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
-from trueneg.data.texts.text_splits import TextSubset
 from trueneg.evaluation.texts import EmbeddedRun
 
 PARTS = (
@@ -43,13 +43,11 @@ def embedded_run(
         "made up", sentences, np.array(pairs, np.int64).reshape(-1, 2), names, **tables
     )
     samples = {name: np.asarray(parts.get(name, ()), np.int64) for name in PARTS}
-    subset = TextSubset(
+    subset = Subset(
         seed,
+        source.checksum,
         train=samples["bank"],
         **samples,
-        labels=(),
-        left_out="",
-        source_checksum=source.checksum,
     )
     return EmbeddedRun("abc", source, subset, anchors, positives)
 

@@ -16,9 +16,10 @@ from tests.textures import texture_source
 from trueneg.config.runs import features_key, frozen_towers
 from trueneg.data.images.image_source import write_source
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.subsets import make_subset, write_subsets
+from trueneg.data.images.subsets import make_subset
 from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
+from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.samples import write_subsets
 from trueneg.data.stored_features import write_features
 
 HEAVY = {"timm", "open_clip", "sentence_transformers"}
@@ -114,7 +115,7 @@ def write_job(name, folder):
     else:
         source = texture_source(patients=40)
         write_pairs(source, folder / "source.npz")
-        write_pair_subsets([split_pairs(source, 0)], folder / "subsets.parquet")
+        write_subsets([split_pairs(source, 0)], folder / "subsets.parquet")
         samples = {"images": source.images, "texts": distinct_texts(source)}
     vectors, generator = [], np.random.default_rng(0)
     for made in frozen_towers(run.settings).values():

@@ -27,10 +27,8 @@ from trueneg.specs.kinds.trained import (
 from trueneg.specs.settings import format_value
 from trueneg.specs.tasks import METRICS, comparable
 from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
+from trueneg.specs.temperature import INITIAL_TEMPERATURE
 from trueneg.stats.measurement import Measurement
-
-# every tuned objective must sweep one of these, if they matter to it
-TEMPERATURES = ("temperature", "logit_scale")
 
 
 def contradictions(study: TrainedStudy, texts: Any) -> Iterator[str]:
@@ -163,10 +161,10 @@ def _temperatures(objective: Any, name: str, variants: Mapping[str, str]) -> Ite
     varied = [
         field for field, value in first.items() if any(other[field] != value for other in others)
     ]
-    if objective.SCALED and not set(varied) & set(TEMPERATURES):
+    if objective.SCALED and not set(varied) & set(INITIAL_TEMPERATURE):
         yield (
             f"objectives.{name} sweeps {', '.join(varied)}; expected"
-            f" {' or '.join(TEMPERATURES)} among its sweeps"
+            f" {' or '.join(INITIAL_TEMPERATURE)} among its sweeps"
         )
 
 

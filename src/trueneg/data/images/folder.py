@@ -7,19 +7,16 @@ from typing import NamedTuple
 from trueneg.errors import UserError
 
 
-def required_path(
-    path: str | Path | None, source: str, expected: str, download: bool = False
-) -> Path:
+def required_path(path: str | Path | None, source: str, expected: str) -> Path:
     """Return the folder given by `dataset.path`; it need not exist yet.
 
     Args:
         path: the value of `dataset.path`.
         source: the source's name, for messages.
         expected: description of the folder's expected contents, for messages.
-        download: the value of `dataset.download`, for a source that reads the user's own files.
 
     Raises:
-        UserError: if no path is given, it is a file, or `download` is true.
+        UserError: if no path is given, or it is a file.
     """
     if path is None:
         raise UserError(
@@ -29,11 +26,6 @@ def required_path(
     if path.exists() and not path.is_dir():
         raise UserError(
             f"{path} is a file; expected a folder with {expected}; set dataset.path to the folder."
-        )
-    if download:
-        raise UserError(
-            f"dataset.download is true, but source {source} reads your own files; remove"
-            " dataset.download."
         )
     return path
 

@@ -12,13 +12,12 @@ import numpy as np
 
 from trueneg.data.arrays import (
     content_hash,
-    open_arrays,
+    read_arrays,
     require_checksum,
     require_types,
     write_arrays,
 )
-from trueneg.data.mistakes import REMOVE
-from trueneg.io.reading import RUN_STEP, reading
+from trueneg.data.samples import Samples
 from trueneg.store.run_files import run_checksums
 
 
@@ -66,23 +65,31 @@ class ImageSource:
     def __post_init__(self):
         if self.is_validation is None:
             object.__setattr__(self, "is_validation", np.zeros(len(self.images), bool))
-        splits = {"is_test": ("bool", 1), "is_validation": ("bool", 1)}
-        require_types(self, {"images": ("uint8", 4), "labels": ("int64", 1), **splits})
+        expected = {
+            "images": ("uint8", 4),
+            "labels": ("int64", 1),
+            "is_test": ("bool", 1),
+            "is_validation": ("bool", 1),
+        }
+        require_types(self, expected)
         if len(self.labels) and not (
             self.labels.min() >= -1 and self.labels.max() < len(self.class_names)
         ):
-            span, last = (
-                f"from {self.labels.min()} to {self.labels.max()}",
-                len(self.class_names) - 1,
-            )
             raise ValueError(
-                f"labels range {span}; expected 0 to {last} (one name per class), or -1"
-                " (unlabelled)"
+                f"labels range from {self.labels.min()} to {self.labels.max()}; expected 0 to"
+                f" {len(self.class_names) - 1} (one name per class), or -1 (unlabelled)"
             )
-        parts = [self.is_test, *([self.is_validation] if self.is_validation.any() else ())]
-        object.__setattr__(
-            self, "checksum", content_hash(self.images, self.labels, *parts).hexdigest()
-        )
+        content = [self.images, self.labels, self.is_test]
+        if self.is_validation.any():
+            content.append(self.is_validation)
+        object.__setattr__(self, "checksum", content_hash(*content).hexdigest())
+
+    @property
+    def samples(self) -> Samples:
+        """The images and their official splits; unlabelled images are trained on."""
+        is_in = [self.labels < 0, self.is_validation, self.is_test]
+        split = np.select(is_in, ["train", "validation", "test"], "")
+        return Samples(self.name, self.checksum, split, self.labels, groups={})
 
 
 class ListedImages(NamedTuple):
@@ -120,17 +127,15 @@ def read_source(path: str | Path) -> ImageSource:
     Raises:
         UserError: if the file is missing, is damaged, or does not contain a source.
     """
-    with (
-        reading(path, "a decoded image source", REMOVE, missing=RUN_STEP),
-        open_arrays(path) as archive,
-    ):
-        arrays: dict[str, Any] = {name: archive[name] for name in ("images", "labels", "is_test")}
-        arrays |= {
-            "class_names": tuple(map(str, archive["class_names"])),
-            "skipped": str(archive.get("skipped", "")),
-        }
+    with read_arrays(path, "a decoded image source") as archive:
         source = ImageSource(
-            str(archive["name"]), **arrays, is_validation=archive.get("is_validation")
+            str(archive["name"]),
+            archive["images"],
+            archive["labels"],
+            archive["is_test"],
+            tuple(map(str, archive["class_names"])),
+            str(archive.get("skipped", "")),
+            archive.get("is_validation"),
         )
         require_checksum(source.checksum, archive)
     return source
@@ -141,8 +146,6 @@ def data_checksum(source: ImageSource, settings: Mapping[str, Mapping[str, Any]]
     its settings name.
     """
     further = [f"{what} {checksum}" for what, checksum in run_checksums(settings).items()]
-    return (
-        hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest()
-        if further
-        else source.checksum
-    )
+    if not further:
+        return source.checksum
+    return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest()

@@ -2,12 +2,13 @@
 
 import importlib
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from trueneg.data.identical_images import describe_identical
 from trueneg.data.images.image_source import ImageSource, write_source
+from trueneg.errors import UserError
+from trueneg.specs.sections import Section
+from trueneg.specs.sources import OWN, data_name
 
 logger = logging.getLogger(__name__)
 
@@ -42,30 +43,38 @@ def load_source(
         >>> load_source("digits").images.shape
         (1797, 1, 8, 8)
     """
-    options = {
-        "resolution": resolution,
-        "download": download,
-        "unlabelled": unlabelled,
-        "skip_incomplete": skip_incomplete,
-    }
-    # most sources have only the first two
-    options = {name: value for name, value in options.items() if value}
-    loaded = importlib.import_module(f"trueneg.data.images.sources.{source}").load(path, **options)
-    size, classes, tests = (
-        " × ".join(map(str, loaded.images.shape[1:])),
-        len(loaded.class_names),
-        loaded.is_test.sum(),
-    )
+    reader = importlib.import_module(f"trueneg.data.images.sources.{source}")
+    if source not in OWN:
+        # only some sources have unlabelled images
+        further = {"unlabelled": unlabelled} if unlabelled else {}
+        loaded = reader.load(path, resolution=resolution, download=download, **further)
+    elif download:
+        raise UserError(
+            f"dataset.download is true, but source {source} reads your own files; remove"
+            " dataset.download."
+        )
+    else:
+        # imports pillow, which takes time
+        from trueneg.data.images.pixels import decoded_source
+
+        loaded = decoded_source(
+            data_name(source, path),
+            reader.listed(path),
+            place=path,
+            resolution=resolution,
+            skip_incomplete=skip_incomplete,
+        )
+    size = " × ".join(map(str, loaded.images.shape[1:]))
     logger.info(
-        f"{source}: {len(loaded.images):,} images of {size} pixels, {classes} classes, {tests:,}"
-        " official test images"
+        f"{source}: {len(loaded.images):,} images of {size} pixels, {len(loaded.class_names)}"
+        f" classes, {loaded.is_test.sum():,} official test images"
     )
     if identical := describe_identical(loaded.images):
         logger.warning(f"{source}: {identical}")
     return loaded
 
 
-def prepare_source(settings: Mapping[str, Any], path: str | Path) -> None:
+def prepare_source(settings: Section, path: str | Path) -> None:
     """Load a source with `settings`, the arguments of :func:`load_source`, and write it to an .npz
     file.
     """

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from trueneg.data.images.sources.parquet import listed, parquet_files
 from trueneg.data.mistakes import DAMAGE
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.specs.sections import Section
 
 logger = logging.getLogger(__name__)
 
@@ -57,11 +57,10 @@ class OfficialArchive:
     column_major: bool = False
     unlabelled_files: Mapping[str, tuple[int, np.dtype]] = field(default_factory=dict)
 
-    def folder(self, path: str | Path | None) -> Path:
-        """Return the folder given by ``dataset.path``."""
-        return required_path(
-            path, self.name, f"train*.parquet and test*.parquet, or {self.unpacked}"
-        )
+    @property
+    def layout(self) -> str:
+        """Describe the contents of the folder."""
+        return f"train*.parquet and test*.parquet, or {self.unpacked}"
 
     def load(
         self,
@@ -86,26 +85,22 @@ class OfficialArchive:
             UserError: if files are missing, damaged, have an unexpected layout, or cannot be
                 downloaded.
         """
-        folder = self.folder(path)
+        folder = required_path(path, self.name, self.layout)
         if parquet_files(folder) and not unlabelled:
             encoded = listed(folder, self.class_names, self.rows)
             return decoded_source(
                 self.name, encoded, place=folder, mode="RGB", resolution=resolution
             )
-        if self._binary_folder(folder) is None and download:
-            fetch_archive(self.url, self.md5, folder, self.unpacked)
         binary = self._binary_folder(folder)
+        if binary is None and download:
+            fetch_archive(self.url, self.md5, folder, self.unpacked)
+            binary = self._binary_folder(folder)
         if binary is None:
-            layout = (
-                self.unpacked
-                if unlabelled
-                else f"train*.parquet and test*.parquet, or {self.unpacked}"
+            raise UserError(
+                f"{folder}: found {contents(folder)}; expected"
+                f" {self.unpacked if unlabelled else self.layout}. Set dataset.download: true to"
+                " download the binary version, or copy the files there."
             )
-            remedy = (
-                "Set dataset.download: true to download the binary version, or copy the files"
-                " there."
-            )
-            raise UserError(f"{folder}: found {contents(folder)}; expected {layout}. {remedy}")
         images, labels = self._read_binary(binary, resolution, unlabelled)
         is_test = (np.arange(len(labels)) >= self.rows["train"]) & (labels >= 0)
         return ImageSource(self.name, images, labels, is_test, self.class_names)
@@ -113,7 +108,8 @@ class OfficialArchive:
     def _read_binary(
         self, folder: Path, resolution: int | None, unlabelled: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        images, labels = [], []
+        images = []
+        labels = []
         for name, (count, kind) in self._files(unlabelled).items():
             records = binary_records(folder / name, count, kind)
             if name in self.unlabelled_files:
@@ -129,9 +125,9 @@ class OfficialArchive:
                 images.append(resize_images(planes, resolution))
         return np.concatenate(images), np.concatenate(labels)
 
-    def user_files(self, settings: Mapping[str, Any]) -> UserFiles:
+    def user_files(self, settings: Section) -> UserFiles:
         """Return the parquet files, or the files of the binary version, in the folder ``path``."""
-        folder = self.folder(settings["path"])
+        folder = required_path(settings["path"], self.name, self.layout)
         binary = self._binary_folder(folder)
         unlabelled = settings.get("unlabelled") or 0
         parquet = [] if unlabelled else parquet_files(folder)
@@ -141,15 +137,10 @@ class OfficialArchive:
         return {**self.binary_files, **(self.unlabelled_files if unlabelled else {})}
 
     def _binary_folder(self, folder: Path) -> Path | None:
-        places = (folder, folder / self.unpacked)
-        return next(
-            (
-                place
-                for place in places
-                if any((place / name).is_file() for name in self.binary_files)
-            ),
-            None,
-        )
+        for place in (folder, folder / self.unpacked):
+            if any((place / name).is_file() for name in self.binary_files):
+                return place
+        return None
 
 
 def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
@@ -162,11 +153,12 @@ def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
         raise UserError(
             f"{file} is missing; expected all files of the archive. Unpack the archive again."
         )
-    size, expected = file.stat().st_size, count * kind.itemsize
+    size = file.stat().st_size
+    expected = count * kind.itemsize
     if size != expected:
-        shown = f"{size:,} bytes long ({size // kind.itemsize:,} of {count:,} images)"
         raise UserError(
-            f"{file} is {shown}; expected {expected:,}; unpack or download the archive again."
+            f"{file} is {size:,} bytes long ({size // kind.itemsize:,} of {count:,} images);"
+            f" expected {expected:,}; unpack or download the archive again."
         )
     return np.memmap(file, kind, "r")
 
@@ -183,7 +175,7 @@ def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
     from torchvision.datasets.utils import download_url
 
     name = url.rsplit("/", 1)[1]
-    logger.info("%s: downloading %s", folder, url)
+    logger.info(f"{folder}: downloading {url}")
     try:
         download_url(url, folder, md5=md5)
         # Unpack to a temporary folder and move it, so that a killed process does not leave a
@@ -193,12 +185,9 @@ def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
                 _unpack(archive, Path(aside).resolve())
             os.replace(Path(aside) / unpacked, folder / unpacked)
     except (*DAMAGE, RuntimeError, tarfile.TarError) as error:  # RuntimeError: wrong checksum
-        remedy = (
-            f"Copy {name} or the dataset's parquet files to {folder} yourself, then run the same"
-            " command again."
-        )
         raise UserError(
-            f"{folder}: {url} could not be downloaded and unpacked ({error}). {remedy}"
+            f"{folder}: {url} could not be downloaded and unpacked ({error}). Copy {name} or the"
+            f" dataset's parquet files to {folder} yourself, then run the same command again."
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -18,7 +17,7 @@ def decoded_source(
     name: str,
     listed: ListedImages,
     *,
-    place: Path,
+    place: str | Path | None,
     mode: str | None = None,
     resolution: int | None = None,
     skip_incomplete: float = False,
@@ -43,7 +42,8 @@ def decoded_source(
     skipped = ""
     if skip_incomplete:
         usable, skipped = check_images(listed.images, place, skip_incomplete)
-        before, listed = listed, listed.part(usable)
+        before = listed
+        listed = listed.part(usable)
         for label, split in sorted(before.classes() - listed.classes())[:1]:
             problem = f"no {split} image of class {listed.class_names[label]} is usable"
             raise UserError(
@@ -51,7 +51,7 @@ def decoded_source(
             )
     images = listed.images
     mode = mode or ("L" if all(map(is_grey, images.read())) else "RGB")
-    pixels: Any = None
+    pixels = np.empty(0, np.uint8)
     mistakes: list[str] = []
     differing: list[str] = []
     decode = functools.partial(decode_resized, mode=mode, resolution=resolution)
@@ -59,7 +59,7 @@ def decoded_source(
         if isinstance(image, UnreadableImageError):
             mistakes.append(f"{images.name(position)} {image}. {image.remedy}")
             continue
-        if pixels is None:
+        if not pixels.size:
             pixels = np.empty((len(images), *image.shape), np.uint8)
         if image.shape == pixels.shape[1:]:
             pixels[position] = image

@@ -1,57 +1,22 @@
-"""Training, validation and test indices of each seed, stored in a small table that all objectives
-share.
-"""
+"""Training, validation and test images of each seed, with classes that are made rare."""
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from trueneg.data.images.image_source import ImageSource
-from trueneg.data.images.labels import refuse_ambiguous
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
-from trueneg.data.splits import first_of_each_class, read_splits, stratified_split, write_splits
+from trueneg.data.samples import Subset
+from trueneg.data.splits import drawn_splits, order_in_class
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 from trueneg.specs.sources import OWN
 from trueneg.specs.tasks.base import GROUPS
 
-METADATA = b"subsets"
-SPLITS = ("pool", "train", "validation", "test")
 # dataset settings passed to make_subset
 DRAWING = ("fraction", "rare_classes", "images_per_class", "validation", "test")
 TEST_FRACTION = 0.25  # share of the images to hold out if a source has no official test split
-
-
-@dataclass(frozen=True, eq=False)
-class Subset:
-    """The splits of one seed; indices are sorted int64 positions in the source.
-
-    Attributes:
-        seed: the study's seed.
-        train: the labelled training images that remain after imbalance is applied, and all
-            unlabelled images.
-        pool: all labelled training images (neither validation nor test) before imbalance is
-            applied.
-        validation: images held out for model selection; may be empty.
-        test: images used only once, for the final evaluation.
-        rare_classes: labels of the subsampled classes.
-        eta_low, eta_high: class probabilities of a rare and of a common class
-            (:func:`class_probabilities`).
-        source_checksum: checksum of the source that the indices refer to.
-    """
-
-    seed: int
-    train: np.ndarray
-    pool: np.ndarray
-    validation: np.ndarray
-    test: np.ndarray
-    rare_classes: tuple[int, ...]
-    eta_low: float
-    eta_high: float
-    source_checksum: str
 
 
 def image_subset(
@@ -64,17 +29,14 @@ def image_subset(
             classes.
     """
     if reserved := [name for name in source.class_names if name in GROUPS]:
-        expected = (
-            f"expected other names than {', '.join(GROUPS)}, which are those of groups of classes"
-        )
         raise UserError(
-            f"{settings.get('path')} has a class named {reserved[0]}; {expected}; rename it."
+            f"{settings.get('path')} has a class named {reserved[0]}; expected other names than"
+            f" {', '.join(GROUPS)}, which are those of groups of classes; rename it."
         )
-    refuse_ambiguous(settings["rare_classes"], source.class_names)
     if settings["source"] in OWN and settings["test"] is None and not source.is_test.any():
-        problem = f"{settings['path']} has no test images, and dataset.test is not set"
         raise UserError(
-            f"{problem}; set dataset.test to the share of the images to hold out, such as 0.25."
+            f"{settings['path']} has no test images, and dataset.test is not set; set dataset.test"
+            " to the share of the images to hold out, such as 0.25."
         )
     return make_subset(source, seed=seed, **{key: settings[key] for key in DRAWING})
 
@@ -109,71 +71,68 @@ def make_subset(
             quarter of all images if there is no official test split.
 
     Raises:
-        UserError: if a class is unknown or too small to split, all classes are rare, `test` is
-            given for a source that has an official test split, or `validation` is 0 for one that
-            has a validation split.
+        UserError: if a class is unknown, ambiguous or too small to split, all classes are rare,
+            `test` is given for a source that has an official test split, or `validation` is 0 for
+            one that has a validation split.
     """
     rare = _class_numbers(source, rare_classes)
-    official, labels = bool(source.is_test.any()), source.labels
-    if official and test is not None:
+    split = source.samples.split.copy()
+    if test is not None and "test" in split:
         raise UserError(
             f"dataset.test is {test}, but source {source.name} has an official test split; remove"
             " dataset.test."
         )
-    own = np.flatnonzero(source.is_validation)
-    if len(own) and not validation:
-        problem = f"dataset.validation is 0, but source {source.name} has a validation split"
+    if not validation and "validation" in split:
         raise UserError(
-            f"{problem}; remove dataset.validation to use it, or move its images to train."
+            f"dataset.validation is 0, but source {source.name} has a validation split; remove"
+            " dataset.validation to use it, or move its images to train."
         )
-    validation = 0 if len(own) else validation
-    _check_class_sizes(source, needed=(1 if official else 2) + (validation > 0))
-    labelled, unlabelled = (
-        np.flatnonzero((labels >= 0) & ~source.is_validation),
-        np.flatnonzero(labels < 0),
-    )
-    if official:
-        held_out, remaining = (
-            labelled[source.is_test[labelled]],
-            labelled[~source.is_test[labelled]],
-        )
-    else:
-        share = TEST_FRACTION if test is None else test
-        held_out, remaining = (
-            labelled[part]
-            for part in stratified_split(labels[labelled], share, seed_for(seed, "test split"))
-        )
-    chosen, rest = stratified_split(
-        labels[remaining], validation, seed_for(seed, "validation split")
-    )
-    pool = remaining[rest]
+    shares = {"test": test or TEST_FRACTION, "validation": validation}
+    undrawn = [name for name, share in shares.items() if share and name not in split]
+    _refuse_small_classes(source, needed=len(undrawn) + 1)
+    for name in undrawn:
+        free = np.flatnonzero(split == "")
+        labels = source.labels[free]
+        order = order_in_class(labels, seed_for(seed, f"{name} split"))
+        split[free] = drawn_splits(order, {name: shares[name]}, stratum=labels, rest="")
+    pool = np.flatnonzero(split == "")
     if images_per_class is not None:
-        caps = dict.fromkeys(range(len(source.class_names)), images_per_class)
-        pool = pool[first_of_each_class(labels[pool], caps, seed_for(seed, "images per class"))]
-    train = np.sort(
-        np.concatenate([pool[imbalanced_indices(labels[pool], fraction, rare, seed)], unlabelled])
-    )
-    eta = class_probabilities(fraction, len(source.class_names), len(rare))
-    validation_split = own if len(own) else remaining[chosen]
+        order = order_in_class(source.labels[pool], seed_for(seed, "images per class"))
+        pool = pool[order < images_per_class]
+    kept = pool[imbalanced_indices(source.labels[pool], fraction, rare, seed)]
+    unlabelled = np.flatnonzero(split == "train")
+    eta_low, eta_high = class_probabilities(fraction, len(source.class_names), len(rare))
     return Subset(
-        seed, train, pool, validation_split, held_out, rare, *eta, source_checksum=source.checksum
+        seed,
+        source.checksum,
+        np.union1d(kept, unlabelled),
+        test=np.flatnonzero(split == "test"),
+        validation=np.flatnonzero(split == "validation"),
+        pool=pool,
+        rare_classes=rare,
+        eta_low=eta_low,
+        eta_high=eta_high,
     )
 
 
-def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[int, ...]:
+def _class_numbers(source: ImageSource, classes: Sequence[int | str]) -> list[int]:
+    """Return the numbers of classes that are given by number or name."""
     names = source.class_names
-    numbers = {name: number for number, name in enumerate(names)} | {
-        number: number for number in range(len(names))
-    }
-    unknown = [member for member in classes if member not in numbers]
-    if unknown:
-        expected = (
-            f"classes of {source.name}: {', '.join(names)}, or their numbers 0 to {len(names) - 1}"
-        )
+    numbers: dict[int | str, int] = {}
+    for number, name in enumerate(names):
+        numbers |= {number: number, name: number}
+        if name.isdecimal() and int(name) != number and int(name) in classes:
+            raise UserError(
+                f"dataset.rare_classes contains {int(name)}, but the class named {name} is number"
+                f" {number}, because classes are numbered from 0 in the order of their names."
+                " Rename the classes to 0, 1, 2, … or to names with a letter."
+            )
+    if unknown := [member for member in classes if member not in numbers]:
         raise UserError(
-            f"dataset.rare_classes contains {', '.join(map(repr, unknown))}; expected {expected}."
+            f"dataset.rare_classes contains {', '.join(map(repr, unknown))}; expected classes of"
+            f" {source.name}: {', '.join(names)}, or their numbers 0 to {len(names) - 1}."
         )
-    rare = tuple(sorted({numbers[member] for member in classes}))
+    rare = sorted({numbers[member] for member in classes})
     if len(rare) == len(names):
         raise UserError(
             f"dataset.rare_classes contains all classes of {source.name}; expected at least one"
@@ -182,21 +141,13 @@ def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[i
     return rare
 
 
-def _check_class_sizes(source: ImageSource, needed: int) -> None:
+def _refuse_small_classes(source: ImageSource, needed: int) -> None:
     """Check that each class has at least one image for every split."""
-    is_left = ~source.is_test & ~source.is_validation & (source.labels >= 0)
+    is_left = source.samples.split == ""
     sizes = np.bincount(source.labels[is_left], minlength=len(source.class_names))
     if sizes.min() < needed:
-        problem = (
-            f"class {source.class_names[sizes.argmin()]} has {sizes.min()} images outside the"
-            " official splits"
-        )
-        expected = f"at least {needed}, one per split"
         raise UserError(
-            f"source {source.name}: {problem}; expected {expected}; add images or remove the class."
+            f"source {source.name}: class {source.class_names[sizes.argmin()]} has {sizes.min()}"
+            f" images outside the official splits; expected at least {needed}, one per split; add"
+            " images or remove the class."
         )
-
-
-# One parquet file contains the subsets of all seeds.
-write_subsets = functools.partial(write_splits, key=METADATA, optional=("validation",))
-read_subsets = functools.partial(read_splits, kind=Subset, key=METADATA, optional=("validation",))

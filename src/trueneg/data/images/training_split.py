@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trueneg.class_probability import from_class_frequency
 from trueneg.data.images.image_source import ImageSource
-from trueneg.data.images.subsets import Subset
+from trueneg.data.samples import Subset
 
 MEASURED_IMAGES = 1000  # number of held-out images used to measure a parameter
 

@@ -14,35 +14,32 @@ archive. All images belong to CheXpert's TRAINING split, so training on CheXpert
 images that :func:`read_lists` returns.
 """
 
+import itertools
 import logging
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from trueneg.data.arrays import open_arrays, write_arrays
+from trueneg.data.arrays import read_arrays, write_arrays
 from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
-from trueneg.data.scored_sentences import sentences_of
-from trueneg.data.tables import Values, read_columns
+from trueneg.data.scored_sentences import remove_both, sentences_of
+from trueneg.data.tables import Values, read_columns, refuse_rows
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.io.files import UserFiles
-from trueneg.io.reading import RUN_STEP, reading
+from trueneg.specs.sections import Section
 
 log = logging.getLogger(__name__)
 
-PAGE, LISTS_PAGE = (
-    "https://stanfordmlgroup.github.io/competitions/chexpert/",
-    "https://github.com/yuhaozhang/convirt",
-)
+PAGE = "https://stanfordmlgroup.github.io/competitions/chexpert/"
+LISTS_PAGE = "https://github.com/yuhaozhang/convirt"
 ORIGIN = (
     "It is part of CheXpert and of CheXpert-small, which Stanford AIMI provides after registration"
     f" ({PAGE})."
@@ -122,24 +119,21 @@ def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
     images = read_columns(files[1], {"Variable": LABEL_NAME, "Path": IMAGE}, ORIGIN_OF_LISTS)
     texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
     positive = label_values(candidates[list(OBSERVATIONS)]) == 1
-    unclear = candidates.index[positive.sum(axis=1) != 1]
-    refuse(
-        [
-            f"{files[0]}: {place} has no label of 1, or several; expected exactly one."
-            f" {ORIGIN_OF_LISTS}"
-            for place in unclear
-        ]
-    )
+    unclear = [
+        f"{place} has no label of 1, or several; expected exactly one."
+        for place in candidates.index[positive.sum(axis=1) != 1]
+    ]
+    refuse_rows(files[0], unclear, ORIGIN_OF_LISTS)
     candidates["Variable"] = positive.idxmax(axis=1)
     mistakes = []
     for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):
         counts = table["Variable"].value_counts().reindex(LABELS, fill_value=0)
-        wrong = counts[counts != each].items()
         mistakes += [
             f"{file} has {count} rows for {label}; expected {each}. {ORIGIN_OF_LISTS}"
-            for label, count in wrong
+            for label, count in counts[counts != each].items()
         ]
-    candidates, images = _images(candidates), _images(images)
+    candidates = _images(candidates)
+    images = _images(images)
     both = images["path"].isin(candidates["path"]).sum()
     if both:
         mistakes.append(
@@ -147,15 +141,12 @@ def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
             f" {ORIGIN_OF_LISTS}"
         )
     refuse(mistakes)
-    return (
-        candidates,
-        images,
-        texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True),
-    )
+    sentences = texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1)
+    return candidates, images, sentences.reset_index(drop=True)
 
 
 def prepare_chexpert_8x200(
-    settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int
+    settings: Section, *, benchmark: str | Path, cache: str | Path, threads: int
 ) -> None:
     """Decode the listed images, candidates first, as greyscale squares; only the owner can read the
     files written.
@@ -177,15 +168,22 @@ def prepare_chexpert_8x200(
     files = ImageFiles(tuple(root / path for path in table["path"]), ORIGIN)
     privacy.write_table(texts, sentences_of(benchmark), restricted=True)
     with privacy.owner_only(True):
-        how = {"resolution": settings["resolution"], "fit": settings.get("fit", "crop")}
+        images = cache_images(
+            files,
+            cache,
+            mode="L",
+            resolution=settings["resolution"],
+            fit=settings.get("fit", "crop"),
+            threads=threads,
+        )
         arrays = {
-            "images": cache_images(files, cache, mode="L", threads=threads, **how),
+            "images": images,
             "is_query": np.arange(len(table)) >= len(candidates),
             "labels": table["label"].map(LABELS.index).to_numpy(np.int64),
             "patients": table["patient"].to_numpy(str),
         }
         write_arrays(benchmark, arrays)
-    log.info("CheXpert 8×200: %s images and %d sentences", f"{len(table):,}", len(texts))
+    log.info(f"CheXpert 8×200: {len(table):,} images and {len(texts)} sentences")
 
 
 def read_benchmark(path: str | Path) -> Benchmark:
@@ -194,17 +192,13 @@ def read_benchmark(path: str | Path) -> Benchmark:
     Raises:
         UserError: if one of the two files is missing or damaged.
     """
-    remedy = f"Remove it and {sentences_of(path)}, then run the same command again."
-    with (
-        reading(path, "a file of CheXpert 8×200", remedy, missing=RUN_STEP),
-        open_arrays(path) as archive,
-    ):
+    with read_arrays(path, "a file of CheXpert 8×200", remove_both(path)) as archive:
         return Benchmark(
             label_names=LABELS, texts=privacy.read_table(sentences_of(path))[0], **archive
         )
 
 
-def missing_files(settings: Mapping[str, Any]) -> list[str]:
+def missing_files(settings: Section) -> list[str]:
     """Report which lists are missing from ``lists``, and whether CheXpert's images are missing from
     ``path``.
     """
@@ -212,25 +206,20 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
     return lists + missing_parts(_folder(settings), (RADIOGRAPHS,))
 
 
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
+def user_files(settings: Section) -> UserFiles:
     """Return the lists and the images listed in them."""
     folder = Path(settings["lists"]).expanduser()
     lists = found_parts(folder, LISTS)
     try:
         radiographs = RADIOGRAPHS.required(_folder(settings)).parent
-        named = [
-            path
-            for part in LISTS[:2]
-            for path in read_columns(part.required(folder), ["Path"])["Path"]
-        ]
+        named = [read_columns(part.required(folder), ["Path"])["Path"] for part in LISTS[:2]]
     except UserError:  # reported by the job that reads the lists
         return UserFiles(lists)
-    return UserFiles(
-        lists, [radiographs / match[1] for match in map(PATH.fullmatch, named) if match]
-    )
+    matches = map(PATH.fullmatch, itertools.chain(*named))
+    return UserFiles(lists, [radiographs / match[1] for match in matches if match])
 
 
-def _folder(settings: Mapping[str, Any]) -> Path:
+def _folder(settings: Section) -> Path:
     return required_path(
         settings["path"], "chexpert", "train/ (CheXpert-v1.0-small or CheXpert-v1.0)"
     )

@@ -13,14 +13,12 @@ Alternatively, the folder contains the parquet files described in
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from trueneg.data.images.folder import Part
-from trueneg.data.pairs.pair_images import PairImages
+from trueneg.data.pairs.pair_images import PairImages, Tables
 from trueneg.data.pairs.photographs import (
     TOKEN_LINES,
     UNASSIGNED,
@@ -32,6 +30,7 @@ from trueneg.data.pairs.photographs import (
 )
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
+from trueneg.specs.sections import Section
 
 PAGE = "https://shannon.cs.illinois.edu/DenotationGraph/"
 SPLITS_PAGE = "https://cs.stanford.edu/people/karpathy/deepimagesent/"
@@ -57,9 +56,7 @@ KAGGLE_LINES = CaptionLines(
 )
 
 
-def read_images(
-    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
-) -> PairImages:
+def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     """Read the photographs, with the splits selected by ``split``."""
     table, images = SOURCE.read(settings["path"])
     return joined(
@@ -88,15 +85,11 @@ def select_splits(table: pd.DataFrame, split: str, path: str | Path | None) -> p
     if split == "karpathy":
         return table
     if UNASSIGNED not in set(table["split"]):
-        problem = (
-            f"Karpathy's splits contain all {len(table):,} photographs, but dataset.split: reco"
-            " selects models on others"
+        raise UserError(
+            f"{path}: Karpathy's splits contain all {len(table):,} photographs, but dataset.split:"
+            f" reco selects models on others. Add {TOKENS.names[0]} with the captions of all"
+            " photographs, or set dataset.split: karpathy."
         )
-        remedy = (
-            f"Add {TOKENS.names[0]} with the captions of all photographs, or set dataset.split:"
-            " karpathy."
-        )
-        raise UserError(f"{path}: {problem}. {remedy}")
     return table.assign(
         split=table["split"].replace({"validation": "train", UNASSIGNED: "validation"})
     )
@@ -140,4 +133,6 @@ SOURCE = PhotographSource(
     _read_official,
     optional=(TOKENS, KAGGLE),
 )
-read_texts, missing_files, user_files = SOURCE.read_texts, SOURCE.missing_files, SOURCE.user_files
+read_texts = SOURCE.read_texts
+missing_files = SOURCE.missing_files
+user_files = SOURCE.user_files

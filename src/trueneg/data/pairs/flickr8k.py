@@ -15,19 +15,18 @@ subfolder ``Flickr8k_text``.
 """
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from trueneg.data.images.folder import Part, required_path
-from trueneg.data.mistakes import COPY_AGAIN, refuse
-from trueneg.data.pairs.pair_images import PairImages
+from trueneg.data.mistakes import COPY_AGAIN
+from trueneg.data.pairs.pair_images import PairImages, Tables
 from trueneg.data.pairs.photographs import PhotographSource, joined, read_captions
-from trueneg.data.tables import read_lines, wrong_values
+from trueneg.data.tables import read_lines, refuse_rows, wrong_values
 from trueneg.errors import UserError
+from trueneg.specs.sections import Section
 
 log = logging.getLogger(__name__)
 
@@ -50,16 +49,14 @@ IMAGES = Part(
 )
 # The official captions include five for an image that the image folder does not contain.
 WITHOUT_IMAGE = "2258277193_586949ec62.jpg.1"
-RATED = ("rating 1", "rating 2", "rating 3")
+RATED = ["rating 1", "rating 2", "rating 3"]
 RATING_LINE = (
     r"(?P<image>[^\t]+)\t(?P<report>[^\t]+)#(?P<index>[0-4])"
     r"\t(?P<first>[1-4])\t(?P<second>[1-4])\t(?P<third>[1-4])"
 )
 
 
-def read_images(
-    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
-) -> PairImages:
+def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     """Read the photographs, with the ratings of pairs whose image and caption are both in the
     source.
     """
@@ -67,11 +64,13 @@ def read_images(
     ratings = read_ratings(settings["path"])
     unknown = sorted({*ratings["image"], *ratings["report"]} - set(table["image"]))
     if unknown:
-        missing = f"{len(unknown):,} images that are missing from the folder, such as {unknown[0]}"
-        raise UserError(f"{RATINGS.names[0]} rates {missing}; copy the whole dataset.")
+        raise UserError(
+            f"{RATINGS.names[0]} rates {len(unknown):,} images that are missing from the folder,"
+            f" such as {unknown[0]}; copy the whole dataset."
+        )
     chosen = table["image"][: settings["images"]].tolist()
     rated = ratings[ratings[["image", "report"]].isin(chosen).all(axis=1)].reset_index(drop=True)
-    log.info("%s photograph–caption pairs have ratings", f"{len(rated):,}")
+    log.info(f"{len(rated):,} photograph–caption pairs have ratings")
     return joined(table, images, settings["images"], ratings=rated)
 
 
@@ -94,16 +93,17 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
         UserError: names the invalid line.
     """
     file = RATINGS.required(required_path(path, "flickr8k", RATINGS.names[0]))
-    expected = "an image, a caption's id and three ratings from 1 to 4, separated by tabs"
-    table = read_lines(file, RATING_LINE, expected, RATINGS.origin)
-    twice = table.index[table.duplicated(["image", "report", "index"])]
-    refuse(
-        [
-            f"{file}: {place} rates the same pair as an earlier line; expected each pair once."
-            f" {COPY_AGAIN}"
-            for place in twice
-        ]
+    table = read_lines(
+        file,
+        RATING_LINE,
+        "an image, a caption's id and three ratings from 1 to 4, separated by tabs",
+        RATINGS.origin,
     )
+    twice = [
+        f"{place} rates the same pair as an earlier line; expected each pair once."
+        for place in table.index[table.duplicated(["image", "report", "index"])]
+    ]
+    refuse_rows(file, twice, COPY_AGAIN)
     table.columns = pd.Index(["image", "report", "index", *RATED])
     return table.astype(dict.fromkeys(("index", *RATED), np.int64)).reset_index(drop=True)
 
@@ -116,7 +116,7 @@ def _read_official(folder: Path) -> pd.DataFrame:
         mistakes = wrong_values(
             images, "image", images["image"].isin(splits), "an image that is in no other split"
         )
-        refuse([f"{file}: {mistake} {part.origin}" for mistake in mistakes])
+        refuse_rows(file, mistakes, part.origin)
         splits |= dict.fromkeys(images["image"], split)
     table = read_captions(CAPTIONS.required(folder), splits, CAPTIONS.origin)
     return table[table["image"] != WITHOUT_IMAGE]
@@ -129,4 +129,6 @@ SOURCE = PhotographSource(
     IMAGES,
     _read_official,
 )
-read_texts, missing_files, user_files = SOURCE.read_texts, SOURCE.missing_files, SOURCE.user_files
+read_texts = SOURCE.read_texts
+missing_files = SOURCE.missing_files
+user_files = SOURCE.user_files

@@ -12,9 +12,8 @@ import logging
 import os
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,14 +21,16 @@ import pandas as pd
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
 from trueneg.data.mistakes import refuse
-from trueneg.data.pairs.pair_images import PairImages, usable
-from trueneg.data.table_formats import SPACE, plain
-from trueneg.data.tables import Rows, identifier, read_columns
+from trueneg.data.pairs.pair_images import PairImages, Tables, usable
+from trueneg.data.table_formats import SPACE
+from trueneg.data.tables import Rows, identifier, read_columns, require_distinct
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.specs.sections import Section
 from trueneg.text.cleaning import has_words
 
-SOURCE, FOLDER = "image_table", "the images listed in the table"
+SOURCE = "image_table"
+FOLDER = "the images listed in the table"
 log = logging.getLogger(__name__)
 EXPECTED_LABEL = (
     "1, 0, or empty if unknown (true and false are read, too); for classes by name, one column per"
@@ -38,26 +39,24 @@ EXPECTED_LABEL = (
 SPELLINGS = {"": "", "0": "0", "1": "1", "false": "0", "true": "1"}
 
 
-def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
+def read_texts(settings: Section) -> pd.DataFrame:
     """Read the texts; the texts of an image form one report."""
     texts, _, skipped = read_image_table(settings)
     if skipped:
-        log.warning("%s: %s", settings["table"], skipped)
+        log.warning(f"{settings['table']}: {skipped}")
     return texts
 
 
-def read_images(
-    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
-) -> PairImages:
+def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     """Read the images of the table, in colour if ``colour`` is true. The classes of sentences are
     unknown.
     """
     texts, labels, skipped = read_image_table(settings)
     images = texts.drop_duplicates("report")
-    images = images[usable(images["report"].to_numpy(str), tables["sentences"], settings["images"])]
+    images = images[usable(images["report"], tables["sentences"], settings["images"])]
     files = files_of(required_path(settings["path"], SOURCE, FOLDER), images["report"])
     return PairImages(
-        ImageFiles(tuple(files[name][0] for name in images["report"])),
+        ImageFiles(tuple(file for [file] in files.values())),
         images["report"].to_numpy(str),
         images["patient"].to_numpy(str),
         mode="RGB" if settings["colour"] else "L",
@@ -67,16 +66,17 @@ def read_images(
     )
 
 
-def missing_files(settings: Mapping[str, Any]) -> list[str]:
+def missing_files(settings: Section) -> list[str]:
     """Report whether the folder or the table is missing."""
     required = {"path": "the folder of your own images", "table": "your own table"}
-    missing = {
-        key: what for key, what in required.items() if not Path(settings[key]).expanduser().exists()
-    }
-    return [f"reports.{key}, {settings[key]}: {what}" for key, what in missing.items()]
+    return [
+        f"reports.{key}, {settings[key]}: {what}"
+        for key, what in required.items()
+        if not Path(settings[key]).expanduser().exists()
+    ]
 
 
-def check_table(settings: Mapping[str, Any]) -> str:
+def check_table(settings: Section) -> str:
     """Check every row if the table exists, before anything is computed, but no images if their
     folder is missing.
 
@@ -96,34 +96,30 @@ def check_table(settings: Mapping[str, Any]) -> str:
     for column, value in itertools.product(labels, (0, 1)):
         count = texts.loc[labels[column] == value, "patient"].nunique()
         if count < 2:
-            problem = f"{column} is {value} for {'one patient' if count else 'no patient'}"
-            expected = "at least two, because training and test share no patient"
             mistakes.append(
-                f"{settings['table']}: {problem}; expected {expected}; remove it from"
-                " dataset.label_columns."
+                f"{settings['table']}: {column} is {value} for"
+                f" {('one patient' if count else 'no patient')}; expected at least two, because"
+                " training and test share no patient; remove it from dataset.label_columns."
             )
     refuse(mistakes)
     return skipped
 
 
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
+def user_files(settings: Section) -> UserFiles:
     """Return the table and the images listed in it."""
-    table, folder = (
-        Path(settings["table"]).expanduser(),
-        required_path(settings["path"], SOURCE, FOLDER),
-    )
+    table = Path(settings["table"]).expanduser()
+    folder = required_path(settings["path"], SOURCE, FOLDER)
     try:
         cells = read_columns(table, [settings["image_column"]])[settings["image_column"]]
     except UserError:  # reported by the job that reads the table
         return UserFiles([table])
-    files = files_of(folder, filter(None, (relative(name, folder) for name in cells.unique())))
-    return UserFiles(
-        [table], [path for name, paths in files.items() for path in paths or [folder / name]]
-    )
+    names = filter(None, cells.map(functools.partial(relative, folder=folder)))
+    images = [files or [folder / name] for name, files in files_of(folder, names).items()]
+    return UserFiles([table], list(itertools.chain(*images)))
 
 
 def read_image_table(
-    settings: Mapping[str, Any], has_images: bool = True
+    settings: Section, has_images: bool = True
 ) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Read and check the table; the image files must exist but are not opened.
 
@@ -147,84 +143,70 @@ def read_image_table(
             patient, a missing image, an invalid label, a duplicate row, or an image with
             conflicting patients or labels.
     """
-    folder, labels = (
-        required_path(settings["path"], SOURCE, FOLDER),
-        list(settings.get("label_columns", ())),
-    )
+    folder = required_path(settings["path"], SOURCE, FOLDER)
+    labels = list(settings.get("label_columns", ()))
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
     rows = Rows(settings["table"], _read_table(settings), settings)
     fill_in = "; fill it in, or remove the row"
-    rows.check(
-        image, lambda names: names == "", f"an image's file name{fill_in}", "without an image"
-    )
-    is_text, expected = (
-        (has_words, "a text with a word")
-        if settings["split_sentences"]
-        else (bool, "a non-empty text")
-    )
-    rows.check(
-        text,
-        lambda texts: ~texts.map(is_text).astype(bool),
-        f"{expected}{fill_in}",
-        "without a text",
-    )
+    rows.check(image, rows[image] == "", f"an image's file name{fill_in}", "without an image")
+    if settings["split_sentences"]:
+        is_empty = ~rows[text].map(has_words).astype(bool)
+        rows.check(text, is_empty, f"a text with a word{fill_in}", "without a text")
+    else:
+        rows.check(text, rows[text] == "", f"a non-empty text{fill_in}", "without a text")
     if patient is not None:
         rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
     if has_images:
-        counts = {
-            name: len(files)
-            for name, files in files_of(folder, filter(None, rows.table[image].unique())).items()
-        }
-        expected = f"an image in {folder}; copy it there, or correct reports.path"
+        files = files_of(folder, filter(None, rows[image].unique()))
+        counts = pd.Series(files, dtype=object).map(len)
         rows.check(
             image,
-            lambda names: names.map(counts) == 0,
-            expected,
+            rows[image].map(counts) == 0,
+            f"an image in {folder}; copy it there, or correct reports.path",
             "whose image is not in the folder",
         )
-        expected = (
-            "one file, but several differ only in the Unicode form of their name; rename them"
+        rows.check(
+            image,
+            rows[image].map(counts) > 1,
+            "one file, but several differ only in the Unicode form of their name; rename them",
         )
-        rows.check(image, lambda names: names.map(counts) > 1, expected)
     for column in labels:
-        rows.check(column, lambda values: ~values.isin(set(SPELLINGS.values())), EXPECTED_LABEL)
+        rows.check(column, ~rows[column].isin(SPELLINGS.values()), EXPECTED_LABEL)
     for column in filter(None, (patient, *labels)):
         first = rows.table.groupby(image)[column].transform("first")
-        other = rows.table.index[(rows.table[image] != "") & (rows.table[column] != first)]
+        other = rows.table.index[(rows[image] != "") & (rows[column] != first)]
         rows.mistakes.append(
             [
                 f"{place}: {column} differs from its value in the first row of the image."
                 for place in other
             ]
         )
-    expected = "each image–text pair once, but an earlier row has the same pair; remove one"
-    repeated = "that repeat the image and text of an earlier row"
     rows.check(
         image,
-        lambda names: (names != "") & rows.table.duplicated([image, text]),
-        expected,
-        repeated,
+        (rows[image] != "") & rows.table.duplicated([image, text]),
+        "each image–text pair once, but an earlier row has the same pair; remove one",
+        "that repeat the image and text of an earlier row",
     )
     table, skipped = rows.usable()
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return texts, table[labels].replace("", np.nan).astype(np.float32), skipped
 
 
-def _read_table(settings: Mapping[str, Any]) -> pd.DataFrame:
+def _read_table(settings: Section) -> pd.DataFrame:
     """Return the columns as text, with each value in one of its spellings."""
-    columns, folder = _columns(settings), required_path(settings["path"], SOURCE, FOLDER)
-    image, text, patient = columns[0], columns[1], settings["patient_column"]
+    folder = required_path(settings["path"], SOURCE, FOLDER)
     table = read_columns(
-        settings["table"], columns, texts=[text], restricted=settings.get("restricted", False)
+        settings["table"],
+        _columns(settings),
+        texts=[settings["text_column"]],
+        restricted=settings.get("restricted", False),
     )
     forms = {
-        image: lambda name: relative(name, folder),
-        text: lambda cell: cell.strip(SPACE),
-        patient: identifier,
+        settings["image_column"]: functools.partial(relative, folder=folder),
+        settings["text_column"]: lambda text: text.strip(SPACE),
+        settings["patient_column"]: identifier,
     }
-    return pd.DataFrame(
-        {name: table[name].map(forms.get(name, label)) for name in columns}, index=table.index
-    )
+    return table.apply(lambda cells: cells.map(forms.get(cells.name, label)))
 
 
 def label(written: str) -> str:
@@ -267,18 +249,10 @@ def files_of(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
     return files
 
 
-def _columns(settings: Mapping[str, Any]) -> list[str]:
+def _columns(settings: Section) -> list[str]:
     """Return the names of the table's columns: image, text, patient (if there is one), labels."""
-    names = [
-        settings["image_column"],
-        settings["text_column"],
-        settings["patient_column"],
-        *settings.get("label_columns", ()),
-    ]
+    names = [settings[f"{name}_column"] for name in ("image", "text", "patient")]
+    names += settings.get("label_columns", ())
     columns = [name for name in names if name is not None]
-    if len(set(map(plain, columns))) < len(columns):
-        raise UserError(
-            f"reports: the columns are {', '.join(columns)}; expected a different column for each"
-            " purpose."
-        )
+    require_distinct("reports", columns)
     return columns

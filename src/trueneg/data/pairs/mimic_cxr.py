@@ -15,9 +15,7 @@ which :mod:`trueneg.data.reports.mimic_cxr` reads and which defines the names of
 (``s50414267``) and patients (``p10000032``) used here.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,10 +24,11 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.pairs import ms_cxr
 from trueneg.data.pairs.chexpert_labels import CHEX5, LABEL, label_values
-from trueneg.data.pairs.pair_images import PairImages, usable
+from trueneg.data.pairs.pair_images import PairImages, Tables, usable
 from trueneg.data.tables import NUMBER, Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.specs.sections import Section
 
 PAGE = "https://physionet.org/content/mimic-cxr-jpg/"
 REPORTS_PAGE = "https://physionet.org/content/mimic-cxr/"
@@ -69,37 +68,35 @@ FRONTAL_POSITIONS = ("AP", "PA")
 FRONTAL_CODES = ("antero-posterior", "postero-anterior")
 # Nearly every report has findings, an impression or a last paragraph. If more than this share of
 # reports, and more than a few, have no text, report files are missing.
-WITHOUT_TEXT, FEW = 0.1, 10
+WITHOUT_TEXT = 0.1
+FEW = 10
 
 
-def read_images(
-    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
-) -> PairImages:
+def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     """Read the frontal or all radiographs as greyscale images; a study can have several. The
     classes of sentences are unknown.
 
     Every image has the labels of its study. The splits are the official ones, except that all
     patients of MS-CXR are in the test split.
     """
-    radiographs, drawn = read_radiographs(settings["path"]), ms_cxr.NO_BOXES
+    radiographs = read_radiographs(settings["path"])
+    drawn = ms_cxr.NO_BOXES
     if settings["ms_cxr"] is not None:
         drawn = ms_cxr.read_boxes(settings["ms_cxr"], radiographs)
         radiographs = ms_cxr.hold_out(radiographs, drawn)
     if settings["views"] == "frontal":
         radiographs = radiographs[radiographs["frontal"]]
-    chosen = usable(radiographs["report"].to_numpy(str), tables["sentences"], settings["images"])
-    # With dataset.images, only the studies up to the last one in use need reports.
-    needed = (
-        radiographs
-        if settings["images"] is None
-        else radiographs.iloc[: np.flatnonzero(chosen)[-1] + 1]
-    )
+    chosen = usable(radiographs["report"], tables["sentences"], settings["images"])
     images = radiographs[chosen].reset_index(drop=True)
-    studies = needed["report"].nunique()
+    if settings["images"] is not None:  # only the studies up to the last one in use need reports
+        radiographs = radiographs[: np.flatnonzero(chosen)[-1] + 1]
+    studies = radiographs["report"].nunique()
     lacking = studies - images["report"].nunique()
     if lacking > max(FEW, WITHOUT_TEXT * studies):
-        problem = f"{lacking:,} of {studies:,} studies have no sentence"
-        raise UserError(f"mimic_cxr: {problem}, so reports are missing. {ORIGIN_OF_REPORTS}")
+        raise UserError(
+            f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, so reports are"
+            f" missing. {ORIGIN_OF_REPORTS}"
+        )
     root = RADIOGRAPHS.required(_folder(settings["path"])).parent
     boxes = ms_cxr.image_boxes(
         drawn, images["dicom"].to_numpy(str), settings["resolution"], settings["fit"]
@@ -115,35 +112,29 @@ def read_images(
     )
 
 
-def missing_files(settings: Mapping[str, Any]) -> list[str]:
+def missing_files(settings: Section) -> list[str]:
     """Report which files are missing from the folders ``path`` and ``ms_cxr``."""
     missing = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, RADIOGRAPHS))
-    boxes = settings["ms_cxr"]
-    return (
-        missing
-        if boxes is None
-        else missing + missing_parts(Path(boxes).expanduser(), (ms_cxr.BOXES,))
-    )
+    if settings["ms_cxr"] is not None:
+        missing += missing_parts(Path(settings["ms_cxr"]).expanduser(), (ms_cxr.BOXES,))
+    return missing
 
 
-def missing_reports(settings: Mapping[str, Any]) -> list[str]:
+def missing_reports(settings: Section) -> list[str]:
     """Report whether the text reports are missing from the folder ``path`` of a likelihood
     study.
     """
     return missing_parts(Path(settings["path"]).expanduser(), (REPORTS,))
 
 
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
+def user_files(settings: Section) -> UserFiles:
     """Return the tables and MS-CXR's boxes, not the 377,000 images: checking them takes minutes and
     releases do not change.
     """
-    tables = found_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT))
-    boxes = (
-        []
-        if settings["ms_cxr"] is None
-        else Path(settings["ms_cxr"]).expanduser().glob("MS_CXR_Local_Alignment_*")
-    )
-    return UserFiles([*tables, *boxes])
+    files = found_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT))
+    if settings["ms_cxr"] is not None:
+        files += Path(settings["ms_cxr"]).expanduser().glob("MS_CXR_Local_Alignment_*")
+    return UserFiles(files)
 
 
 def read_radiographs(path: str | Path | None) -> pd.DataFrame:
@@ -164,7 +155,8 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
         UserError: names the missing table or the invalid lines, and where to get a complete copy.
     """
     folder = _folder(path)
-    metadata_file, split_file = METADATA.required(folder), SPLIT.required(folder)
+    metadata_file = METADATA.required(folder)
+    split_file = SPLIT.required(folder)
     views = {
         "ViewPosition": None,
         "ViewCodeSequence_CodeMeaning": None,
@@ -186,11 +178,11 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
                 f"{file} lacks {lacking:,} images of {other}, or has different study or patient"
                 f" ids. {ORIGIN}"
             )
-    report, patient = "s" + joined["study_id"], "p" + joined["subject_id"]
-    position, code = (
-        joined["ViewPosition"].str.strip(),
-        joined["ViewCodeSequence_CodeMeaning"].str.strip(),
-    )
+    report = "s" + joined["study_id"]
+    patient = "p" + joined["subject_id"]
+    position = joined["ViewPosition"].str.strip()
+    code = joined["ViewCodeSequence_CodeMeaning"].str.strip().str.lower()
+    by_code = (position == "") & code.isin(FRONTAL_CODES)
     radiographs = pd.DataFrame(
         {
             "dicom": joined["dicom_id"],
@@ -201,10 +193,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
             ),
             "width": joined["Columns"].astype(int),
             "height": joined["Rows"].astype(int),
-            "frontal": (
-                position.isin(FRONTAL_POSITIONS)
-                | ((position == "") & code.str.lower().isin(FRONTAL_CODES))
-            ),
+            "frontal": position.isin(FRONTAL_POSITIONS) | by_code,
             "split": joined["split"].map(SPLITS),
         }
     )
@@ -225,12 +214,8 @@ def read_labels(path: str | Path | None) -> pd.DataFrame:
     Raises:
         UserError: as in :func:`read_radiographs`.
     """
-    study = Values(r"\d+", "a number", unique=True)
-    table = read_columns(
-        CHEXPERT.required(_folder(path)),
-        {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)},
-        ORIGIN,
-    )
+    columns = {"study_id": NUMBER._replace(unique=True), **dict.fromkeys(CHEX5.values(), LABEL)}
+    table = read_columns(CHEXPERT.required(_folder(path)), columns, ORIGIN)
     labels = label_values(table[list(CHEX5.values())])
     return labels.set_axis(list(CHEX5), axis=1).set_axis("s" + table["study_id"].to_numpy(object))
 

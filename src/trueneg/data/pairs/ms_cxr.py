@@ -17,8 +17,7 @@ import pandas as pd
 
 from trueneg.data.image_cache import square_in
 from trueneg.data.images.folder import Part
-from trueneg.data.mistakes import refuse
-from trueneg.data.tables import Values, read_columns, wrong_values
+from trueneg.data.tables import Values, read_columns, refuse_rows, single_spaced, wrong_values
 
 log = logging.getLogger(__name__)
 
@@ -60,35 +59,34 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
         {"dicom_id": None, "category_name": TEXT, "label_text": TEXT, **dict.fromkeys(NUMBERS)},
         ORIGIN,
     )
-    images = (
-        radiographs.set_index("dicom", drop=False).reindex(table["dicom_id"]).set_axis(table.index)
-    )
+    by_dicom = radiographs.set_index("dicom", drop=False)
+    images = by_dicom.reindex(table["dicom_id"]).set_axis(table.index)
     x, y, width, height, *sizes = (
         pd.to_numeric(table[name], errors="coerce").astype(np.float64) for name in NUMBERS
     )
     unknown = images["file"].isna()
-    inside = (x + width > 0) & (y + height > 0) & (x < images["width"]) & (y < images["height"])
-    invalid = ~(
-        inside & (width > 0) & (height > 0) & np.isfinite(x + width) & np.isfinite(y + height)
-    )
-    written = table.assign(box=table["x"].str.cat(table[["y", "w", "h"]], sep=", "))
+    right = x + width
+    bottom = y + height
+    inside = (right > 0) & (bottom > 0) & (x < images["width"]) & (y < images["height"])
+    valid = inside & (width > 0) & (height > 0) & np.isfinite(right) & np.isfinite(bottom)
     mistakes = ["the table contains no boxes."] if table.empty else []
     mistakes += wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
     for side, size in zip(("width", "height"), sizes, strict=True):
-        mistakes += wrong_values(
-            table, f"image_{side}", ~unknown & (size != images[side]), "that of MIMIC-CXR-JPG"
-        )
-    mistakes += wrong_values(
-        written, "box", ~unknown & invalid, "x, y, w and h of a box in the image"
+        differs = ~unknown & (size != images[side])
+        mistakes += wrong_values(table, f"image_{side}", differs, "that of MIMIC-CXR-JPG")
+    table["box"] = table["x"].str.cat(table[["y", "w", "h"]], sep=", ")
+    mistakes += wrong_values(table, "box", ~unknown & ~valid, "x, y, w and h of a box in the image")
+    refuse_rows(file, mistakes, ORIGIN)
+    boxes = images[["dicom", "report", "patient", "width", "height"]].assign(
+        sentence=single_spaced(table["label_text"]),
+        finding=single_spaced(table["category_name"]),
+        x0=x,
+        y0=y,
+        x1=right,
+        y1=bottom,
     )
-    refuse([f"{file}: {mistake} {ORIGIN}" for mistake in mistakes])
-    boxes = images[["dicom", "report", "patient", "width", "height"]].astype(
-        {"width": int, "height": int}
-    )
-    for column, original in (("sentence", "label_text"), ("finding", "category_name")):
-        boxes[column] = table[original].str.split().str.join(" ")
-    boxes = boxes.assign(x0=x, y0=y, x1=x + width, y1=y + height)
-    log.info("MS-CXR: %s boxes in %s images", f"{len(boxes):,}", f"{boxes['dicom'].nunique():,}")
+    boxes = boxes.astype({"width": int, "height": int})
+    log.info(f"MS-CXR: {len(boxes):,} boxes in {boxes['dicom'].nunique():,} images")
     return boxes.reset_index(drop=True)
 
 
@@ -109,7 +107,7 @@ def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
     """
     with_box = radiographs["patient"].isin(boxes["patient"])
     moved = with_box & (radiographs["split"] != "test")
-    log.info("moved %s images of MS-CXR patients to the test split", f"{moved.sum():,}")
+    log.info(f"moved {moved.sum():,} images of MS-CXR patients to the test split")
     return radiographs.assign(split=radiographs["split"].mask(with_box, "test"))
 
 
@@ -131,17 +129,15 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int, fit: s
     """
     present = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
     if len(present) < len(boxes):
-        unused = f"{len(boxes) - len(present):,} of {len(boxes):,}"
         log.warning(
-            "%s boxes of MS-CXR are skipped because the study does not contain their images", unused
+            f"{len(boxes) - len(present):,} of {len(boxes):,} boxes of MS-CXR are skipped because"
+            " the study does not contain their images"
         )
-    rows = present[[*CORNERS, "width", "height"]].astype(np.float64).itertuples(index=False)
-    squares = [
-        to_square((x0, y0, x1, y1), (width, height), resolution, fit)
-        for x0, y0, x1, y1, width, height in rows
-    ]
+    rows = present[[*CORNERS, "width", "height"]].astype(np.float64).to_numpy()
+    squares = [to_square(row[:4], row[4:], resolution, fit) for row in rows.tolist()]
     present[CORNERS] = np.array(squares, np.float64).reshape(-1, 4)
-    present["image"], present["class"] = pd.Index(dicoms).get_indexer(present["dicom"]), -1
+    present["image"] = pd.Index(dicoms).get_indexer(present["dicom"])
+    present["class"] = -1
     return present[["report", "image", "sentence", "class", "finding", *CORNERS]]
 
 
@@ -164,6 +160,6 @@ def to_square(box: Sequence[float], size: Sequence[int], resolution: int, fit: s
     """
     resized, corner = square_in(size, resolution, fit)
     return [
-        value * resized[place % 2] / size[place % 2] - corner[place % 2]
-        for place, value in enumerate(box)
+        value * resized[axis] / size[axis] - corner[axis]
+        for axis, value in zip((0, 1, 0, 1), box, strict=True)
     ]

@@ -19,25 +19,24 @@ checked.
 
 import logging
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
-from trueneg.data.mistakes import refuse
-from trueneg.data.pairs.pair_images import PairImages, usable
+from trueneg.data.pairs.pair_images import PairImages, Tables, usable
 from trueneg.data.reports import open_i
 from trueneg.data.reports.open_i import find_archive, image_codes, read_archive
 from trueneg.data.reports.open_i_classes import NORMAL, coded_headings
-from trueneg.data.tables import Values, read_columns, wrong_values
+from trueneg.data.tables import Values, read_columns, refuse_rows, wrong_values
 from trueneg.io.files import UserFiles, files_in
+from trueneg.specs.sections import Section
 
 log = logging.getLogger(__name__)
 
+PLACE = ["report", "index"]  # of a sentence
 LAYOUTS = {
     "images.csv": ("report", "image", "projection"),
     "indiana_projections.csv": ("uid", "filename", "projection"),
@@ -68,9 +67,7 @@ HEADINGS = {
 }
 
 
-def read_images(
-    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
-) -> PairImages:
+def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     """Read the frontal radiographs as greyscale images; each report counts as a patient because
     patients are unknown.
 
@@ -78,41 +75,44 @@ def read_images(
     unjustified value for them. The table ``classes`` has ``class`` (number), ``name``, the number
     of ``sentences`` of the class and the number of ``images`` that show it.
     """
-    archive, sentences = settings["archive"], tables["sentences"]
-    images, codes = read_radiographs(settings["path"], archive), image_codes(archive)
-    images = images[usable(images["report"].to_numpy(str), sentences, settings["images"])]
+    archive = settings["archive"]
+    sentences = tables["sentences"]
+    images = read_radiographs(settings["path"], archive)
+    codes = image_codes(archive)
+    images = images[usable(images["report"], sentences, settings["images"])]
     reports = images["report"].to_numpy(str)
-    keys = sentences.loc[sentences["report"].isin(set(reports)), ["report", "index"]]
-    assigned = keys.merge(
-        tables["assigned"], on=["report", "index"], how="left", validate="one_to_one"
+    assigned = sentences.loc[sentences["report"].isin(reports), PLACE].merge(
+        tables["assigned"], on=PLACE, how="left", validate="one_to_one"
     )
     # a sentence without a class gets −1
     assigned["class"], names = pd.factorize(assigned["class"], sort=True)
     shown = headings_shown(reports, codes, names.tolist())
     counts = np.bincount(assigned["class"][assigned["class"] >= 0], minlength=len(names))
-    classes = {
-        "class": range(len(names)),
-        "name": names,
-        "sentences": counts,
-        "images": shown.sum(0),
-    }
+    classes = pd.DataFrame(
+        {
+            "class": range(len(names)),
+            "name": names,
+            "sentences": counts,
+            "images": shown.sum(0),
+        }
+    )
     return PairImages(
         ImageFiles(tuple(images["path"])),
         reports,
         patients=reports,
         labels=pd.DataFrame(chexpert_labels(reports, codes), columns=list(HEADINGS)),
-        assigned=assigned[["report", "index", "class"]],
+        assigned=assigned[[*PLACE, "class"]],
         shown=shown,
-        tables={"classes": pd.DataFrame(classes)},
+        tables={"classes": classes},
     )
 
 
-def missing_files(settings: Mapping[str, Any]) -> list[str]:
+def missing_files(settings: Section) -> list[str]:
     """Report which files are missing from the folder ``path``."""
     return missing_parts(Path(settings["path"]).expanduser(), (TABLE, IMAGES))
 
 
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
+def user_files(settings: Section) -> UserFiles:
     """Return the table and image folder in ``path``, and the ``archive`` of the reports if one is
     set.
     """
@@ -137,40 +137,33 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     folder = required_path(path, "open_i", EXPECTED)
     file = TABLE.required(folder)
     report, image, projection = LAYOUTS[file.name]
-    either, unique = (
-        Values("Frontal|Lateral", "Frontal or Lateral"),
-        Values(".*", "an image", unique=True),
-    )
+    either = Values("Frontal|Lateral", "Frontal or Lateral")
+    unique = Values(".*", "an image", unique=True)
     table = read_columns(file, {report: None, image: unique, projection: either})
     table = table.set_axis(["report", "image", "projection"], axis=1)
     if report == "uid":
         table["report"] = "CXR" + table["report"]
-    root, archived = IMAGES.required(folder), read_archive(find_archive(archive))
+    root = IMAGES.required(folder)
+    archived = read_archive(find_archive(archive))
     ids_of = {
         name: {node.get("id") for node in xml.iter("parentImage")}
         for name, xml in archived
         if xml is not None
     }
-    unknown = ~table["report"].isin(ids_of)
+    known = table["report"].isin(ids_of)
     named = zip(table["report"], table["image"], strict=True)
-    foreign = [not _is_of(image, ids_of.get(report, set()), report) for report, image in named]
-    mistakes = wrong_values(
-        table, "report", unknown, f"one of the {len(ids_of):,} reports in the archive"
+    foreign = np.array(
+        [not _is_of(image, ids_of.get(report, set()), report) for report, image in named], bool
     )
-    mistakes += wrong_values(
-        table, "image", ~unknown & np.array(foreign, bool), "an image of this row's report"
-    )
-    refuse([f"{file}: {mistake}" for mistake in mistakes])
-    frontal = table[table["projection"] == "Frontal"].assign(
-        number=lambda frontal: frontal["report"].str[3:].astype(int)
-    )
+    expected = f"one of the {len(ids_of):,} reports in the archive"
+    mistakes = wrong_values(table, "report", ~known, expected)
+    mistakes += wrong_values(table, "image", known & foreign, "an image of this row's report")
+    refuse_rows(file, mistakes)
+    frontal = table[table["projection"] == "Frontal"]
+    frontal = frontal.assign(number=frontal["report"].str[3:].astype(int))
     frontal = frontal.sort_values(["number", "image"], ignore_index=True)
-    log.info(
-        "%s frontal images of %s reports", f"{len(frontal):,}", f"{frontal['report'].nunique():,}"
-    )
-    return pd.DataFrame(
-        {"report": frontal["report"], "path": [root / image for image in frontal["image"]]}
-    )
+    log.info(f"{len(frontal):,} frontal images of {frontal['report'].nunique():,} reports")
+    return frontal[["report"]].assign(path=frontal["image"].map(root.joinpath))
 
 
 def _is_of(image: str, ids: set[str | None], report: str) -> bool:
@@ -204,9 +197,9 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
     """
     headings = coded_headings(codes)
     labels = np.full((len(reports), len(HEADINGS)), np.nan, np.float32)
-    for image, report in enumerate(reports.tolist()):
+    for row, report in zip(labels, reports.tolist(), strict=True):
         if report in headings:
-            labels[image] = [bool(headings[report] & wanted) for wanted in HEADINGS.values()]
+            row[:] = [bool(headings[report] & wanted) for wanted in HEADINGS.values()]
     return labels
 
 
@@ -239,7 +232,8 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
         >>> headings_shown(np.array(["a", "b"]), codes, ["normal", "Opacity"]).tolist()
         [[True, False], [False, True]]
     """
-    headings, shown = coded_headings(codes), np.zeros((len(reports), len(classes)), bool)
+    headings = coded_headings(codes)
+    shown = np.zeros((len(reports), len(classes)), bool)
     for image, report in enumerate(reports.tolist()):
         coded = headings.get(report, frozenset())
         shown[image] = [coded == {NORMAL} if name == NORMAL else name in coded for name in classes]

@@ -13,6 +13,9 @@ from trueneg.errors import UserError
 log = logging.getLogger(__name__)
 
 
+Tables = Mapping[str, pd.DataFrame]  # tables of a text step, by name
+
+
 @dataclass(frozen=True, eq=False)
 class PairImages:
     """A source's n images and their annotations; sentences are matched by report.
@@ -45,7 +48,7 @@ class PairImages:
     assigned: pd.DataFrame | None = None
     probabilities: pd.DataFrame | None = None
     shown: np.ndarray | None = None
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    tables: Tables = field(default_factory=dict)
     skipped: str = ""
 
     def part(self, positions: list[int]) -> "PairImages":
@@ -57,11 +60,9 @@ class PairImages:
             if isinstance(self.images, np.ndarray)
             else self.images.part(positions)
         )
-        reports, patients, labels = (
-            self.reports[positions],
-            self.patients[positions],
-            self.labels.iloc[positions],
-        )
+        reports = self.reports[positions]
+        patients = self.patients[positions]
+        labels = self.labels.iloc[positions]
         return replace(self, images=images, reports=reports, patients=patients, labels=labels)
 
 
@@ -78,7 +79,9 @@ def check_count(count: int | None, available: int, what: str) -> None:
         )
 
 
-def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> np.ndarray:
+def usable(
+    reports: np.ndarray | pd.Series, sentences: pd.DataFrame, count: int | None
+) -> np.ndarray:
     """Select the images of the first `count` reports with sentences (None: all); log how many
     images have no sentence.
 
@@ -99,19 +102,18 @@ def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> n
         ... ).tolist()
         [True, True, False, False]
     """
-    has = np.isin(reports, sentences["report"].to_numpy(str))
+    of_images = pd.Series(reports)
+    has = of_images.isin(sentences["report"])
     if not has.any():
-        problem = (
+        raise UserError(
             f"none of the {len(has):,} images has a sentence; expected images and text of the same"
-            " data set"
+            " data set; correct dataset.text or the paths."
         )
-        raise UserError(f"{problem}; correct dataset.text or the paths.")
     if not has.all():
         log.info(
-            "%s of %s images are skipped because their reports have no sentences",
-            f"{(~has).sum():,}",
-            f"{len(has):,}",
+            f"{(~has).sum():,} of {len(has):,} images are skipped because their reports have no"
+            " sentences"
         )
-    available = pd.unique(reports[has])
+    available = of_images[has].unique()
     check_count(count, len(available), "reports with images and sentences")
-    return has & np.isin(reports, available[:count])
+    return (has & of_images.isin(available[:count])).to_numpy()

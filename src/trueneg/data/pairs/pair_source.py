@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.arrays import content_hash, require_types
+from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
     PROBABILITY_COLUMNS,
     ScoredSentences,
@@ -98,16 +99,34 @@ class PairSource(ScoredSentences):
     checksum: str = field(init=False)
 
     def __post_init__(self):
-        texts, tables = ("str", 1), {"labels": ("float32", 2), "shown": ("bool", 2)}
-        require_types(self, {"images": ("uint8", 4), "reports": texts, "patients": texts, **tables})
+        expected = {
+            "images": ("uint8", 4),
+            "reports": ("str", 1),
+            "patients": ("str", 1),
+            "labels": ("float32", 2),
+            "shown": ("bool", 2),
+        }
+        require_types(self, expected)
         for problem in _problems(self):
             raise ValueError(problem)
-        object.__setattr__(self, "checksum", _checksum(self))
+        digest = content_hash(self.images, self.labels, self.shown)
+        update_with_texts(digest, self.label_names, self.reports, self.patients)
+        for column in SENTENCE_COLUMNS:
+            update_with_texts(digest, self.sentences[column])
+        object.__setattr__(self, "checksum", digest.hexdigest())
 
     @property
     def size(self) -> tuple[int, int]:
         """Return the height and width of the images."""
         return self.images.shape[2:]
+
+    @property
+    def samples(self) -> Samples:
+        """The images with their patients and reports; a table has the official splits."""
+        groups = {"patients": self.patients, "reports": self.reports}
+        split = np.full(len(self.images), "")
+        label = np.full(len(self.images), -1)
+        return Samples(self.name, self.checksum, split, label, groups, self.restricted)
 
 
 def distinct_texts(source: PairSource) -> list[str]:
@@ -203,7 +222,9 @@ def _problems(source: PairSource) -> Iterator[str]:
     """Yield messages about invalid values; they give row numbers because report names may be
     restricted.
     """
-    sentences, names, classes = source.sentences, source.label_names, source.shown.shape[1]
+    sentences = source.sentences
+    names = source.label_names
+    classes = source.shown.shape[1]
     if source.labels.shape[1] != len(names) or len(set(names)) != len(names):
         yield f"label_names are {list(names)}; expected {source.labels.shape[1]} distinct names"
     if not (np.isin(source.labels, (0, 1)) | np.isnan(source.labels)).all():
@@ -230,12 +251,3 @@ def _problems(source: PairSource) -> Iterator[str]:
             )
     if (pd.Series(source.patients).groupby(source.reports).nunique() > 1).any():
         yield "a report belongs to several patients; expected one"
-
-
-def _checksum(source: PairSource) -> str:
-    digest = content_hash(source.images, source.labels, source.shown)
-    columns = (source.sentences[column].tolist() for column in SENTENCE_COLUMNS)
-    update_with_texts(
-        digest, source.label_names, source.reports.tolist(), source.patients.tolist(), *columns
-    )
-    return digest.hexdigest()

@@ -2,13 +2,10 @@
 about both.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
-from trueneg.data.pairs.pair_images import PairImages, check_count
+from trueneg.data.pairs.pair_images import PairImages, Tables, check_count
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.data.phantom.classes import POSITIVE
 from trueneg.data.phantom.radiographs import (
@@ -17,11 +14,10 @@ from trueneg.data.phantom.radiographs import (
     phantom_images,
     positive_classes,
 )
+from trueneg.specs.sections import Section
 
 
-def read_images(
-    settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int
-) -> PairImages:
+def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     """Draw the radiographs of synthetic reports, given ``contrast`` and ``seed``; the table
     ``boxes`` locates the findings.
     """
@@ -30,7 +26,8 @@ def read_images(
         len(tables["reports"]),
         "reports (reports.reports of the likelihood study)",
     )
-    reports, assigned = tables["reports"].iloc[: settings["images"]], tables["assigned"]
+    reports = tables["reports"].iloc[: settings["images"]]
+    assigned = tables["assigned"]
     if settings["images"] is not None:
         assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
     findings = positive_classes(reports["report"].tolist(), assigned)

@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 
 from trueneg.data.image_files import EncodedImages, ImageFiles, ParquetImages
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
-from trueneg.data.mistakes import COPY_AGAIN, refuse
+from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.data.pairs.pair_images import PairImages, check_count
-from trueneg.data.tables import read_lines, repeated_values, wrong_values
+from trueneg.data.tables import read_lines, refuse_rows, repeated_values, wrong_values
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, files_in
 from trueneg.io.reading import reading
+from trueneg.specs.sections import Section
 
 UNASSIGNED = "unassigned"
 SPLITS = ("train", "validation", "test", UNASSIGNED)
@@ -62,42 +63,46 @@ class PhotographSource:
             UserError: names the missing file, or the file and line or row with an unexpected
                 layout.
         """
-        folder = required_path(path, self.name, self.expected)
+        folder = self._folder(path)
         files = sorted(folder.glob("*.parquet"))
         if files and self.texts[0].find(folder) is None:
-            tables = {file: _rows(file) for file in files}
-            places = tuple((file, row) for file, rows in tables.items() for row in range(len(rows)))
-            table = checked_photographs(pd.concat(tables.values()), folder, COPY_AGAIN)
-            return table, ParquetImages(dict.fromkeys(tables, "image"), places)
+            tables = [_rows(file) for file in files]
+            places = [
+                (file, row)
+                for file, rows in zip(files, tables, strict=True)
+                for row in range(len(rows))
+            ]
+            table = checked_photographs(pd.concat(tables), folder, COPY_AGAIN)
+            return table, ParquetImages(tuple(places), dict.fromkeys(files, "image"))
         root = self.images.required(folder)
         table = self.read_official(folder).sort_values("image")
         return table, ImageFiles(tuple(root / name for name in table["image"]), self.images.origin)
 
-    def read_texts(self, settings: Mapping[str, Any]) -> pd.DataFrame:
+    def read_texts(self, settings: Section) -> pd.DataFrame:
         """Read the captions in the folder ``path``; each photograph counts as one report and one
         patient.
         """
         table = self.read(settings["path"])[0].explode("captions")
-        return pd.DataFrame(
-            {"report": table["image"], "patient": table["image"], "text": table["captions"]}
-        )
+        texts = table.rename(columns={"image": "report", "captions": "text"})
+        return texts.assign(patient=texts["report"])[["report", "patient", "text"]]
 
-    def missing_files(self, settings: Mapping[str, Any]) -> list[str]:
+    def missing_files(self, settings: Section) -> list[str]:
         """Report which files are missing from the folder ``path``."""
-        folder = required_path(settings["path"], self.name, self.expected)
-        return (
-            []
-            if any(folder.glob("*.parquet"))
-            else missing_parts(folder, (*self.texts, self.images))
-        )
+        folder = self._folder(settings["path"])
+        if any(folder.glob("*.parquet")):
+            return []
+        return missing_parts(folder, (*self.texts, self.images))
 
-    def user_files(self, settings: Mapping[str, Any]) -> UserFiles:
+    def user_files(self, settings: Section) -> UserFiles:
         """Return the texts and photographs, or the parquet files, in the folder ``path``."""
-        folder = required_path(settings["path"], self.name, self.expected)
+        folder = self._folder(settings["path"])
         texts = found_parts(folder, (*self.texts, *self.optional))
         if self.texts[0].find(folder) is None:
             return UserFiles([*folder.glob("*.parquet"), *texts])
         return UserFiles(texts, files_in(self.images.find(folder)))
+
+    def _folder(self, path: str | Path | None) -> Path:
+        return required_path(path, self.name, self.expected)
 
 
 def joined(
@@ -107,10 +112,9 @@ def joined(
     caption classes or labels.
     """
     check_count(count, len(table), "photographs in the folder")
-    names = table["image"][:count].to_numpy(str)
-    tables["splits"] = pd.DataFrame(
-        {"report": names, "split": table["split"][:count].to_numpy(str)}
-    )
+    chosen = table[:count]
+    names = chosen["image"].to_numpy(str)
+    tables["splits"] = pd.DataFrame({"report": names, "split": chosen["split"].to_numpy(str)})
     return PairImages(images.part(slice(count)), names, names, mode="RGB", tables=tables)
 
 
@@ -154,15 +158,13 @@ def read_captions(
     """
     lines = read_lines(file, layout.pattern, layout.expected, origin, header=layout.header)
     lines["caption's id"] = lines["image"] + "#" + lines["number"]
-    refuse([f"{file}: {mistake} {origin}" for mistake in repeated_values(lines, "caption's id")])
+    refuse_rows(file, repeated_values(lines, "caption's id"), origin)
     captions = lines.sort_values("number", kind="stable").groupby("image")["caption"].agg(list)
-    lacking = sorted(set(splits) - set(captions.index))
-    refuse(
-        [
-            f"{file} has no captions for {name}, which is in the {splits[name]} split. {origin}"
-            for name in lacking
-        ]
-    )
+    lacking = [
+        f"no captions for {name}, which is in the {splits[name]} split."
+        for name in sorted(set(splits) - set(captions.index))
+    ]
+    refuse_rows(file, lacking, origin)
     names = captions.index.to_series()
     table = pd.DataFrame(
         {"image": names, "captions": captions, "split": names.map(splits).fillna(UNASSIGNED)}
@@ -193,7 +195,7 @@ def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.Data
         *wrong_values(table, "captions", ~captioned, f"{EACH} texts"),
         *wrong_values(table, "split", ~table["split"].isin(SPLITS), f"one of {', '.join(SPLITS)}"),
     ]
-    refuse([f"{file}: {mistake} {origin}" for mistake in mistakes])
+    refuse_rows(file, mistakes, origin)
     return table.assign(
         captions=table["captions"].map(lambda texts: [" ".join(text.split()) for text in texts])
     )
@@ -211,7 +213,6 @@ def _rows(file: Path) -> pd.DataFrame:
     """Read names, captions and splits from a parquet file with the columns described in this
     module.
     """
-    columns = ("image", "captions", "split")
     expected = (
         "a parquet file with the columns image: struct<bytes: binary, path: string>, captions:"
         " list<string>, split: string"
@@ -221,9 +222,7 @@ def _rows(file: Path) -> pd.DataFrame:
         pq.ParquetFile(file, page_checksum_verification=True) as parquet,
     ):
         table = parquet.read(columns=["image.path", "captions", "split"])
-        rows = pd.DataFrame(
-            {name: table.column(name).to_pylist() for name in columns}, dtype=object
-        )
+        rows = pd.DataFrame(table.select(["image", "captions", "split"]).to_pydict(), dtype=object)
     rows["image"] = [
         image and image["path"] and Path(image["path"]).name for image in rows["image"]
     ]

@@ -21,7 +21,6 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,13 +29,16 @@ from trueneg.data.identical_images import describe_identical
 from trueneg.data.image_cache import LONGEST, cache_images
 from trueneg.data.image_files import check_images
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
+from trueneg.data.tables import single_spaced
 from trueneg.errors import UserError
 from trueneg.io import privacy
+from trueneg.specs.sections import Section
 from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.text.sentences import split_texts, write_sentences
 
 log = logging.getLogger(__name__)
 
+MODELS = "language_models"  # the manifest among the files of the text steps
 # optional tables of a source besides images and sentences
 TABLES = ("boxes", "splits", "ratings", "classes")
 
@@ -49,7 +51,7 @@ def source_module(name: str) -> ModuleType:
 
 
 def write_captions(
-    settings: Mapping[str, Any],
+    settings: Section,
     *,
     sentences: str | Path,
     unique: str | Path,
@@ -71,21 +73,20 @@ def write_captions(
     texts = source_module(settings["source"]).read_texts(settings)
     restricted = settings.get("restricted", False)
     if settings.get("split_sentences", False):
+        by_report = texts.groupby(["report", "patient"], sort=False, as_index=False)
         # An empty line ends a paragraph and therefore a sentence.
-        reports = texts.groupby(["report", "patient"], sort=False, as_index=False)["text"].agg(
-            "\n\n".join
-        )
+        reports = by_report["text"].agg("\n\n".join)
         listed = split_texts(reports, cache, processes, restricted, settings.get("language", "en"))
     else:
         index = texts.groupby("report").cumcount()
         listed = texts[["report", "patient"]].assign(
-            index=index, sentence=texts["text"].str.split().str.join(" ")
+            index=index, sentence=single_spaced(texts["text"])
         )
     write_sentences(listed, sentences, unique, restricted)
 
 
 def prepare_pairs(
-    settings: Mapping[str, Any],
+    settings: Section,
     text: Mapping[str, str | Path],
     pairs: str | Path,
     *,
@@ -113,17 +114,14 @@ def prepare_pairs(
     from trueneg.text.loading import first_model
 
     Path(pairs).parent.mkdir(parents=True, exist_ok=True)
-    tables = {
-        name: privacy.read_table(path)[0]
-        for name, path in text.items()
-        if name != "language_models"
-    }
-    restricted = privacy.read_table(text["sentences"])[1]
+    read = {name: privacy.read_table(path) for name, path in text.items() if name != MODELS}
+    tables = {name: table for name, (table, _) in read.items()}
+    _, restricted = read["sentences"]
     data = source_module(settings["source"]).read_images(settings, tables, threads)
     if restricted != data.restricted:
-        said = f"restricted is {restricted} for these texts, but {data.restricted} for the images"
         raise UserError(
-            f"{text['sentences']}: {said}. Remove the file, then run the same command again."
+            f"{text['sentences']}: restricted is {restricted} for these texts, but"
+            f" {data.restricted} for the images. Remove the file, then run the same command again."
         )
     skipped = ""
     if allowed := settings.get("skip_incomplete"):
@@ -131,12 +129,20 @@ def prepare_pairs(
             data.images, settings["path"], allowed, longest=LONGEST, threads=threads
         )
         data = data.part(usable)
-    sentences = tables["sentences"][tables["sentences"]["report"].isin(set(data.reports.tolist()))]
-    count, images = len(data.reports), data.images
+    sentences = tables["sentences"]
+    sentences = sentences[sentences["report"].isin(data.reports)]
+    count = len(data.reports)
+    images = data.images
     if not isinstance(images, np.ndarray):
         with privacy.owner_only(restricted):
-            how = {"mode": data.mode, "resolution": settings["resolution"], "fit": data.fit}
-            images = cache_images(images, cache, threads=threads, **how)
+            images = cache_images(
+                images,
+                cache,
+                mode=data.mode,
+                resolution=settings["resolution"],
+                fit=data.fit,
+                threads=threads,
+            )
     try:
         source = PairSource(
             settings["source"],
@@ -151,9 +157,7 @@ def prepare_pairs(
             shown=np.zeros((count, 0), bool) if data.shown is None else data.shown,
             restricted=restricted,
             skipped=" ".join(filter(None, (data.skipped, skipped))),
-            language_model=first_model(text["language_models"])
-            if "language_models" in text
-            else None,
+            language_model=first_model(text[MODELS]) if MODELS in text else None,
         )
     except ValueError as error:
         raise UserError(
@@ -163,7 +167,5 @@ def prepare_pairs(
     for name in TABLES:
         privacy.write_table(data.tables.get(name, pd.DataFrame()), beside(pairs, name), restricted)
     if identical := describe_identical(images):
-        log.warning("%s: %s", source.name, identical)
-    log.info(
-        "%s: %s images with %s sentences", source.name, f"{count:,}", f"{len(source.sentences):,}"
-    )
+        log.warning(f"{source.name}: {identical}")
+    log.info(f"{source.name}: {count:,} images with {len(source.sentences):,} sentences")

@@ -40,7 +40,8 @@ def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
         >>> statements_shown(classes, np.array([[True], [False]])).tolist()
         [[True, False, False], [False, True, False]]
     """
-    kinds, count = classes["kind"].to_numpy(), findings.shape[1]
+    kinds = classes["kind"].to_numpy()
+    count = findings.shape[1]
     names = classes["finding"].to_numpy()
     shown = np.zeros((len(findings), len(classes)), dtype=bool)
     shown[:, :count] = findings

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trueneg.data.image_loading import TrainingImages
 from trueneg.data.pairs.pair_source import PairSource, probability_name
-from trueneg.data.pairs.pair_splits import PairSubset
+from trueneg.data.samples import Subset
 from trueneg.randomness import seed_for
 from trueneg.text.cleaning import normalised
 
@@ -62,7 +62,7 @@ class PairData:
     def __init__(
         self,
         source: PairSource,
-        subset: PairSubset,
+        subset: Subset,
         device: torch.device,
         vectors: np.ndarray | None = None,
     ):

@@ -13,15 +13,16 @@ import math
 import numpy as np
 
 from trueneg.data.phantom.patients import Patient
-from trueneg.data.phantom.shapes import joined, length, smooth_noise, soft_step
+from trueneg.data.phantom.shapes import bell, joined, length, rotated, smooth_noise, soft_step
 
 SIDES = {"right": -1, "left": 1}  # the direction of ``across`` towards that side
-# number of noise cells across the image: fine mottle of the lungs, gradual shading of soft tissue
-MOTTLE, SHADE = 36, 7
+MOTTLE = 36  # noise cells across the image: fine mottle of the lungs
+SHADE = 7  # and gradual shading of soft tissue
 HIDDEN = 0.92  # share of the lung's air that the heart's shadow hides
 TALLEST = 2.5  # exponent of the lung's outline: 2 is an ellipse, larger values approach a rectangle
 MIDDLE = 0.10  # vertical position at which the lungs are widest
-SLOPE, HALF = 4.6, 0.53  # characteristic curve of the film: steepness, and attenuation of mid-grey
+SLOPE = 4.6  # steepness of the film's characteristic curve
+HALF = 0.53  # attenuation of mid-grey
 
 
 class Lung:
@@ -29,6 +30,7 @@ class Lung:
 
     Attributes:
         lateral: distance from the spine towards this side.
+        down: coordinate that increases towards the feet.
         depth: distance inward from the chest wall; negative outside the chest.
         above: distance above the diaphragm.
         inside: mask of the lung, from 0 to 1.
@@ -47,7 +49,9 @@ class Lung:
         aside = np.abs(out) / reach
         radius = (aside**2 * np.sqrt(aside) + up**2 * np.sqrt(up)) ** np.float32(1 / TALLEST)
         bend = (lateral - 0.17) / 0.2
-        self.lateral, self.top = lateral, MIDDLE - patient.apex
+        self.lateral = lateral
+        self.down = down
+        self.top = MIDDLE - patient.apex
         # Distance to the outline along the ray from the middle.
         self.depth = np.maximum(length(out, up * patient.apex) / np.maximum(radius, 1e-3), 0.14) * (
             1 - radius
@@ -111,25 +115,18 @@ class Chest:
         }
         lungs = self.lungs.values()
         self.shadow = self.heart_shadow(self.heart_depth(1.0))
-        vessels = sum(
-            _vessels(lung, down, phase) for lung, phase in zip(lungs, phases, strict=True)
-        )
+        vessels = sum(map(_vessels, lungs, phases))
         inside = sum(lung.inside for lung in lungs)
-        aired = sum(
-            lung.inside
-            * (0.55 + 0.45 * np.tanh(np.maximum(np.minimum(lung.depth, lung.above), 0) / 0.08))
-            for lung in lungs
-        )
+        aired = 0.0
+        for lung in lungs:
+            inward = np.maximum(np.minimum(lung.depth, lung.above), 0)
+            aired = aired + lung.inside * (0.55 + 0.45 * np.tanh(inward / 0.08))
         aired = aired * (1 - HIDDEN * self.shadow)
         for lung in lungs:
-            about = ((lung.lateral - lung.hilum[0] - 0.03) / 0.15) ** 2 + (
-                (down - lung.hilum[1]) / 0.2
-            ) ** 2
-            aired = (
-                aired
-                * (1 - patient.crowding * np.exp(-about))
-                * (1 - patient.dependent * np.exp(-np.abs(lung.above) / 0.06))
-            )
+            aside = (lung.lateral - lung.hilum[0] - 0.03) / 0.15
+            below = (down - lung.hilum[1]) / 0.2
+            aired = aired * (1 - patient.crowding * np.exp(-(aside**2 + below**2)))
+            aired = aired * (1 - patient.dependent * np.exp(-np.abs(lung.above) / 0.06))
         self.thorax = soft_step((np.maximum(*(lung.depth for lung in lungs)) + 0.012) / self.edge)
         self.tissue = (
             self._soft_tissue()
@@ -168,19 +165,20 @@ class Chest:
         distance = np.abs(number - np.rint(number)) * patient.rib_spacing
         band = soft_step((patient.rib_width - distance) / (0.6 * self.edge))
         # The cortex: both margins are denser than the interior.
-        margin = np.exp(-(((distance - 0.75 * patient.rib_width) / (0.3 * patient.rib_width)) ** 2))
+        margin = bell((distance - 0.75 * patient.rib_width) / (0.3 * patient.rib_width))
         return (0.7 * band + 0.3 * margin) * ((number > -0.5) & (number < patient.ribs))
 
     def heart_depth(self, enlargement: float) -> np.ndarray:
         """Return the distance inward from the heart's outline, in image widths; `enlargement` 1 is
         the healthy heart.
         """
-        size, across, down = self.patient.heart * enlargement, self.across, self.down
+        size = self.patient.heart * enlargement
+        across = self.across
+        down = self.down
         # The heart rests on the diaphragm, so it enlarges sideways and upwards, mostly to the left.
-        centre, level = 0.048 + 0.06 * (enlargement - 1), 0.145 - 0.06 * (enlargement - 1)
-        cos, sin = math.cos(self.patient.heart_lean), math.sin(self.patient.heart_lean)
-        along = cos * (across - centre) + sin * (down - level)
-        beside = cos * (down - level) - sin * (across - centre)
+        centre = 0.048 + 0.06 * (enlargement - 1)
+        level = 0.145 - 0.06 * (enlargement - 1)
+        along, beside = rotated(across - centre, down - level, self.patient.heart_lean)
         ventricle = 1 - length(along / (0.165 * size), beside / (0.112 * size))
         atrium = 1 - length(
             (across + 0.022 * enlargement) / (0.076 * size), (down - 0.12) / (0.120 * size)
@@ -191,7 +189,8 @@ class Chest:
         """Return the mask (0 to 1) of the central shadow: the heart, given its depth, and the great
         vessels above it.
         """
-        across, down = self.across, self.down
+        across = self.across
+        down = self.down
         half = (
             self.patient.mediastinum
             + 0.05 * np.maximum(-0.25 - down, 0)
@@ -205,7 +204,10 @@ class Chest:
         )
 
     def _soft_tissue(self) -> np.ndarray:
-        patient, across, down, lateral = self.patient, self.across, self.down, np.abs(self.across)
+        patient = self.patient
+        across = self.across
+        down = self.down
+        lateral = np.abs(self.across)
         shoulder = soft_step((-0.16 - down) / 0.025)
         wall = 0.43 + 0.02 * np.cos(4 * down) + 0.3 * shoulder - lateral
         neck = soft_step((0.125 - lateral) / 0.012)
@@ -218,7 +220,7 @@ class Chest:
             - 0.10 * shoulder * (lateral / 0.45) ** 2
         )
         below = 1 - soft_step(np.maximum(*(lung.above for lung in self.lungs.values())) / 0.012)
-        thickness = thickness + 0.06 * below + 0.10 * np.exp(-((lateral / 0.06) ** 2))
+        thickness = thickness + 0.06 * below + 0.10 * bell(lateral / 0.06)
         stomach = soft_step(
             (1 - length((across - 0.16) / 0.075, (down - self.lungs["left"].floor - 0.085) / 0.045))
             / 0.2
@@ -236,7 +238,10 @@ class Chest:
         return body * thickness
 
     def _spine_and_shoulders(self) -> np.ndarray:
-        patient, down, lateral, edge = self.patient, self.down, np.abs(self.across), self.edge
+        patient = self.patient
+        down = self.down
+        lateral = np.abs(self.across)
+        edge = self.edge
         vertebra = soft_step((0.032 - lateral) / edge) * (
             0.7 + 0.3 * np.cos(2 * np.pi * down / 0.062)
         )
@@ -266,8 +271,10 @@ def film(patient: Patient, attenuation: np.ndarray) -> np.ndarray:
 
 def _posed(patient: Patient, resolution: int) -> tuple[np.ndarray, np.ndarray]:
     places = ((np.arange(resolution) + 0.5) / resolution - 0.5).astype(np.float32)
-    right, down = places[None] - patient.shift_across, places[:, None] - patient.shift_down
-    cos, sin = math.cos(patient.rotation) / patient.size, math.sin(patient.rotation) / patient.size
+    right = places[None] - patient.shift_across
+    down = places[:, None] - patient.shift_down
+    cos = math.cos(patient.rotation) / patient.size
+    sin = math.sin(patient.rotation) / patient.size
     across = (cos * right + sin * down) / patient.breadth
     return across.astype(np.float32), (cos * down - sin * right).astype(np.float32)
 
@@ -276,9 +283,10 @@ def _middle(up: np.ndarray | float) -> np.ndarray | float:
     return 0.19 - 0.065 * up**2
 
 
-def _vessels(lung: Lung, down: np.ndarray, phases: np.ndarray) -> np.ndarray:
+def _vessels(lung: Lung, phases: np.ndarray) -> np.ndarray:
     """Draw vessels that leave the hilum, branch and taper."""
-    lateral, below = lung.lateral - lung.hilum[0], down - lung.hilum[1]
+    lateral = lung.lateral - lung.hilum[0]
+    below = lung.down - lung.hilum[1]
     distance = length(lateral, below)
     angle = np.arctan2(below, lateral)
     total = 0.8 * np.exp(-((lateral / 0.035) ** 2) - (below / 0.08) ** 2)

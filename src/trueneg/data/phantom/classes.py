@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from trueneg.randomness import seed_for
+from trueneg.randomness import rng_for
 
-POSITIVE, NEGATED, FILLER = "positive", "negated", "filler"
+POSITIVE = "positive"
+NEGATED = "negated"
+FILLER = "filler"
 TABLE = pd.read_csv(
     Path(__file__).with_suffix(".csv"), keep_default_na=False, na_values={"extent": ""}
 )
@@ -87,7 +89,7 @@ def class_probability(exponent: float = 1.0, seed: int = 0) -> np.ndarray:
     """
     zipf = np.arange(1, len(CLASSES) + 1) ** -float(exponent)
     zipf /= zipf.sum()
-    generator = np.random.default_rng(seed_for(seed, "phantom ranks"))
+    generator = rng_for(seed, "phantom ranks")
     for _ in range(DRAWS):
         probability = zipf[generator.permutation(len(CLASSES))]
         if np.bincount(OWNERS, probability).max() <= LARGEST_SHARE:

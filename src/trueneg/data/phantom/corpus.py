@@ -3,18 +3,16 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.data.reports.prepare import COLUMNS, USED
 from trueneg.io import privacy
+from trueneg.specs.sections import Section
 
 log = logging.getLogger(__name__)
 
 
-def prepare_phantom(
-    settings: Mapping[str, Any], seed: int, tables: Mapping[str, str | Path]
-) -> None:
+def prepare_phantom(settings: Section, seed: int, tables: Mapping[str, str | Path]) -> None:
     """Draw the phantom's reports and write them in the format of
     :func:`trueneg.data.reports.prepare.prepare_reports`.
 
@@ -36,7 +34,7 @@ def prepare_phantom(
     reports = made.reports.assign(
         patient=made.reports["report"], state=USED, reason="", sections="findings"
     )[COLUMNS]
-    log.info("phantom: %s reports, %s sentences", f"{len(reports):,}", f"{len(made.sentences):,}")
+    log.info(f"phantom: {len(reports):,} reports, {len(made.sentences):,} sentences")
     assigned = made.sentences[["report", "index", "class"]]
     for name, frame in (("reports", reports), ("assigned", assigned), ("classes", made.classes)):
         privacy.write_table(frame, tables[name], restricted=False)

@@ -8,7 +8,6 @@ its findings, not on the other images, their order or the number of processes.
 """
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from tqdm import tqdm
 from trueneg.data.phantom.anatomy import Chest, film
 from trueneg.data.phantom.classes import CLASSES, PhantomClass
 from trueneg.data.phantom.findings import EFFECTS, Effect
-from trueneg.randomness import seed_for
+from trueneg.randomness import rng_for
 from trueneg.runtime.processes import map_in_processes
 
 # the CheXpert labels predicted in the papers
@@ -104,9 +103,9 @@ def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str
         {'a': [], 'b': [3]}
     """
     classes_of: dict[str, list[int]] = {report: [] for report in reports}
-    findings = assigned[assigned["class"] < len(CLASSES)]
-    for report, number in zip(findings["report"], findings["class"], strict=True):
-        classes_of[report].append(number)
+    for report, number in assigned[["report", "class"]].itertuples(index=False):
+        if number < len(CLASSES):
+            classes_of[report].append(number)
     return classes_of
 
 
@@ -114,10 +113,10 @@ def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
     """Return float32 (n, 5): for each finding of :data:`CHEX5`, 1 if the report has a class of that
     finding, else 0.
     """
-    present = [{CLASSES[number].finding for number in numbers} for numbers in findings.values()]
-    return np.array([[name in names for name in CHEX5] for names in present], np.float32).reshape(
-        -1, len(CHEX5)
-    )
+    labels = np.zeros((len(findings), len(CHEX5)), np.float32)
+    for row, numbers in zip(labels, findings.values(), strict=True):
+        row[:] = np.isin(CHEX5, [CLASSES[number].finding for number in numbers])
+    return labels
 
 
 def _draw(
@@ -127,8 +126,8 @@ def _draw(
     present = [CLASSES[number] for number in sorted(set(numbers))]
     effects = []
     for finding in present:
-        generator = _generator(seed, f"finding {finding.number}", report)
-        effects.append(EFFECTS[finding.finding](chest, finding, generator, contrast))
+        uniform = _generator(seed, f"finding {finding.number}", report).uniform
+        effects.append(EFFECTS[finding.finding](chest, finding, uniform, contrast))
     grey = _exposed(chest, effects)
     boxes = []
     for place, (finding, effect) in enumerate(zip(present, effects, strict=True)):
@@ -142,13 +141,17 @@ def _draw(
 
 
 def _generator(seed: int, purpose: str, report: str) -> np.random.Generator:
-    return np.random.default_rng(seed_for(seed, f"phantom {purpose} of {report}"))
+    return rng_for(seed, f"phantom {purpose} of {report}")
 
 
 def _exposed(chest: Chest, effects: Sequence[Effect]) -> np.ndarray:
-    attenuation: Any = sum((effect.added for effect in effects), chest.tissue + chest.bones)
-    texture = math.prod((effect.texture for effect in effects), start=chest.texture)
-    air = math.prod((effect.air for effect in effects), start=chest.air)
+    attenuation = chest.tissue + chest.bones
+    texture = chest.texture
+    air = chest.air
+    for effect in effects:
+        attenuation = attenuation + effect.added
+        texture = texture * effect.texture
+        air = air * effect.air
     return film(chest.patient, attenuation + texture - air)
 
 
@@ -166,6 +169,7 @@ def _boxes(
             shown = shown | effect.region
         if not shown.any():  # outside the film, or hidden by another structure
             continue
-        columns, rows = np.flatnonzero(shown.any(0)), np.flatnonzero(shown.any(1))
-        boxes.append((side, int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1))
+        rows, columns = np.nonzero(shown)
+        first = int(columns.min()), int(rows.min())
+        boxes.append((side, *first, int(columns.max()) + 1, int(rows.max()) + 1))
     return boxes

@@ -16,11 +16,11 @@ import pandas as pd
 
 from trueneg.data.phantom.classes import FILLER, FINDINGS, OWNERS, TABLE, class_probability
 from trueneg.data.phantom.wordings import Wordings, wordings_of
-from trueneg.randomness import seed_for
+from trueneg.randomness import rng_for
 
 FINDINGS_PER_REPORT = (0.3, 0.4, 0.3)  # probabilities of 0, 1 and 2 findings
-# mean probabilities that an absent finding is denied and that a filler sentence occurs
-DENIED, FILLED = 0.35, 0.3
+DENIED = 0.35  # mean probability that an absent finding is denied
+FILLED = 0.3  # mean probability that a filler sentence occurs
 # class of the only sentence of an otherwise empty report
 FIRST_FILLER = int((TABLE["kind"] == FILLER).argmax())
 
@@ -61,7 +61,8 @@ def phantom_reports(
         >>> made.classes["probability"].sum().round(9), (made.classes["kind"] == "positive").sum()
         (np.float64(1.0), np.int64(51))
     """
-    probability, rates = class_probability(exponent, seed), _rates(seed)
+    probability = class_probability(exponent, seed)
+    rates = _rates(seed)
     classes = _class_table(probability, *rates)
     entropy, length = _styles(classes["probability"].to_numpy(), correlation, seed)
     wordings = wordings_of(classes, entropy, length, seed)
@@ -80,7 +81,7 @@ def _rates(seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw the rates at which absent findings are denied and fillers occur; each follows Zipf's law
     in its own order.
     """
-    generator = np.random.default_rng(seed_for(seed, "phantom rates"))
+    generator = rng_for(seed, "phantom rates")
 
     def zipf(size: int, mean: float) -> np.ndarray:
         shares = 1 / np.arange(1, size + 1)
@@ -110,7 +111,7 @@ def _styles(
     """Draw two standardised scores per class that have exactly the given correlation with the log
     probability.
     """
-    generator = np.random.default_rng(seed_for(seed, "phantom styles"))
+    generator = rng_for(seed, "phantom styles")
     scores = [np.ones(len(probability))]
     for values in (np.log(probability), *generator.normal(size=(2, len(probability)))):
         for other in scores:
@@ -126,7 +127,7 @@ def _draw(
     """Draw the ``report`` and ``class`` of every sentence, ordered by report and in random order
     within a report.
     """
-    generator = np.random.default_rng(seed_for(seed, "phantom reports"))
+    generator = rng_for(seed, "phantom reports")
     members = [np.flatnonzero(finding == OWNERS) for finding in range(len(FINDINGS))]
     shares = np.bincount(OWNERS, probability)
     numbers = generator.choice(len(FINDINGS_PER_REPORT), count, p=FINDINGS_PER_REPORT)
@@ -160,7 +161,7 @@ def _systematic(inclusion: np.ndarray, generator: np.random.Generator) -> list[i
 
 def _write(drawn: pd.DataFrame, wordings: Sequence[Wordings], seed: int) -> pd.DataFrame:
     """Draw the wording of every sentence."""
-    generator = np.random.default_rng(seed_for(seed, "phantom words"))
+    generator = rng_for(seed, "phantom words")
     sentences = np.empty(len(drawn), object)
     for number, (texts, probability) in enumerate(wordings):
         places = np.flatnonzero(drawn["class"] == number)

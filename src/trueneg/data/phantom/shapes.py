@@ -3,6 +3,7 @@ on the number of threads.
 """
 
 import functools
+import math
 
 import numpy as np
 
@@ -15,11 +16,23 @@ def soft_step(inward: np.ndarray) -> np.ndarray:
     return 0.5 + 0.5 * np.tanh(0.5 * inward)
 
 
+def bell(distance: np.ndarray) -> np.ndarray:
+    """Return a Gaussian of the distance, in units of its width: 1 in the middle."""
+    return np.exp(-(distance**2))
+
+
 def length(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the Euclidean length; numpy's hypot guards against overflow, which cannot occur here,
     and is five times slower.
     """
     return np.sqrt(first * first + second * second)
+
+
+def rotated(first: np.ndarray, second: np.ndarray, angle: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return coordinates along axes that are rotated by an angle."""
+    cos = math.cos(angle)
+    sin = math.sin(angle)
+    return cos * first + sin * second, cos * second - sin * first
 
 
 def joined(first: np.ndarray, second: np.ndarray, width: float) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.phantom.classes import FILLER, POSITIVE
-from trueneg.randomness import seed_for
+from trueneg.randomness import rng_for
 
 # part of a sentence (finding, severity, side, …) → value (edema, mild, left, …) → phrases for it
 PHRASES: dict[Any, dict[Any, list[str]]] = {
@@ -21,8 +21,8 @@ PHRASES: dict[Any, dict[Any, list[str]]] = {
 }
 Wordings = tuple[np.ndarray, np.ndarray]  # sentences and their probabilities
 MOST_WORDINGS = 120
-# approximate mean and standard deviation of the number of words per sentence, over classes
-WORDS, SPREAD = 9.0, 3.0
+WORDS = 9.0  # approximate mean number of words per sentence, over classes
+SPREAD = 3.0  # its standard deviation
 
 
 def wordings_of(
@@ -39,7 +39,7 @@ def wordings_of(
         length: (C,) standardised length scores.
         seed: determines which of the grammar's sentences each class has.
     """
-    generator = np.random.default_rng(seed_for(seed, "phantom wordings"))
+    generator = rng_for(seed, "phantom wordings")
     wordings = []
     for row, spread, size in zip(classes.itertuples(), entropy, length, strict=True):
         share = (1 + np.tanh(spread)) / 2  # 0 … 1

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from trueneg.data.reports import Reports
 from trueneg.data.reports.sections import parse_sections
 from trueneg.errors import UserError
+from trueneg.specs.sections import Section
 
 
-def read_reports(settings: Mapping[str, Any]) -> Reports:
+def read_reports(settings: Section) -> Reports:
     """Read MIMIC-CXR reports (restricted) from the official folder layout,
     …/files/p10/p10000032/s50414267.txt.
 

@@ -5,10 +5,9 @@ torchxrayvision wheel.
 import importlib.util
 import re
 import tarfile
-from collections.abc import Iterator, Mapping
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
 
 import pandas as pd
 
@@ -16,6 +15,7 @@ from trueneg.data.reports import Reports
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.io.reading import reading
+from trueneg.specs.sections import Section
 
 ARCHIVE = "NLMCXR_reports.tgz"
 SECTIONS = ("FINDINGS", "IMPRESSION")
@@ -35,13 +35,10 @@ def find_archive(path: str | Path | None = None) -> Path:
     if path is None:
         package = importlib.util.find_spec("torchxrayvision")
         if package is None or package.origin is None:
-            problem = (
-                "reports.path is not set, and torchxrayvision, whose wheel contains the Open-I"
-                " reports, is not installed"
-            )
             raise UserError(
-                f"{problem}. Install it (pip install torchxrayvision), or set reports.path to the"
-                " archive."
+                "reports.path is not set, and torchxrayvision, whose wheel contains the Open-I"
+                " reports, is not installed. Install it (pip install torchxrayvision), or set"
+                " reports.path to the archive."
             )
         path = Path(package.origin).parent
     path = Path(path)
@@ -58,14 +55,14 @@ def find_archive(path: str | Path | None = None) -> Path:
     )
 
 
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
+def user_files(settings: Section) -> UserFiles:
     """Return the archive if ``path`` is set; no files if the installed package's archive is
     used.
     """
     return UserFiles() if settings["path"] is None else UserFiles([find_archive(settings["path"])])
 
 
-def read_reports(settings: Mapping[str, Any]) -> Reports:
+def read_reports(settings: Section) -> Reports:
     """Read the reports inside torchxrayvision's wheel; findings and impression are fields of their
     XML.
     """

@@ -22,7 +22,8 @@ from trueneg.io import privacy
 
 log = logging.getLogger(__name__)
 
-NORMAL, NOT_INDEXED = "normal", "No Indexing"
+NORMAL = "normal"
+NOT_INDEXED = "No Indexing"
 WORDS = pd.read_csv(Path(__file__).with_name("open_i_words.csv"), index_col="heading")[
     "pattern"
 ].to_dict()
@@ -117,10 +118,8 @@ def open_i_classes(
     table, restricted = privacy.read_table(sentences)
     rows, probabilities = assign_classes(table, image_codes(archive))
     log.info(
-        "%s of %s sentences have a class (%d distinct)",
-        f"{len(rows):,}",
-        f"{len(table):,}",
-        rows["class"].nunique(),
+        f"{len(rows):,} of {len(table):,} sentences have a class ({rows['class'].nunique()}"
+        " distinct)",
     )
     privacy.write_table(rows, assigned, restricted)
     privacy.write_table(probabilities, classes, restricted)

@@ -4,22 +4,23 @@ import importlib
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from trueneg.errors import UserError
 from trueneg.io import privacy
+from trueneg.specs.sections import Section
 from trueneg.text.cleaning import clean
 from trueneg.text.sentences import USED
 
 log = logging.getLogger(__name__)
 
-EMPTY, UNREADABLE = "empty", "unreadable"
+EMPTY = "empty"
+UNREADABLE = "unreadable"
 COLUMNS = ["report", "patient", "state", "reason", "sections", "text"]
 
 
-def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
+def prepare_reports(settings: Section, path: str | Path) -> None:
     """Read a source's reports, and write them with a record of which can be used.
 
     Args:
@@ -32,7 +33,8 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
         UserError: if the source is missing or has an unexpected layout, two reports share an id, or
             no report can be used.
     """
-    source, shown = settings["source"], settings["path"] or settings["source"]
+    source = settings["source"]
+    shown = settings["path"] or settings["source"]
     restricted = source == "mimic_cxr"
     read = importlib.import_module(f"trueneg.data.reports.{source}").read_reports
     reports = pd.DataFrame([_row(*report) for report in read(settings)], columns=COLUMNS)
@@ -43,17 +45,12 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
             " (counting from 0)."
         )
     counts = {state: int((reports["state"] == state).sum()) for state in (USED, EMPTY, UNREADABLE)}
-    log.info("%s: %s", source, ", ".join(f"{count:,} {state}" for state, count in counts.items()))
-    for (state, reason), names in reports[reports["state"] != USED].groupby(["state", "reason"])[
-        "report"
-    ]:
-        log.info(
-            "%s, %s: %d%s",
-            state,
-            reason,
-            len(names),
-            "" if restricted else f" (first: report {names.iloc[0]})",
-        )
+    shares = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+    log.info(f"{source}: {shares}")
+    others = reports[reports["state"] != USED]
+    for (state, reason), names in others.groupby(["state", "reason"])["report"]:
+        first = "" if restricted else f" (first: report {names.iloc[0]})"
+        log.info(f"{state}, {reason}: {len(names)}{first}")
     if not counts[USED]:
         raise UserError(f"{shown}: none of the {len(reports):,} reports contains usable text.")
     privacy.write_table(reports, path, restricted)

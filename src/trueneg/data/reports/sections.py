@@ -4,7 +4,10 @@ import difflib
 import re
 from collections.abc import Mapping
 
-FINDINGS, IMPRESSION, VIEWS, OTHER = "findings", "impression", "views", "other"
+FINDINGS = "findings"
+IMPRESSION = "impression"
+VIEWS = "views"
+OTHER = "other"
 # Words in a header, in order of precedence. OTHER ends a section without being findings or
 # impression. Any other header in capitals (HEART:, LINES AND TUBES:) is treated as a heading within
 # the current section.

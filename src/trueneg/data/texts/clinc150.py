@@ -6,21 +6,20 @@ and out-of-scope texts in ``oos_train``, ``oos_val`` and ``oos_test``, which are
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from trueneg.data.texts.text_files import TextFiles, source_of
 from trueneg.data.texts.text_source import TextSource
 from trueneg.io.reading import reading
+from trueneg.specs.sections import Section
 
 ORIGIN = "Download data_full.json again from https://github.com/clinc/oos-eval."
 SPLITS = {"train": "train", "val": "validation", "test": "test"}
 
 
-def read_source(settings: Mapping[str, Any]) -> TextSource:
+def read_source(settings: Section) -> TextSource:
     """Read the texts with an intent.
 
     Raises:
@@ -50,9 +49,7 @@ def read_source(settings: Mapping[str, Any]) -> TextSource:
 
 
 FILES = TextFiles(read_source, "data_full.json of https://github.com/clinc/oos-eval")
-read_texts, check_table, user_files, missing_files = (
-    FILES.read_texts,
-    FILES.check_table,
-    FILES.user_files,
-    FILES.missing_files,
-)
+read_texts = FILES.read_texts
+check_table = FILES.check_table
+user_files = FILES.user_files
+missing_files = FILES.missing_files

@@ -16,20 +16,18 @@ import importlib
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from trueneg.data.texts.text_source import write_texts
 from trueneg.io import privacy
+from trueneg.specs.sections import Section
 
 log = logging.getLogger(__name__)
 PLACE = ["report", "index"]
 
 
-def prepare_texts(
-    settings: Mapping[str, Any], text: Mapping[str, str | Path], texts: str | Path
-) -> None:
+def prepare_texts(settings: Section, text: Mapping[str, str | Path], texts: str | Path) -> None:
     """Read a source and write it with the class probabilities of a likelihood study, which are
     joined by text.
 
@@ -42,9 +40,8 @@ def prepare_texts(
     Raises:
         UserError: if a file is missing or damaged.
     """
-    source = importlib.import_module(f"trueneg.data.texts.{settings['source']}").read_source(
-        settings
-    )
+    reader = importlib.import_module(f"trueneg.data.texts.{settings['source']}")
+    source = reader.read_source(settings)
     if text:
         # imports torch, which takes longer than reading
         from trueneg.text.loading import first_model
@@ -61,9 +58,9 @@ def prepare_texts(
         source = dataclasses.replace(source, sentences=scored, language_model=model)
     Path(texts).parent.mkdir(parents=True, exist_ok=True)
     write_texts(source, texts)
-    samples, different = len(source.anchors), len(np.unique(source.text_numbers[:, 0]))
-    counts = (
-        f"{samples:,} samples, {samples - different:,} of them equal to an earlier text;"
-        f" {len(source.label_names)} labels"
+    samples = len(source.anchors)
+    different = len(np.unique(source.text_numbers[:, 0]))
+    log.info(
+        f"{source.name}: {samples:,} samples, {samples - different:,} of them equal to an earlier"
+        f" text; {len(source.label_names)} labels. {source.skipped}"
     )
-    log.info("%s: %s. %s", source.name, counts, source.skipped)

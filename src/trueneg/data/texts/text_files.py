@@ -4,25 +4,25 @@ study may score.
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from trueneg.data.table_formats import plain
-from trueneg.data.tables import Rows, read_columns
+from trueneg.data.tables import Rows, read_columns, require_distinct, single_spaced
 from trueneg.data.texts.text_source import RATED, TextSource
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
+from trueneg.specs.sections import Section
 from trueneg.text.cleaning import normalised
 
 log = logging.getLogger(__name__)
 
 
-def source_of(settings: Mapping[str, Any], table: pd.DataFrame, skipped: str) -> TextSource:
+def source_of(settings: Section, table: pd.DataFrame, skipped: str) -> TextSource:
     """Return a source, with the rated pairs of the settings; hard negatives have no label.
 
     Args:
@@ -32,28 +32,24 @@ def source_of(settings: Mapping[str, Any], table: pd.DataFrame, skipped: str) ->
             negatives.
         skipped: a sentence about the rows left out; empty if none.
     """
-    names, columns = sorted(set(table["label"]) - {""}), table.columns[2:]
+    names = sorted(set(table["label"]) - {""})
+    columns = table.columns[2:]
     classes = pd.Index(names).get_indexer(table["label"])  # empty: -1
-    labels = [classes, classes, *[-1] * len(columns)]
     of_columns = [
-        {"sentence": table[name], "class": label, "split": table["split"]}
-        for name, label in zip(columns, labels, strict=False)
+        table[["split"]].assign(**{"sentence": table[name], "class": classes if place < 2 else -1})
+        for place, name in enumerate(columns)
     ]
-    sentences, pairs = (
-        pd.concat(map(pd.DataFrame, of_columns), ignore_index=True),
-        np.empty((0, 2), np.int64),
-    )
+    sentences = pd.concat(of_columns, ignore_index=True)[["sentence", "class", "split"]]
+    pairs = np.empty((0, 2), np.int64)
     if len(columns) > 1:
         # in order of first appearance
         numbers = sentences.groupby(list(sentences), sort=False).ngroup().to_numpy(np.int64)
-        sentences, pairs = (
-            sentences.drop_duplicates(ignore_index=True),
-            np.stack(np.split(numbers, len(columns)), axis=1),
-        )
-    restricted, rated = settings.get("restricted", False), _read_rated(settings)
-    texts = pd.DataFrame(
-        {"sentence": pd.concat([rated["first"], rated["second"]]), "class": -1, "split": "rated"}
-    )
+        sentences = sentences.drop_duplicates(ignore_index=True)
+        pairs = np.stack(np.split(numbers, len(columns)), axis=1)
+    restricted = settings.get("restricted", False)
+    rated = _read_rated(settings)
+    both = pd.concat([rated["first"], rated["second"]])
+    texts = pd.DataFrame({"sentence": both, "class": -1, "split": "rated"})
     first = len(sentences) + np.arange(len(rated))
     sentences = pd.concat([sentences, texts], ignore_index=True).astype({"class": np.int64})
     rated = rated.assign(first=first, second=first + len(rated))
@@ -62,7 +58,7 @@ def source_of(settings: Mapping[str, Any], table: pd.DataFrame, skipped: str) ->
     )
 
 
-def label_sets(names: Sequence[str], settings: Mapping[str, Any] | None) -> list[np.ndarray]:
+def label_sets(names: Sequence[str], settings: Section | None) -> list[np.ndarray]:
     """Draw the labels to train on, those of ``validation_unseen`` and of ``test_unseen``, as
     numbers; by default, train on all.
 
@@ -77,14 +73,12 @@ def label_sets(names: Sequence[str], settings: Mapping[str, Any] | None) -> list
         return [np.arange(len(names)), *np.empty((2, 0), np.int64)]
     sizes = [settings[key] for key in ("train", "validation_unseen", "test_unseen")]
     if sum(sizes) > len(names):
-        asked = f"train, validation_unseen and test_unseen add up to {sum(sizes)} labels"
         raise UserError(
-            f"dataset.labels: {asked}; expected at most the {len(names)} labels of the texts; lower"
-            " them."
+            f"dataset.labels: train, validation_unseen and test_unseen add up to {sum(sizes)}"
+            f" labels; expected at most the {len(names)} labels of the texts; lower them."
         )
-    return np.split(
-        np.random.default_rng(settings["seed"]).permutation(len(names)), np.cumsum(sizes)
-    )[:3]
+    drawn = np.random.default_rng(settings["seed"]).permutation(len(names))
+    return np.split(drawn, np.cumsum(sizes))[:3]
 
 
 @dataclass(frozen=True)
@@ -93,10 +87,10 @@ class TextFiles:
     description of its file.
     """
 
-    read_source: Callable[[Mapping[str, Any]], TextSource]
+    read_source: Callable[[Section], TextSource]
     path: str = "your file of texts"
 
-    def read_texts(self, settings: Mapping[str, Any]) -> pd.DataFrame:
+    def read_texts(self, settings: Section) -> pd.DataFrame:
         """Return the texts whose likelihoods a study may use: those of training labels, without
         official held-out texts.
 
@@ -111,50 +105,38 @@ class TextFiles:
         """
         source = self.read_source(settings)
         if source.skipped:
-            log.warning("%s: %s", settings["path"], source.skipped)
-        numbers = (
-            label_sets(source.label_names, settings["labels"])[0] if source.label_names else [-1]
-        )
-        is_training = (
-            np.isin(source.labels, numbers)
-            & source.sentences["split"].isin(["", "train"])[source.anchors].to_numpy()
-        )
-        texts = source.sentences["sentence"].iloc[
-            (source.pairs if len(source.pairs) else source.anchors)[is_training].ravel()
-        ]
+            log.warning(f"{settings['path']}: {source.skipped}")
+        numbers = [-1]
+        if source.label_names:
+            numbers = label_sets(source.label_names, settings["labels"])[0]
+        is_open = source.sentences["split"].isin(["", "train"]).to_numpy()[source.anchors]
+        rows = source.pairs if len(source.pairs) else source.anchors
+        chosen = rows[np.isin(source.labels, numbers) & is_open].ravel()
+        texts = source.sentences["sentence"].iloc[chosen]
         group = texts.map(lambda text: hashlib.sha256(normalised(text).encode()).hexdigest()[:16])
         return pd.DataFrame({"report": group, "patient": group, "text": texts})
 
-    def check_table(self, settings: Mapping[str, Any]) -> str:
+    def check_table(self, settings: Section) -> str:
         """Check every row if the files exist; return a sentence about what is left out (empty if
         nothing).
         """
         return "" if self.missing_files(settings) else self.read_source(settings).skipped
 
-    def user_files(self, settings: Mapping[str, Any]) -> UserFiles:
+    def user_files(self, settings: Section) -> UserFiles:
         """Return the files of a source."""
         return UserFiles(list(_paths(settings).values()))
 
-    def missing_files(self, settings: Mapping[str, Any]) -> list[str]:
+    def missing_files(self, settings: Section) -> list[str]:
         """Report which files are missing."""
         section = "dataset" if "positives" in settings else "reports"
-        missing = {key: path for key, path in _paths(settings).items() if not path.exists()}
         return [
             f"{section}.{key}, {path}: {self.path if key == 'path' else TextFiles.path}"
-            for key, path in missing.items()
+            for key, path in _paths(settings).items()
+            if not path.exists()
         ]
 
 
-def require_distinct(columns: Sequence[str]) -> None:
-    """Refuse a column that is used for several purposes."""
-    if len(set(map(plain, columns))) < len(columns):
-        raise UserError(
-            f"dataset: the columns are {', '.join(columns)}; expected a different column for each"
-            " purpose."
-        )
-
-
-def _paths(settings: Mapping[str, Any]) -> dict[str, Path]:
+def _paths(settings: Section) -> dict[str, Path]:
     """Return the files of a source by the name of their setting."""
     rated = settings.get("rated") or {}
     named = {
@@ -165,34 +147,25 @@ def _paths(settings: Mapping[str, Any]) -> dict[str, Path]:
     return {key: Path(path).expanduser() for key, path in named.items() if path}
 
 
-def _read_rated(settings: Mapping[str, Any]) -> pd.DataFrame:
+def _read_rated(settings: Section) -> pd.DataFrame:
     """Read any table of rated pairs: texts ``first`` and ``second``, and ``score``; a mistake is
     named by file and line.
     """
     if not (rated := settings.get("rated")):
         return pd.DataFrame(columns=list(RATED))
-    columns, restricted = (
-        [rated[f"{name}_column"] for name in RATED],
-        settings.get("restricted", False),
-    )
-    require_distinct(columns)
-    table = read_columns(rated["path"], columns, texts=columns[:2], restricted=restricted)
-    rows = Rows(
-        rated["path"],
-        table.apply(lambda cells: cells.str.split().str.join(" ")),
-        {"restricted": restricted},
-    )
-    for column in columns[:2]:
-        rows.check(
-            column, lambda texts: texts.map(plain) == "", "a text; fill it in, or remove the row"
-        )
-    rows.check(
-        columns[2], lambda scores: ~np.isfinite(pd.to_numeric(scores, errors="coerce")), "a number"
-    )
+    columns = [rated[f"{name}_column"] for name in RATED]
+    restricted = settings.get("restricted", False)
+    require_distinct("dataset", columns)
+    first, second, score = columns
+    table = read_columns(rated["path"], columns, texts=[first, second], restricted=restricted)
+    rows = Rows(rated["path"], table.apply(single_spaced), {"restricted": restricted})
+    for text in (first, second):
+        rows.check(text, rows[text].map(plain) == "", "a text; fill it in, or remove the row")
+    rows.check(score, ~np.isfinite(pd.to_numeric(rows[score], errors="coerce")), "a number")
     usable = rows.usable()[0][columns].set_axis(list(RATED), axis=1).astype({"score": float})
     if usable["score"].nunique() < 2:
         raise UserError(
-            f"{rated['path']}: all scores in {columns[2]} are equal; expected at least two"
-            " different ones."
+            f"{rated['path']}: all scores in {score} are equal; expected at least two different"
+            " ones."
         )
     return usable

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.arrays import content_hash
+from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
     ScoredSentences,
     read_source,
@@ -77,21 +78,21 @@ class TextSource(ScoredSentences):
             self.pairs, self.sentences["class"].to_numpy(np.int64), self.rated.to_numpy(np.float64)
         )
         update_with_texts(
-            digest,
-            self.label_names,
-            self.sentences["sentence"].tolist(),
-            self.sentences["split"].tolist(),
+            digest, self.label_names, self.sentences["sentence"], self.sentences["split"]
         )
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @functools.cached_property
     def anchors(self) -> np.ndarray:
         """Row of each sample's anchor, (n,) int64."""
-        return (
-            self.pairs[:, 0]
-            if len(self.pairs)
-            else np.flatnonzero(self.sentences["split"] != "rated")
-        )
+        return self.rows[:, 0]
+
+    @functools.cached_property
+    def rows(self) -> np.ndarray:
+        """Rows of each sample's texts, (n, 2 + H) int64, or (n, 1) without pairs."""
+        if len(self.pairs):
+            return self.pairs
+        return np.flatnonzero(self.sentences["split"] != "rated")[:, None]
 
     @functools.cached_property
     def labels(self) -> np.ndarray:
@@ -100,11 +101,17 @@ class TextSource(ScoredSentences):
 
     @functools.cached_property
     def text_numbers(self) -> np.ndarray:
-        """Numbers of each sample's texts, (n, 2 + H) int64, or (n, 1) without pairs; texts equal
-        when normalised share one.
+        """Numbers of each sample's texts, of the shape of :attr:`rows`; texts equal when normalised
+        share one.
         """
-        numbers = pd.factorize(self.sentences["sentence"].map(normalised))[0]
-        return numbers[self.pairs if len(self.pairs) else self.anchors[:, None]]
+        return pd.factorize(self.sentences["sentence"].map(normalised))[0][self.rows]
+
+    @functools.cached_property
+    def samples(self) -> Samples:
+        """The samples, with their anchor and positive: only training uses hard negatives."""
+        split = self.sentences["split"].to_numpy(object)[self.anchors]
+        groups = {"texts": self.text_numbers[:, :2]}
+        return Samples(self.name, self.checksum, split, self.labels, groups, self.restricted)
 
 
 def write_texts(source: TextSource, path: str | Path) -> None:

@@ -11,8 +11,8 @@ from torch import Tensor
 from trueneg.class_probability import from_class_frequency
 from trueneg.data.pairs.pair_source import probability_name
 from trueneg.data.pairs.training_split import PairIndices, frequency_groups, partly_exchanged
+from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
-from trueneg.data.texts.text_splits import TextSubset
 from trueneg.text.cleaning import normalised
 
 
@@ -42,9 +42,7 @@ class TextData:
         labels: the same as ``class_of``, for guides that compare labels.
     """
 
-    def __init__(
-        self, source: TextSource, subset: TextSubset, positives: str, device: torch.device
-    ):
+    def __init__(self, source: TextSource, subset: Subset, positives: str, device: torch.device):
         self.source, self._seed, self._device, self._positives = (
             source,
             subset.seed,

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from trueneg.data.images.image_source import ImageSource, read_source
-from trueneg.data.images.subsets import Subset, read_subsets
+from trueneg.data.samples import Subset, read_subsets
 from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.features import extract_features
 from trueneg.specs.tasks.base import SPLITS

@@ -18,7 +18,7 @@ import torch
 
 from trueneg.data.pairs.chexpert_8x200 import Benchmark, read_benchmark
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
-from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
+from trueneg.data.samples import Subset, read_subsets, refuse_leakage
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, similarities
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
@@ -42,7 +42,7 @@ class EmbeddedRun:
     id: str
     networks: Networks
     source: PairSource
-    subset: PairSubset
+    subset: Subset
     device: torch.device
     boxes: pd.DataFrame | None = None
     benchmark: Benchmark | None = None
@@ -97,7 +97,7 @@ def encoded(
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
-    source, by_seed = read_pairs(data["source"]), read_pair_subsets(data["subsets"])
+    source, by_seed = read_pairs(data["source"]), read_subsets(data["subsets"])
     boxes = read_rows(data["boxes"]) if data.get("boxes") else pd.DataFrame()
     benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.data.samples import Subset, read_subsets
 from trueneg.data.texts.text_source import TextSource, read_texts
-from trueneg.data.texts.text_splits import UNSEEN, TextSubset, read_text_subsets
+from trueneg.data.texts.text_splits import UNSEEN
 from trueneg.stats.measurement import Measurement
 from trueneg.store.run_store import RunStore
 from trueneg.training.frozen import read_frozen
@@ -40,7 +41,7 @@ class EmbeddedRun:
 
     id: str
     source: TextSource
-    subset: TextSubset
+    subset: Subset
     anchors: Tensor
     positives: Tensor
 
@@ -76,7 +77,7 @@ def encoded(
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
-    source, by_seed = read_texts(data["source"]), read_text_subsets(data["subsets"])
+    source, by_seed = read_texts(data["source"]), read_subsets(data["subsets"])
     for run in runs:
         settings, subset = store.record(run["id"])["settings"], by_seed[run["seed"]]
         networks = read_text_networks(
@@ -97,7 +98,7 @@ def encoded(
         yield [EmbeddedRun(run["id"], source, subset, embedded, others)]
 
 
-def needed_rows(source: TextSource, subset: TextSubset) -> tuple[np.ndarray, np.ndarray]:
+def needed_rows(source: TextSource, subset: Subset) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of the texts that are embedded as anchors, and as positives."""
     held_out = np.concatenate(
         [subset.validation, subset.test, subset.validation_unseen, subset.test_unseen]

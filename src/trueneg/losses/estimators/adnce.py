@@ -13,7 +13,7 @@ from trueneg.losses.base import Estimator, NegativeMass, log_count, log_sum_exp,
 
 
 @dataclass
-class Adjusted(Estimator):
+class AdjustedInfoNCE(Estimator):
     r"""Weight negatives by a normal density of their cosine with the anchor: ADNCE.
 
     .. math::
@@ -34,13 +34,14 @@ class Adjusted(Estimator):
         shuffled: control: permute each anchor's weights over its negatives, at random at each call.
 
     Raises:
-        ValueError: if μ is not finite, or σ is not positive and finite; in a call, if ``floor`` is
-            missing, whose value, −1/t, tells the temperature.
+        ValueError: if μ is not finite, or σ is not positive and finite; in a call, if the
+            temperature is missing.
 
     Example:
         >>> negatives = torch.tensor([[0.9, 0.1]])  # cosines, at t = 1
         >>> weights = torch.tensor([-(0.2**2), -(0.6**2)]).div(2 * 0.5**2).softmax(0) * 2
-        >>> mass = Adjusted(mu=0.7, sigma=0.5)(torch.zeros(1), negatives, floor=-1.0).exp()
+        >>> estimator = AdjustedInfoNCE(mu=0.7, sigma=0.5)
+        >>> mass = estimator(torch.zeros(1), negatives, temperature=1.0).exp()
         >>> torch.allclose(mass, (weights * negatives.exp()).sum())
         True
     """
@@ -56,26 +57,23 @@ class Adjusted(Estimator):
         if not 0 < self.sigma < math.inf:
             raise ValueError(f"sigma is {self.sigma}; expected a finite number above 0.")
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, count=None, **_
-    ) -> NegativeMass:
-        if floor is None:
-            raise ValueError(
-                "floor is missing; adnce needs the lower bound of log g, −1/t, to turn logits into"
-                " cosines."
-            )
-        scale = (
-            -floor.detach().to(negatives).reshape(-1, 1) if isinstance(floor, Tensor) else -floor
-        )
-        # The square of a column that is not a negative, −∞, is ∞, so its weight is 0.
-        log_weights = (
-            (negatives.detach() - self.mu * scale).square_().mul_(-0.5 / (self.sigma * scale) ** 2)
-        )
+    def mass(self, positive, negatives, *, temperature=None, count=None, **_) -> NegativeMass:
+        if temperature is None:
+            raise ValueError("temperature is missing; adnce needs it to turn logits into cosines.")
+        if isinstance(temperature, Tensor):
+            temperature = temperature.detach().to(negatives).reshape(-1, 1)
+        cosines = temperature * negatives.detach()
+        # The square of a column that is not a negative, −∞, is ∞, so its weight is 0
+        log_weights = cosines.sub_(self.mu).square_().mul_(-0.5 / self.sigma**2)
         if self.shuffled:
-            orders = [
-                torch.rand_like(log_weights).masked_fill(log_weights.isneginf(), 2).argsort(-1)
-                for _ in range(2)
-            ]
-            log_weights = log_weights.scatter(-1, orders[0], log_weights.gather(-1, orders[1]))
+            log_weights = log_weights.scatter(
+                -1, _random_order(log_weights), log_weights.gather(-1, _random_order(log_weights))
+            )
         log_mean = log_sum_exp(log_weights) - log_count(negatives, count)
         return unbounded(log_sum_exp(negatives + log_weights) - log_mean)
+
+
+def _random_order(log_weights: Tensor) -> Tensor:
+    """Return (A, N) column indices of each anchor in random order, first those of negatives."""
+    keys = torch.rand_like(log_weights).masked_fill(log_weights.isneginf(), 2)
+    return keys.argsort(-1)

@@ -77,9 +77,7 @@ class Bayesian(Estimator):
         self.class_probability = checked_class_probability(self.class_probability)
         self._check()
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, count=None, **_
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, *, class_probability=None, count=None, **_) -> NegativeMass:
         self._check()
         eta = class_probability_of(class_probability, self.class_probability, negatives)
         if isinstance(eta, Tensor) and eta.dim() == 1:

@@ -30,25 +30,31 @@ class Subtracting(Estimator):
         return log_sum_exp(negatives)
 
     def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, count=None, **_
+        self,
+        positive,
+        negatives,
+        *,
+        class_probability=None,
+        temperature=None,
+        count=None,
+        **_,
     ) -> NegativeMass:
         eta = class_probability_of(class_probability, self.class_probability, negatives)
         log_n = log_count(negatives, count)
         log_sum = self.log_sum(negatives, log_n)
-        # The estimate as a share of the sum; negative if too much is subtracted. The clamp avoids 0
-        # · ∞.
-        share = (1 - eta * (log_n + _log_mean_exp(positive) - log_sum).clamp(max=80).exp()) / (
-            1 - eta
-        )
-        if floor is None:
+        # The clamp avoids 0 · ∞
+        log_ratio = (log_n + _log_mean_exp(positive) - log_sum).clamp(max=80)
+        # The estimate as a share of the sum; negative if too much is subtracted
+        share = (1 - eta * log_ratio.exp()) / (1 - eta)
+        if temperature is None:
             return unbounded(log_sum + share.log())
-        bound = log_n + floor
+        bound = log_n - 1 / temperature
         at_bound = (share <= (bound - log_sum).exp()) & (eta > 0)
         # log 0 would give NaN gradients even where unused
         estimate = log_sum + share.masked_fill(at_bound, 1).log()
         return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
 
-    def mean(self, positive, negatives, class_probability=None, **facts: Tensor) -> Tensor:
+    def mean(self, positive, negatives, *, class_probability=None, **_) -> Tensor:
         eta = class_probability_of(class_probability, self.class_probability, negatives)
         log_n = log_count(negatives, None)
         mean = (self.log_sum(negatives, log_n) - log_n).exp()
@@ -63,9 +69,10 @@ class Debiased(Subtracting):
 
         N g = \max\Bigl(\frac{\sum_n e^{u_n} - N \eta\, \overline{e^{p}}}{1-\eta},\; N e^{b}\Bigr)
 
-    with b = ``floor`` and the mean of e^p over the M positives. Chuang et al. (2020) for one η;
-    Sample-Specific Debiasing (2023), equations 6 to 8, for one η per anchor. Without a floor, the
-    log mass is NaN where the estimate is negative. At η = 0 this is :class:`Uncorrected`.
+    with b = −1/t at temperature t, and the mean of e^p over the M positives. Chuang et al. (2020)
+    for one η; Sample-Specific Debiasing (2023), equations 6 to 8, for one η per anchor. Without a
+    temperature, there is no bound, and the log mass is NaN where the estimate is negative. At η =
+    0 this is :class:`Uncorrected`.
 
     Args:
         class_probability: η in [0, 1), the probability that a random sample shares the anchor's
@@ -94,6 +101,6 @@ class Debiased(Subtracting):
 
 def _log_mean_exp(positive: Tensor) -> Tensor:
     """Return the log of the mean of e^p over (A,) or (A, M) logits, shape (A,)."""
-    return (
-        positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
-    )
+    if positive.dim() == 1:
+        return positive
+    return positive.logsumexp(-1) - math.log(positive.shape[-1])

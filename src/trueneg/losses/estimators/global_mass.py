@@ -2,9 +2,9 @@
 batch stands for all data.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, log, log1p
 from typing import ClassVar
 
 import torch
@@ -16,6 +16,7 @@ from trueneg.losses.base import (
     checked_shape,
     log_count,
     log_sum_exp,
+    own_positive,
     unbounded,
 )
 
@@ -75,63 +76,67 @@ class GlobalMass(Estimator):
         self.needs_similarity = self.marks = self.filtered
 
     def mass_of_valid(
-        self,
-        positive,
-        negatives,
-        valid,
-        class_probability=None,
-        floor=None,
-        *,
-        similarity=None,
-        **facts,
+        self, positive, negatives, valid, *, similarity=None, positive_similarity=None, **_
     ) -> NegativeMass:
-        if not self.filtered:
-            return super().mass_of_valid(positive, negatives, valid, **facts, empty=~valid.any(-1))
-        removed = checked_shape("similarity", similarity, negatives.shape).detach() > 0
-        kept = valid & ~removed
-        mass = super().mass_of_valid(positive, negatives, kept, **facts, empty=~kept.any(-1))
-        log_valid, log_kept = (
-            each.sum(-1).clamp(min=1).to(mass.log.dtype).log() for each in (valid, kept)
-        )
-        return mass._replace(log=mass.log + log_valid - log_kept, removed=removed)
+        kept = valid
+        removed = None
+        if self.filtered:
+            removed = checked_shape("similarity", similarity, negatives.shape).detach() > 0
+            kept = valid & ~removed
+        none = ~kept.any(-1)
+        # Logits of 0 keep the mean of an anchor without negatives finite; its mass is −∞ below
+        logits = negatives.masked_fill(~kept, -math.inf).masked_fill(none[:, None], 0)
+        count = kept.sum(-1).clamp(min=1)
+        log_ratio = self._log_ratio(positive, logits, positive_similarity, count, none)
+        log_n = log_count(negatives, valid.sum(-1).clamp(min=1))
+        log_mass = log_n + log_ratio + own_positive(positive)
+        return unbounded(log_mass.masked_fill(none, -math.inf), removed)
 
     def mass(
         self,
         positive,
         negatives,
-        class_probability=None,
-        floor=None,
         *,
         positive_similarity=None,
         count=None,
-        empty=None,
         **facts,
     ) -> NegativeMass:
-        if self.filtered and empty is None:
-            known = {
-                "similarity": facts.get("similarity"),
-                "positive_similarity": positive_similarity,
-            }
-            return self.mass_of_valid(positive, negatives, ~negatives.isneginf(), **known)
-        if positive_similarity is None:
+        if self.filtered:
+            facts["positive_similarity"] = positive_similarity
+            return self.mass_of_valid(positive, negatives, ~negatives.isneginf(), **facts)
+        log_ratio = self._log_ratio(positive, negatives, positive_similarity, count)
+        return unbounded(log_count(negatives, count) + log_ratio + own_positive(positive))
+
+    def _log_ratio(
+        self,
+        positive: Tensor,
+        negatives: Tensor,
+        averages: Tensor | None,
+        count: int | Tensor | None,
+        none: Tensor | None = None,
+    ) -> Tensor:
+        """Return log v, (A,), with the gradient of the batch's mean divided by v.
+
+        Args:
+            positive: (A,) or (A, M) logits.
+            negatives: (A, N) logits.
+            averages: (A,) log averages before this batch; −∞: none yet.
+            count: number of negatives in the mean.
+            none: (A,) bool, anchors without negatives; they keep their average.
+        """
+        if averages is None:
             raise ValueError(
                 "positive_similarity is missing; global needs each anchor's log average (−∞: none"
                 " yet)."
             )
-        stored = (
-            checked_shape("positive_similarity", positive_similarity, negatives.shape[:1])
-            .detach()
-            .to(negatives.dtype)
-        )
-        own, size = positive if positive.dim() == 1 else positive[:, 0], log_count(negatives, count)
-        mean = log_sum_exp(negatives) - size - own
+        stored = checked_shape("positive_similarity", averages, negatives.shape[:1])
+        stored = stored.detach().to(negatives.dtype)
+        mean = log_sum_exp(negatives) - log_count(negatives, count) - own_positive(positive)
         current = mean.detach()
-        previous = torch.where(stored.isneginf(), current, stored) + (
-            log1p(-self.rate) if self.rate < 1 else -inf
-        )
-        average = torch.logaddexp(previous, current + log(self.rate))
+        previous = torch.where(stored.isneginf(), current, stored)
+        log_kept_share = math.log1p(-self.rate) if self.rate < 1 else -math.inf
+        average = torch.logaddexp(previous + log_kept_share, current + math.log(self.rate))
         if self.keep is not None:
-            self.keep(average if empty is None else torch.where(empty, stored, average))
-        # The second term has the value 0, and the gradient of the batch's mean divided by the
-        # average.
-        return unbounded(size + average + (current - average).exp() * (mean - current) + own)
+            self.keep(average if none is None else torch.where(none, stored, average))
+        # The second term is 0, and its gradient is that of the mean, divided by the average
+        return average + (current - average).exp() * (mean - current)

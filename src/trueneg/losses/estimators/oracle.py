@@ -76,9 +76,7 @@ class Oracle(Selecting):
         order = torch.rand(chance.shape, device=chance.device).masked_fill(~valid, -math.inf)
         return order > next_largest(order, marked.sum(-1))
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, count=None, **facts
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, *, count=None, **facts) -> NegativeMass:
         mass = super().mass(positive, negatives, **facts)
         if not self.rescaled or mass.removed is None:
             return mass

@@ -47,9 +47,7 @@ class Resampled(Estimator):
         """
         return 1 - similarity.clamp(0, 1)  # rounding can make a cosine exceed 1
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, similarity=None, **_
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, *, similarity=None, **_) -> NegativeMass:
         similarity = (
             checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
         )

@@ -52,8 +52,6 @@ class Reweighted(Estimator):
         self,
         positive,
         negatives,
-        class_probability=None,
-        floor=None,
         *,
         similarity=None,
         count=None,

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
+from trueneg.losses.base import Estimator, NegativeMass, checked_shape, own_positive, unbounded
 
 POSITIVES = ("own", "labels")
 
@@ -62,25 +62,19 @@ class Sigmoid(Estimator, nn.Module):
         """Return the settings."""
         return f"bias={self.bias.item():g}, positives={self.positives!r}"
 
-    def mass_of_valid(
-        self, positive, negatives, valid, class_probability=None, floor=None, **facts
-    ) -> NegativeMass:
+    def mass_of_valid(self, positive, negatives, valid, **facts) -> NegativeMass:
         # Not that of the base class, which gives anchors without negatives a loss of 0: they still
         # have their positive.
         return self.mass(positive, negatives.masked_fill(~valid, -math.inf), **facts)
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, **facts
-    ) -> NegativeMass:
-        logits, marked, first = (
-            negatives + self.bias,
-            None,
-            positive if positive.dim() == 1 else positive[:, 0],
-        )
+    def mass(self, positive, negatives, *, same_class=None, **_) -> NegativeMass:
+        own = own_positive(positive)
+        logits = negatives + self.bias
+        marked = None
         if self.positives == "labels":
-            marked = checked_shape("same_class", facts.get("same_class"), negatives.shape)
+            marked = checked_shape("same_class", same_class, negatives.shape)
             logits = torch.where(marked & ~negatives.isneginf(), -logits, logits)
-        loss = functional.softplus(-(first + self.bias)) + functional.softplus(logits).sum(-1)
+        loss = functional.softplus(-(own + self.bias)) + functional.softplus(logits).sum(-1)
         # at 0, the derivative of log(e^L − 1) is infinite
         loss = loss.clamp(min=torch.finfo(loss.dtype).tiny)
-        return unbounded(first + loss + (-torch.expm1(-loss)).log(), marked)
+        return unbounded(own + loss + (-torch.expm1(-loss)).log(), marked)

@@ -21,5 +21,5 @@ class Uncorrected(Estimator):
 
     name: ClassVar[str] = "cl"
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, **_) -> NegativeMass:
+    def mass(self, positive, negatives, **_) -> NegativeMass:
         return unbounded(log_sum_exp(negatives))

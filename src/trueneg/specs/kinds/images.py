@@ -228,7 +228,6 @@ class ImageStudy(TrainedStudy):
     FOLDER = "sources"
     READER = "trueneg.data.images.image_source:read_source"
     SPLITTER = "trueneg.data.images.subsets:image_subset"
-    SUBSETS_WRITER = "trueneg.data.images.subsets:write_subsets"
     TRAINING = "trueneg.training.simclr:SimCLR"
     AUGMENTATION = "trueneg.training.augment:build_augmentation"
     EXPORTED_BY = "trueneg.training.export:image_encoder"

@@ -231,7 +231,6 @@ class ImageTextStudy(TrainedStudy):
     SPLITTING = ("test", "validation")
     READER = "trueneg.data.pairs.pair_source:read_pairs"
     SPLITTER = "trueneg.data.pairs.pair_splits:pair_subset"
-    SUBSETS_WRITER = "trueneg.data.pairs.pair_splits:write_pair_subsets"
     TRAINING = "trueneg.training.image_text:ImageText"
     WITHOUT_TRAINING = "trueneg.training.image_text:ReleasedNetworks"
     AUGMENTATION = "trueneg.training.radiograph_augmentation:build_radiograph_augmentation"
@@ -385,19 +384,6 @@ class ImageTextStudy(TrainedStudy):
             "training": at_defaults(self.training),
             "objective": at_defaults(objective),
         }
-
-    @classmethod
-    def reading(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
-        # A key that the data set once had, with its only value; files keep their names.
-        removed = {"labels": "chexpert"} if dataset["source"] == "mimic_cxr" else {}
-        return removed | super().reading(dataset)
-
-    @classmethod
-    def naming(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
-        # Defaults of keys that are newer than the first files, whose names must not change.
-        newer = [("fit", "crop"), ("views", "frontal")]
-        settings = cls.reading(dataset).items()
-        return {key: value for key, value in settings if (key, value) not in newer}
 
     @classmethod
     def data_parts(cls, source: str) -> list[str]:

@@ -94,7 +94,6 @@ class TextStudy(TrainedStudy):
     SPLITTING = ("labels", "validation", "test")
     READER = "trueneg.data.texts.text_source:read_texts"
     SPLITTER = "trueneg.data.texts.text_splits:text_subset"
-    SUBSETS_WRITER = "trueneg.data.texts.text_splits:write_text_subsets"
     TRAINING = "trueneg.training.text_pairs:TextPairs"
     WITHOUT_TRAINING = "trueneg.training.text_pairs:UntrainedTowers"
     EXPORTED_BY = "trueneg.training.export:text_encoders"

@@ -242,7 +242,6 @@ class TrainedStudy(Study):
         READER: reads what was read from a source before.
         SPLITTER: draws the subset of a seed, given the source, the data set's settings, the seed
             and the official splits.
-        SUBSETS_WRITER: writes the subsets of several seeds.
         TRAINING: trains a run.
         WITHOUT_TRAINING: starts a run whose objective trains nothing.
         AUGMENTATION: makes the augmentation of images, given its settings, means and deviations.
@@ -272,7 +271,6 @@ class TrainedStudy(Study):
     SPLITTING: ClassVar[tuple[str, ...]]
     READER: ClassVar[str]
     SPLITTER: ClassVar[str]
-    SUBSETS_WRITER: ClassVar[str]
     TRAINING: ClassVar[str]
     WITHOUT_TRAINING: ClassVar[str]
     AUGMENTATION: ClassVar[str]

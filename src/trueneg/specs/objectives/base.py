@@ -28,6 +28,7 @@ from trueneg.specs.settings import (
     Sweepable,
     values_of,
 )
+from trueneg.specs.temperature import TEMPERATURE_KEYS
 
 # Convert YAML's boolean true to text; as a class probability, "true" means that of each sample's
 # own class.
@@ -94,9 +95,6 @@ class Objective(Settings):
     """Base class of all objectives.
 
     Attributes:
-        IMPLEMENTED_IN: paths in the package of the files that implement the objective; by default,
-            the estimator's module with the same name as the module of these settings. Runs record
-            their checksums, so that an edit without a higher VERSION is noticed.
         NEEDS_GUIDE: whether the estimator needs a guide's similarities.
         GUIDE: a guide of the objective's own, which takes the objective's settings; None: the one
             that ``guide`` describes.
@@ -114,12 +112,11 @@ class Objective(Settings):
             about a sample can take effect.
     """
 
-    IMPLEMENTED_IN: ClassVar[tuple[str, ...] | None] = None
     NEEDS_GUIDE: ClassVar[bool] = False
     GUIDE: ClassVar[type[GuideSettings] | None] = None
     LOSS: ClassVar[str | None] = None
     OF_TRAINING: ClassVar[frozenset[str]] = frozenset(
-        {"guide", "by", "logit_scale", "learned_logit_scale", "a", "k", "own_report", "same_text"}
+        {"guide", "by", "a", "k", "own_report", "same_text", *TEMPERATURE_KEYS}
     )
     TRAINED: ClassVar[bool] = True
     SCALED: ClassVar[bool] = True
@@ -192,19 +189,8 @@ class Objective(Settings):
         """
         return []
 
-    @classmethod
-    def files(cls) -> tuple[str, ...]:
-        """Return the paths in the package of the files that implement the objective, the module of
-        these settings included.
-        """
-        name = cls.__module__.rpartition(".")[2]
-        implementation = (
-            (f"losses/estimators/{name}.py",) if cls.IMPLEMENTED_IN is None else cls.IMPLEMENTED_IN
-        )
-        return (f"specs/objectives/{name}.py", *implementation)
 
-
-class HalfUniform(Settings):
+class HalfUniformSettings(Settings):
     """Half of an anchor's target for its positive, half uniform over all samples: the control for
     every soft target.
     """
@@ -214,7 +200,7 @@ class HalfUniform(Settings):
     name: Literal["half_uniform"]
 
 
-class Attracted(Settings):
+class AttractedSettings(Settings):
     """Uniform over the positive and the false negatives found by the guide: False Negative
     Cancellation (Huynh et al., 2022).
     """
@@ -228,7 +214,7 @@ class Attracted(Settings):
     )
 
 
-class Softmax(Settings):
+class SoftmaxSettings(Settings):
     """A softmax of the guide's similarities: with ema, momentum distillation (ALBEF); with words or
     a text encoder, X-CLR.
     """
@@ -240,7 +226,7 @@ class Softmax(Settings):
     )
 
 
-class Components(Settings):
+class ComponentsSettings(Settings):
     """Half positive, half uniform over a component of the other view's nearest-neighbour graph: WCL
     with one head.
     """
@@ -267,7 +253,7 @@ class EstimatorObjective(Objective):
     @property
     def has_rated_targets(self):
         """Whether there are soft targets that need a guide."""
-        return self.targets is not None and not isinstance(self.targets, HalfUniform)
+        return self.targets is not None and not isinstance(self.targets, HalfUniformSettings)
 
     @model_validator(mode="after")
     def _settings_combine(self):
@@ -307,7 +293,11 @@ class TwoViewObjective(EstimatorObjective):
         None, description="overrides training.temperature"
     )
     targets: (
-        Annotated[HalfUniform | Attracted | Softmax | Components, Discriminator("name")] | None
+        Annotated[
+            HalfUniformSettings | AttractedSettings | SoftmaxSettings | ComponentsSettings,
+            Discriminator("name"),
+        ]
+        | None
     ) = Field(None, description=f"{TARGETS}, wcl_one_head")
     guide: TwoViewGuide | None = Field(None, description=GUIDE)
 
@@ -380,9 +370,10 @@ class PairObjective(PairLoss, EstimatorObjective):
             " mean of the two"
         ),
     )
-    targets: Annotated[HalfUniform | Attracted | Softmax, Discriminator("name")] | None = Field(
-        None, description=TARGETS
-    )
+    targets: (
+        Annotated[HalfUniformSettings | AttractedSettings | SoftmaxSettings, Discriminator("name")]
+        | None
+    ) = Field(None, description=TARGETS)
     guide: PairGuide | None = Field(None, description=f"{GUIDE}, words")
 
 

@@ -8,9 +8,10 @@ from pydantic import Field
 
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 from trueneg.specs.settings import Boolean, Real, Sweepable, values_of
+from trueneg.specs.temperature import temperature_of
 
 
-class Sigmoid(EstimatorObjective):
+class SigmoidSettings(EstimatorObjective):
     """What the sigmoid loss in both kinds of study has in common."""
 
     SEVERAL_POSITIVES: ClassVar[bool] = False  # has its own: ``positives``
@@ -36,16 +37,9 @@ class Sigmoid(EstimatorObjective):
 
     @classmethod
     def warnings(cls, settings: Mapping[str, Any], negatives: int) -> list[str]:
-        objective, prior = settings["objective"], -math.log(negatives)
-        bias, temperature = (
-            objective["bias"],
-            objective.get("temperature") or settings["training"].get("temperature"),
-        )
-        scale = (
-            1 / temperature
-            if temperature
-            else objective["logit_scale"] or settings["similarity"]["logit_scale"]
-        )
+        prior = -math.log(negatives)
+        bias = settings["objective"]["bias"]
+        scale = temperature_of(settings).logit_scale
         # Zhai et al. (2023), section 3.2: start with γ = −b = 10, near the prior log-odds −log N of
         # their large batches.
         start = f"starts like a softmax: at logit scale {scale:.3g} and bias {bias:.3g}"
@@ -68,9 +62,9 @@ class Sigmoid(EstimatorObjective):
         return [f"{start}, {case}" for applies, case in cases if applies]
 
 
-class TwoViewSigmoid(Sigmoid, TwoViewObjective):
+class TwoViewSigmoid(SigmoidSettings, TwoViewObjective):
     """Classifies each pair of views on its own, with one or several positives (SigLIP, FaNe)."""
 
 
-class PairSigmoid(Sigmoid, PairObjective):
+class PairSigmoid(SigmoidSettings, PairObjective):
     """Classifies each pair on its own, with one or several positives (SigLIP, FaNe)."""

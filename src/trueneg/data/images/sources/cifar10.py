@@ -22,4 +22,5 @@ ARCHIVE = OfficialArchive(
         (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"), (10000, RECORD)
     ),
 )
-load, user_files = ARCHIVE.load, ARCHIVE.user_files
+load = ARCHIVE.load
+user_files = ARCHIVE.user_files

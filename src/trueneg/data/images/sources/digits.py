@@ -35,5 +35,6 @@ def load(
     images = resize_images(
         np.rint(digits.images * (255 / 16)).astype(np.uint8)[:, None], resolution
     )
-    labels, is_test = digits.target.astype(np.int64), np.zeros(len(images), bool)
+    labels = digits.target.astype(np.int64)
+    is_test = np.zeros(len(images), bool)
     return ImageSource("digits", images, labels, is_test, tuple(map(str, range(10))))

@@ -8,21 +8,19 @@ in nested folders or behind links. Hidden files and folders are ignored.
 import itertools
 import logging
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import contents, required_path
-from trueneg.data.images.image_source import ImageSource, ListedImages
+from trueneg.data.images.image_source import ListedImages
 from trueneg.data.images.labels import class_name, sorted_names
-from trueneg.data.images.pixels import decoded_source
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
-from trueneg.specs.sources import data_name
+from trueneg.specs.sections import Section
 
 LAYOUT = (
     "one subfolder of images per class, or with train, test and val, each with one subfolder per"
@@ -31,87 +29,36 @@ LAYOUT = (
 VALIDATION = ("val", "valid", "validation")
 SPLITS = ("train", *VALIDATION, "test")
 NAMES_OF_SPLITS = {*SPLITS, "training", "testing"}
+SUFFIXES = ".png, .jpg, .jpeg, .jpe, .jfif, .webp, .tif, .tiff, .bmp, .gif"
+OTHER_FORMATS = ".avif, .dcm, .dicom, .dng, .heic, .heif, .jp2, .jxl, .pbm, .pgm, .ppm, .svg"
 # Files with other suffixes are ignored; whether one of these can be read depends on its content.
-IMAGES: tuple[str, ...] = (
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".jpe",
-    ".jfif",
-    ".webp",
-    ".tif",
-    ".tiff",
-    ".bmp",
-    ".gif",
-)
-IMAGES += (
-    ".avif",
-    ".dcm",
-    ".dicom",
-    ".dng",
-    ".heic",
-    ".heif",
-    ".jp2",
-    ".jxl",
-    ".pbm",
-    ".pgm",
-    ".ppm",
-    ".svg",
-)
+IMAGES = tuple(f"{SUFFIXES}, {OTHER_FORMATS}".split(", "))
 
 logger = logging.getLogger(__name__)
 
 
-def load(
-    path: str | Path | None,
-    *,
-    resolution: int | None = None,
-    download: bool = False,
-    skip_incomplete: float = False,
-) -> ImageSource:
-    """Load the user's own data from a folder with one subfolder of images per class.
+def listed(path: str | Path | None) -> ListedImages:
+    """List the images and their classes without opening them.
 
-    Images are read as greyscale if all of them are, else as RGB. They are sorted by split (train,
-    validation, test), class and path; classes are numbered in the order of their names
-    (:func:`~trueneg.data.images.labels.sorted_names`).
+    Images are sorted by split (train, validation, test), class and path; classes are numbered in
+    the order of their names (:func:`~trueneg.data.images.labels.sorted_names`).
 
     Args:
         path: folder of the class folders, or of ``train``, ``test`` and one of ``val``, ``valid``
             and ``validation``.
-        resolution: side in pixels of the square to resize to; required if images differ in size.
-        download: must be False because there is nothing to download.
-        skip_incomplete: how many unusable images may be left out
-            (:class:`trueneg.data.skipping.Skipped`).
 
     Raises:
-        UserError: if a folder is missing, unreadable or has an unexpected layout, or an image
-            cannot be used.
-    """
-    name, place = (
-        data_name("image_folder", path),
-        required_path(path, "image_folder", LAYOUT, download),
-    )
-    return decoded_source(
-        name, listed(path), place=place, resolution=resolution, skip_incomplete=skip_incomplete
-    )
-
-
-def listed(path: str | Path | None) -> ListedImages:
-    """List the images and their classes without opening them; same arguments and errors as
-    :func:`load`.
+        UserError: if a folder is missing, unreadable or has an unexpected layout.
     """
     folder = required_path(path, "image_folder", LAYOUT)
     splits = {place.name: _classes(place) for place in _split_folders(folder)}
-    names = sorted_names({name for classes in splits.values() for name in classes})
+    names = sorted_names(itertools.chain(*splits.values()))
     if differing := [
         name for name in names if any(name not in classes for classes in splits.values())
     ]:
-        expected = (
-            f"expected the same classes in {' and '.join(splits)} (differing classes:"
-            f" {len(differing):,})"
-        )
         raise UserError(
-            f"{folder}: class {differing[0]} is not in all splits; {expected}. Rename, add or"
+            f"{folder}: class {differing[0]} is not in all splits; expected the same classes in"
+            f" {' and '.join(splits)} (differing classes: {len(differing):,}). Rename, add or"
             " remove class folders."
         )
     files = [
@@ -120,25 +67,21 @@ def listed(path: str | Path | None) -> ListedImages:
         for label, name in enumerate(names)
         for file in of[name]
     ]
-    is_test, is_validation = (
-        np.array([split in of for split, _, _ in files]) for of in (("test",), VALIDATION)
-    )
-    labels = np.array([label for _, label, _ in files], np.int64)
+    split_of, labels, paths = zip(*files, strict=True)
     return ListedImages(
-        ImageFiles(tuple(file for _, _, file in files)), labels, is_test, names, is_validation
+        ImageFiles(paths),
+        np.array(labels, np.int64),
+        np.isin(split_of, "test"),
+        names,
+        np.isin(split_of, VALIDATION),
     )
 
 
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
+def user_files(settings: Section) -> UserFiles:
     """Return the images of all classes in the folder ``path``."""
-    classes = map(
-        _subfolders, _split_folders(required_path(settings["path"], "image_folder", LAYOUT))
-    )
-    return UserFiles(
-        images=[
-            file for place in itertools.chain(*classes) for file in _files(place) if _is_image(file)
-        ]
-    )
+    folder = required_path(settings["path"], "image_folder", LAYOUT)
+    classes = itertools.chain(*map(_subfolders, _split_folders(folder)))
+    return UserFiles(images=list(filter(_is_image, itertools.chain(*map(_files, classes)))))
 
 
 def _split_folders(folder: Path) -> list[Path]:
@@ -157,11 +100,11 @@ def _split_folders(folder: Path) -> list[Path]:
         or not set(names) <= set(SPLITS)
         or len(set(names) & set(VALIDATION)) > 1
     ):
-        expected = (
-            f"expected train and, if there are such images, test and one of {', '.join(VALIDATION)}"
+        raise UserError(
+            f"{folder} contains the folders {', '.join(names)}; expected train and, if there are"
+            f" such images, test and one of {', '.join(VALIDATION)}. Rename them, and move other"
+            " folders out of it."
         )
-        remedy = "Rename them, and move other folders out of it"
-        raise UserError(f"{folder} contains the folders {', '.join(names)}; {expected}. {remedy}.")
     return [folder / split for split in SPLITS if split in names]
 
 
@@ -174,14 +117,16 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
             f"{folder}: found {contents(folder)}; expected {expected}. Set dataset.path to the"
             " folder that has them."
         )
-    loose = [file for file in _visible(folder) if _is_image(file) and not os.path.isdir(file)]
     mistakes = [
-        f"{file} is not in a class folder; move the image to one or remove it." for file in loose
+        f"{file} is not in a class folder; move the image to one or remove it."
+        for file in _visible(folder)
+        if _is_image(file) and not os.path.isdir(file)
     ]
     files_of: dict[str, list[Path]] = {}
     ignored: list[Path] = []
     for place in places:
-        name, files = class_name(place.name), _files(place)
+        name = class_name(place.name)
+        files = _files(place)
         images = list(filter(_is_image, files))
         ignored += itertools.filterfalse(_is_image, files)
         if name is None:
@@ -190,22 +135,17 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
                 " rename it."
             )
         elif not images:
-            expected = f"images (files named *{', *'.join(IMAGES[:9])})"
             mistakes.append(
-                f"{place}: found {contents(place)}; expected {expected}; add some or remove the"
-                " folder."
+                f"{place}: found {contents(place)}; expected images (files named"
+                f" *{SUFFIXES.replace(', ', ', *')}); add some or remove the folder."
             )
         else:
             files_of.setdefault(name, []).extend(images)
     refuse(mistakes)
     if ignored:
-        count, suffixes = f"{len(ignored):,} files", ", ".join(IMAGES[:9])
         logger.warning(
-            "%s: ignored %s, such as %s: the names of images end in %s.",
-            folder,
-            count,
-            ignored[0],
-            suffixes,
+            f"{folder}: ignored {len(ignored):,} files, such as {ignored[0]}: the names of images"
+            f" end in {SUFFIXES}."
         )
     return files_of
 

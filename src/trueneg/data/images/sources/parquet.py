@@ -2,11 +2,11 @@
 column ``label``.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,47 +15,16 @@ import pyarrow.parquet as pq
 
 from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
-from trueneg.data.images.image_source import ImageSource, ListedImages
+from trueneg.data.images.image_source import ListedImages
 from trueneg.data.images.labels import checked_labels, class_name, sorted_names
-from trueneg.data.images.pixels import decoded_source
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.io.reading import reading
-from trueneg.specs.sources import data_name
+from trueneg.specs.sections import Section
 
 LAYOUT = "train*.parquet (and, with official splits, test*.parquet and val*.parquet)"
 IMAGE_COLUMNS = ("img", "image")
-
-
-def load(
-    path: str | Path | None,
-    *,
-    resolution: int | None = None,
-    download: bool = False,
-    skip_incomplete: float = False,
-) -> ImageSource:
-    """Load the user's own data from a folder of parquet files.
-
-    Images are read as greyscale if all of them are, else as RGB. Labels are class indices or class
-    names. The names of indices come from the hub's metadata in the file; without metadata, the
-    indices serve as class names.
-
-    Args:
-        path: folder with train*.parquet and, optionally, test*.parquet (the official test images)
-            and val*.parquet (validation images, also named valid or validation).
-        resolution: side in pixels of the square to resize to; required if images differ in size.
-        download: must be False because there is nothing to download.
-        skip_incomplete: how many unusable images may be left out
-            (:class:`trueneg.data.skipping.Skipped`).
-
-    Raises:
-        UserError: if a file is missing, damaged, or has an unexpected layout.
-    """
-    name, place = data_name("parquet", path), required_path(path, "parquet", LAYOUT, download)
-    return decoded_source(
-        name, listed(path), place=place, resolution=resolution, skip_incomplete=skip_incomplete
-    )
 
 
 def listed(
@@ -65,8 +34,12 @@ def listed(
 ) -> ListedImages:
     """List the images of a folder of parquet files without opening them.
 
+    Labels are class indices or class names. The names of indices come from the hub's metadata in
+    the file.
+
     Args:
-        path: the folder.
+        path: folder with train*.parquet and, optionally, test*.parquet (the official test images)
+            and val*.parquet (validation images, also named valid or validation).
         class_names: class names of a published dataset; names in the files' metadata take
             precedence. Without any names, the labels serve as names.
         rows: number of images of each split of a published dataset; None: any number, and only the
@@ -82,16 +55,12 @@ def listed(
     for split in rows or ("train",):
         if not splits[split]:
             other = (
-                ""
-                if rows
-                else (
-                    " For a folder with one subfolder of images per class, set dataset.source to"
-                    " image_folder."
-                )
+                " For a folder with one subfolder of images per class, set dataset.source to"
+                " image_folder."
             )
             raise UserError(
                 f"{folder} contains no {split}*.parquet (found {contents(folder)}); expected"
-                f" {LAYOUT}.{other}"
+                f" {LAYOUT}.{'' if rows else other}"
             )
     columns = {file: _image_column(parquet.schema_arrow, file) for file, parquet in files.items()}
     first = next(iter(files))
@@ -100,38 +69,37 @@ def listed(
         raise UserError(f"{first} names {len(names)} classes; expected {len(class_names)}.")
     class_names = names or class_names
     read = {file: _label_column(file, parquet) for file, parquet in files.items()}
-    if len({values.dtype.kind == "O" for values in read.values()}) > 1:
+    are_names = {values.dtype.kind == "O" for values in read.values()}
+    if len(are_names) > 1:
         raise UserError(
             f"{folder}: label is a number in some files and a name in others; expected the same in"
             " all files."
         )
-    class_names = class_names or sorted_names(
-        name for values in read.values() if values.dtype.kind == "O" for name in values
-    )
+    if not class_names and are_names == {True}:
+        class_names = sorted_names(itertools.chain(*read.values()))
     labels_of = {file: _labels(file, values, class_names) for file, values in read.items()}
     counts = {
         split: sum(len(labels_of[file]) for file in shards) for split, shards in splits.items()
     }
     for split, expected in (rows or {"train": max(counts["train"], 1)}).items():
         if counts[split] != expected:
-            lacking = (
-                f"{next(iter(splits[split]))} has {counts[split]:,} of {expected:,} images in the"
-                f" {split} split"
-            )
             other = (
                 ", or set dataset.source to parquet to use a dataset of your own" if rows else ""
             )
-            raise UserError(f"{lacking}. Add the missing images{other}.")
+            raise UserError(
+                f"{next(iter(splits[split]))} has {counts[split]:,} of {expected:,} images in the"
+                f" {split} split. Add the missing images{other}."
+            )
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, values in labels_of.items() for row in range(len(values)))
     split_of = np.repeat(list(counts), list(counts.values()))
     return ListedImages(
-        ParquetImages(columns, places), labels, split_of == "test", class_names, split_of == "val"
+        ParquetImages(places, columns), labels, split_of == "test", class_names, split_of == "val"
     )
 
 
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
+def user_files(settings: Section) -> UserFiles:
     """Return the files of all splits in the folder ``path``."""
     folder = required_path(settings["path"], "parquet", LAYOUT)
     return UserFiles([*parquet_files(folder), *folder.glob("val*.parquet")])
@@ -175,13 +143,10 @@ def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
             labels = np.array(list(map(class_name, labels)), object)
     missing = pd.isna(labels)
     if missing.any():
-        lacking = (
-            f"{missing.sum():,} of {len(missing):,} images have no label, first in row"
-            f" {missing.argmax():,} (the first is 0)"
-        )
         raise UserError(
-            f"{file}: {lacking}; expected the number or printable name of a class. Correct them or"
-            " remove the rows."
+            f"{file}: {missing.sum():,} of {len(missing):,} images have no label, first in row"
+            f" {missing.argmax():,} (the first is 0); expected the number or printable name of a"
+            " class. Correct them or remove the rows."
         )
     return labels if is_text else labels + 0  # false and true are classes 0 and 1
 
@@ -193,40 +158,35 @@ def _labels(file: Path, values: np.ndarray, class_names: tuple[str, ...]) -> np.
     numbers = {class_name(name): number for number, name in enumerate(class_names)}
     labels = np.array([numbers.get(name, -1) for name in values], np.int64)
     if (labels < 0).any():
-        row, expected = int((labels < 0).argmax()), ", ".join(class_names)
+        row = (labels < 0).argmax()
         raise UserError(
             f"{file}: the label in row {row:,} (the first is 0) is {values[row]!r}; expected one"
-            f" of: {expected}."
+            f" of: {', '.join(class_names)}."
         )
     return labels
 
 
 def _image_column(schema: pa.Schema, file: Path) -> str:
     """Return the name of the image column after checking its type and that of ``label``."""
-    types = {field.name: field.type for field in schema}
+    types = dict(zip(schema.names, schema.types, strict=True))
     for column in IMAGE_COLUMNS:
         if has_encoded_images(types.get(column, pa.null())) and _is_label(
             types.get("label", pa.null())
         ):
             return column
     present = ", ".join(f"{name}: {kind}" for name, kind in types.items())
-    images = "img or image: struct<bytes: binary, path: string>, the content of image files"
-    expected = f"{images}, and label: int64 (the class number) or string (its name)"
     raise UserError(
-        f"{file} has the columns {present or '(none)'}; expected {expected}. Rename or convert the"
-        " columns."
+        f"{file} has the columns {present or '(none)'}; expected img or image: struct<bytes:"
+        " binary, path: string>, the content of image files, and label: int64 (the class number)"
+        " or string (its name). Rename or convert the columns."
     )
 
 
 def _is_label(kind: pa.DataType) -> bool:
     """Return whether a column contains class indices or class names."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return (
-        _is_text(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-    )
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return _is_text(kind) or is_number or pa.types.is_boolean(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -259,8 +219,8 @@ def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
     present = np.unique(labels)
     gaps = np.flatnonzero(present != np.arange(len(present)))
     if len(gaps):
-        problem = f"the largest label is {present[-1]}, but no image has label {gaps[0]}"
         raise UserError(
-            f"{folder}: {problem}; expected 0, 1, 2, … without gaps. Correct the label column."
+            f"{folder}: the largest label is {present[-1]}, but no image has label {gaps[0]};"
+            " expected 0, 1, 2, … without gaps. Correct the label column."
         )
     return tuple(map(str, present))

@@ -7,7 +7,8 @@ import numpy as np
 from trueneg.data.images.official_archive import OfficialArchive
 from trueneg.specs.sources import UNLABELLED
 
-LABEL, IMAGE = np.dtype([("label", np.uint8)]), np.dtype([("image", np.uint8, (3, 96, 96))])
+LABEL = np.dtype([("label", np.uint8)])
+IMAGE = np.dtype([("image", np.uint8, (3, 96, 96))])
 ARCHIVE = OfficialArchive(
     "stl10",
     ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck"),
@@ -26,4 +27,5 @@ ARCHIVE = OfficialArchive(
     column_major=True,
     unlabelled_files={"unlabeled_X.bin": (UNLABELLED["stl10"], IMAGE)},
 )
-load, user_files = ARCHIVE.load, ARCHIVE.user_files
+load = ARCHIVE.load
+user_files = ARCHIVE.user_files
