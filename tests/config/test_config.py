@@ -258,7 +258,7 @@ THEORY = {"kind": "theory", "title": "T"}
             tiny_study(),
             "kind",
             "image",
-            ["kind is 'image'", "'images', 'theory', 'likelihood', 'image-text'"],
+            ["kind is 'image'", "'images', 'likelihood', 'image-text', 'text', 'theory'"],
         ),
         (
             tiny_study(),
@@ -363,7 +363,7 @@ THEORY = {"kind": "theory", "title": "T"}
             {},
             [
                 "dataset is not a known key",
-                "kind, title, question, note, process, sweeps, mem_mb, runtime",
+                "kind, title, question, note, mem_mb, runtime, process, sweeps",
             ],
         ),
     ],

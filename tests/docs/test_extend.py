@@ -300,6 +300,21 @@ def test_the_tutorials_study_takes_the_task(project):
     assert len(rows) == 4 * 3 * 2
 
 
+@pytest.mark.long
+def test_a_kind_of_study_needs_one_file_and_reports_its_number_on_the_page(project):
+    assert titles("A kind of study") == [
+        "src/trueneg/specs/kinds/collisions.py",
+        "collisions.yaml",
+    ]
+    follow(PAGE, project, "A kind of study")
+    results = project.path / "results"
+    frame = pd.read_parquet(results / "collisions/artefacts/simulation/collisions.parquet")
+    assert frame["false negatives"].tolist() == [pytest.approx(62 * 0.66)]  # 0.8² + 2 · 0.1²
+    assert "40.9" in (results / "collisions/tables/collisions.csv").read_text()
+    page = (results / "index.html").read_text()
+    assert "Of an anchor&#39;s 62 negatives, 40.9 are false." in page
+
+
 def test_the_figure_is_found_and_draws_what_was_measured(project):
     (project.path / "tests").mkdir()
     for name in ("__init__.py", "projects.py", "studies.py"):

@@ -125,13 +125,13 @@ def _task_versions(kind: type[TrainedStudy]) -> Versions:
     return {name: kind.TASKS[name].VERSION if name in kind.TASKS else 1 for _, name, _ in modules}
 
 
-def reading_version(kind: str, source: str) -> int:
-    """Return the current version of the code that reads a source
-    (:class:`trueneg.store.data_input.DataInput`).
+def reading_version(samples: str, source: str) -> int:
+    """Return the current version of the code that reads a source, given the kind of its
+    :class:`trueneg.store.data_input.DataInput`.
     """
-    if kind == "benchmark":
+    if samples == "benchmark":
         return CHEXPERT_8X200.VERSION
-    return today()[f"{'decoding' if kind == 'images' else kind}/{source}"]
+    return today()[f"{'decoding' if samples == 'images' else samples}/{source}"]
 
 
 def summary(versions: Mapping[str, int]) -> str:
