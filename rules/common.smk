@@ -10,6 +10,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from trueneg.config.reading import load_configuration, merged_files
+from trueneg.data.user_files import check_own_table, compare_files, file_parameter
 from trueneg.errors import UserError
 from trueneg.planning.checkout import require_plain_path
 from trueneg.planning.corpora import Corpora
