@@ -4,7 +4,6 @@ lightly needs no adapter: its losses take two views, as does
 :class:`trueneg.losses.ContrastiveLoss`.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -210,20 +209,20 @@ class RankingLoss(CrossModalLoss):
         contrast: str = "documents",
         mini_batch_size: int | None = None,
     ):
-        options: dict[str, Any] = {
-            "chunk_size": chunk_size,
-            "gather_distributed": gather_distributed,
-        }
-        super().__init__(estimator, "text", decoupled=decoupled, **options)
+        super().__init__(
+            estimator,
+            "text",
+            decoupled=decoupled,
+            chunk_size=chunk_size,
+            gather_distributed=gather_distributed,
+        )
         if not scale > 0:
             raise ValueError(f"scale is {scale}; expected a positive number.")
         if contrast not in CONTRASTS:
-            reason = (
-                "Contrasts between anchors alone are not supported: without the positive, their"
-                " loss can be negative"
-            )
             raise ValueError(
-                f"contrast is {contrast!r}; expected {' or '.join(map(repr, CONTRASTS))}. {reason}."
+                f"contrast is {contrast!r}; expected {' or '.join(map(repr, CONTRASTS))}. Contrasts"
+                " between anchors alone are not supported: without the positive, their loss can be"
+                " negative."
             )
         if mini_batch_size is not None and mini_batch_size < 1:
             raise ValueError(
@@ -282,23 +281,13 @@ class RankingLoss(CrossModalLoss):
         exclude = self._same_texts(columns) if self.same_text else None
         copies = [dict(features) for features in columns]
         anchors, candidates = _embedded(self.model, columns, self.mini_batch_size)
-        if (
-            self.estimator.needs_labels
-            and isinstance(labels, Tensor)
-            and len(labels) == len(anchors)
-        ):
-            labels = torch.cat(
-                (labels, labels.new_full((len(candidates) - len(anchors),), -1, dtype=torch.int64))
-            )
         if len(candidates) == 1 and not self.gather_distributed:
             self.share_at_bound = torch.zeros(())
             # the last batch of an epoch may hold one pair, without any negative
             return 0 * anchors.sum()
+        if self.estimator.needs_labels:
+            labels = self._labels_of_columns(labels, len(anchors), len(candidates))
         if self.contrast == "joint":
-            if self.estimator.needs_labels:
-                check_tensors(labels=labels)
-                labels = checked_shape("labels", labels, (len(candidates),))
-                labels = torch.cat((labels, labels[: len(anchors)], labels))
             own = self._own_samples(len(anchors), len(candidates), anchors.device)
             exclude = own if exclude is None else exclude | own
             anchors, candidates = _joint(anchors, candidates)
@@ -317,14 +306,25 @@ class RankingLoss(CrossModalLoss):
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings, for the model card that sentence-transformers writes."""
-        settings = {
+        return {
             "estimator": repr(self.estimator),
             "scale": self.scale,
             "guide": self.guide,
             "same_text": self.same_text,
+            "decoupled": self.decoupled,
+            "gather_distributed": self.gather_distributed,
+            "contrast": self.contrast,
+            "mini_batch_size": self.mini_batch_size,
         }
-        settings |= {"decoupled": self.decoupled, "gather_distributed": self.gather_distributed}
-        return settings | {"contrast": self.contrast, "mini_batch_size": self.mini_batch_size}
+
+    def _labels_of_columns(self, labels: Tensor | None, anchors: int, candidates: int) -> Tensor:
+        """Return the class of each column; unknown for hard negatives without one."""
+        check_tensors(labels=labels)
+        if labels is not None and len(labels) == anchors:
+            unknown = labels.new_full((candidates - anchors,), -1, dtype=torch.int64)
+            labels = torch.cat((labels, unknown))
+        labels = checked_shape("labels", labels, (candidates,))
+        return _joint_columns(labels, labels[:anchors]) if self.contrast == "joint" else labels
 
     @torch.no_grad()
     def _similarities(
@@ -336,11 +336,8 @@ class RankingLoss(CrossModalLoss):
         with outside_autocast(anchors.device):
             if self.guide is not None:
                 anchors, candidates = _embedded(self._rated, columns, self.mini_batch_size)
-                anchors, candidates = (
-                    _joint(anchors, candidates)
-                    if self.contrast == "joint"
-                    else (anchors, candidates)
-                )
+                if self.contrast == "joint":
+                    anchors, candidates = _joint(anchors, candidates)
             everyone, rank = gathered_rows(
                 candidates.detach(), len(anchors), self.gather_distributed
             )
@@ -377,20 +374,18 @@ class RankingLoss(CrossModalLoss):
         first, *others = (
             functional.pad(each, (0, width - each.shape[1]), value=-1) for each in ids
         )
+        count = len(first)
         texts = torch.cat(others)
-        if self.contrast == "joint":  # in the order of _joint, and beside each anchor its positive
-            texts = torch.cat(
-                (torch.cat((texts, first, texts)), torch.cat((texts, others[0], texts))), dim=1
-            )
-        everyone, rank = gathered_rows(texts, len(first), self.gather_distributed)
-        numbers = torch.cat((first, *everyone.split(width, dim=1))).unique(
-            dim=0, return_inverse=True
-        )[1]
-        anchors, of_columns = (
-            numbers[: len(first), None],
-            numbers[len(first) :].view(-1, 1, len(everyone)),
-        )
-        positives = of_columns[0, 0, rank * len(first) :][: len(first), None]
+        if self.contrast == "joint":  # a column of an anchor also has the text of its positive
+            of_anchors = _joint_columns(texts, first)
+            of_positives = _joint_columns(texts, others[0])
+            texts = torch.cat((of_anchors, of_positives), dim=1)
+        everyone, rank = gathered_rows(texts, count, self.gather_distributed)
+        rows = torch.cat((first, *everyone.split(width, dim=1)))
+        _, numbers = rows.unique(dim=0, return_inverse=True)
+        anchors = numbers[:count, None]
+        of_columns = numbers[count:].view(-1, 1, len(everyone))
+        positives = of_columns[0, 0, rank * count :][:count, None]
         return ((of_columns == anchors) | (of_columns == positives)).any(0)
 
     def _own_samples(self, count: int, candidates: int, device: torch.device) -> Tensor:
@@ -398,30 +393,32 @@ class RankingLoss(CrossModalLoss):
         negatives stay the anchor's.
         """
         pairs = torch.arange(candidates, device=device).remainder(count)
-        everyone, rank = gathered(torch.cat((pairs, pairs[:count], pairs)), self.gather_distributed)
-        everyone = everyone.clone()
-        everyone[:, count:candidates] = -1
-        everyone[torch.arange(len(everyone), device=device) != rank] = -1
-        return (
-            torch.cat((everyone[:, :count].flatten(), everyone[:, count:].flatten()))
-            == pairs[:count, None]
-        )
+        of_columns = _joint_columns(pairs, pairs[:count])
+        of_columns[count:candidates] = -1
+        everyone, rank = gathered(of_columns, self.gather_distributed)
+        is_other = torch.arange(len(everyone), device=device) != rank
+        everyone = everyone.masked_fill(is_other[:, None], -1)
+        of_columns = torch.cat((everyone[:, :count].flatten(), everyone[:, count:].flatten()))
+        return of_columns == pairs[:count, None]
+
+
+def _joint_columns(candidates: Tensor, anchors: Tensor) -> Tensor:
+    """Return values of the columns of all contrasts: anchor and candidates, anchor and anchors,
+    positive and candidates.
+    """
+    return torch.cat((candidates, anchors, candidates))
 
 
 def _joint(anchors: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
     """Return vectors, (B, 2 D) and (3 B + 2 H, 2 D), whose products are the logits of all
-    contrasts.
-
-    The columns are anchor and candidates, anchor and anchors, positive and candidates.
+    contrasts, in the order of :func:`_joint_columns`.
     """
-    queries, documents = (
-        functional.pad(anchors, (0, anchors.shape[1])),
-        functional.pad(candidates, (0, candidates.shape[1])),
-    )
-    after = functional.pad(candidates, (candidates.shape[1], 0))
-    return torch.cat((anchors, candidates[: len(anchors)]), dim=1), torch.cat(
-        (documents, queries, after)
-    )
+    positives = candidates[: len(anchors)]
+    to_anchor = _joint_columns(candidates, anchors)
+    to_positive = _joint_columns(candidates, torch.zeros_like(anchors))
+    to_anchor[-len(candidates) :] = 0
+    to_positive[: len(candidates)] = 0
+    return torch.cat((anchors, positives), dim=1), torch.cat((to_anchor, to_positive), dim=1)
 
 
 def _embedded(
@@ -453,9 +450,8 @@ def _of_column(
         for key, each in features.items()
         if isinstance(each, Tensor) and each.dim() and key != "prompt_length"
     }
-    if {"offsets", "cu_seq_lens_q"} & set(tensors) or len(
-        {len(each) for each in tensors.values()}
-    ) != 1:
+    counts = {len(each) for each in tensors.values()}
+    if {"offsets", "cu_seq_lens_q"} & set(tensors) or len(counts) != 1:
         shapes = ", ".join(f"{key} {tuple(each.shape)}" for key, each in tensors.items())
         raise ValueError(
             f"mini_batch_size needs tensors with one row per text, but found {shapes}; pass"
@@ -530,20 +526,20 @@ class GuideVectors(nn.Module):
 
     def __init__(self, model: Any, vectors: Mapping[str, Tensor]):
         super().__init__()
-        texts, tensors = list(vectors), [torch.as_tensor(vector) for vector in vectors.values()]
-        if len(shapes := {tuple(tensor.shape) for tensor in tensors}) != 1:
+        texts = list(vectors)
+        tensors = [torch.as_tensor(vector) for vector in vectors.values()]
+        shapes = {tuple(tensor.shape) for tensor in tensors}
+        if len(shapes) != 1:
             raise ValueError(
                 f"guide has {len(texts)} vectors, of shapes {sorted(shapes)}; expected one shape"
                 " for all texts."
             )
         self.vectors = nn.Buffer(torch.stack(tensors).float(), persistent=False)
-        ids = (
-            _ids(_tokenise(model)(texts[start : start + 1024]))
-            for start in range(0, len(texts), 1024)
-        )
-        self.rows = {
-            tuple(each): row for row, each in enumerate(itertools.chain.from_iterable(ids))
-        }
+        tokenise = _tokenise(model)
+        ids: list[list[int]] = []
+        for start in range(0, len(texts), 1024):
+            ids += _ids(tokenise(texts[start : start + 1024]))
+        self.rows = {tuple(each): row for row, each in enumerate(ids)}
 
     def forward(self, features: Features) -> dict[str, Tensor]:
         """Return the vectors of the texts.
@@ -579,17 +575,12 @@ class ClassProbabilityCollator:
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         eta = torch.tensor([row["class_probability"] for row in rows])
-        batch = self.collator(
-            [
-                {key: value for key, value in row.items() if key != "class_probability"}
-                for row in rows
-            ]
-        )
-        return batch | {
-            "label": (
-                {key: batch[key] for key in ("label",) if key in batch} | {"class_probability": eta}
-            )
-        }
+        without_eta = [dict(row) for row in rows]
+        for row in without_eta:
+            del row["class_probability"]
+        batch = self.collator(without_eta)
+        label = {"label": batch["label"]} if "label" in batch else {}
+        return batch | {"label": label | {"class_probability": eta}}
 
 
 def _vocabulary(model: Any) -> dict[str, int] | None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 
 class NegativeMass(NamedTuple):
@@ -191,7 +191,7 @@ class MaskedLogSumExp(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, marked: Tensor) -> Tensor:
+    def forward(ctx: FunctionCtx, logits: Tensor, marked: Tensor) -> Tensor:
         """Return the log of the sums."""
         left = logits.masked_fill(marked, -math.inf)
         largest = left.amax(-1, keepdim=True)
@@ -206,6 +206,14 @@ class MaskedLogSumExp(torch.autograd.Function):
         """Return the gradient w.r.t. the logits: a softmax over the unmarked ones."""
         left, total = ctx.saved_tensors
         return left * (gradients[0][:, None] / total.masked_fill(total == 0, 1)), None
+
+
+def is_nearest(similarity: Tensor, threshold: float, top_k: int | None) -> Tensor:
+    """Return (A, N) bool: whether a similarity is above a threshold and among the ``top_k`` largest
+    of its row; ties with the next one are not. None: no limit.
+    """
+    is_above = similarity > threshold
+    return is_above if top_k is None else is_above & (similarity > next_largest(similarity, top_k))
 
 
 def next_largest(values: Tensor, rank: int | Tensor) -> Tensor:

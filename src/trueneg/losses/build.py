@@ -10,7 +10,7 @@ from torch import nn
 from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss
 from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
-from trueneg.losses.targets import RULES
+from trueneg.losses.targets import RULES, Rule
 
 # accepted by every loss; they control execution and are not part of an objective
 OPTIONS = {"chunk_size", "gather_distributed"}
@@ -70,9 +70,11 @@ def build(
     name = values.pop("name", None)
     if name not in ESTIMATORS | WHOLE_LOSSES:
         raise ValueError(f"Unknown objective {name!r}; expected one of {_known_names()}.")
-    decoupled, targets = False, {"name": "onehot"}
+    decoupled = False
+    targets = {"name": "onehot"}
     if name in ESTIMATORS:
-        decoupled, targets = values.pop("decoupled", False), values.pop("targets", None) or targets
+        decoupled = values.pop("decoupled", False)
+        targets = values.pop("targets", None) or targets
         if not isinstance(decoupled, bool):
             raise ValueError(f"decoupled is {decoupled!r}; expected True or False.")
         if not isinstance(targets, Mapping):
@@ -107,7 +109,7 @@ def parameters(name: str) -> dict[str, Any]:
     }
 
 
-def _rule(settings: Mapping[str, Any]) -> Any:
+def _rule(settings: Mapping[str, Any]) -> Rule | None:
     """Return the rule that computes targets; None for one-hot targets."""
     targets = dict(settings)
     name = targets.pop("name", None)

@@ -1,6 +1,5 @@
 """Two-view contrastive loss (the SimCLR setting) with any estimator of the true-negative mass."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss
 from trueneg.losses.execution import gathered, outside_autocast, single_precision, unit_length
 from trueneg.losses.facts import SampleFacts
 from trueneg.losses.layout import Layout
+from trueneg.losses.targets import Rule
 
 
 class ContrastiveLoss(EstimatorLoss):
@@ -60,7 +60,7 @@ class ContrastiveLoss(EstimatorLoss):
         decoupled: bool = False,
         chunk_size: int | None = None,
         gather_distributed: bool = False,
-        target_rule: Callable[..., Tensor] | None = None,
+        target_rule: Rule | None = None,
     ):
         super().__init__(estimator, decoupled, chunk_size, gather_distributed, target_rule)
         if not temperature > 0:

@@ -3,7 +3,7 @@ true-negative mass.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss, joine
 from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision
 from trueneg.losses.facts import SampleFacts
 from trueneg.losses.layout import Layout
+from trueneg.losses.targets import Rule
 
 Anchors = Mapping[str, tuple[Tensor, Tensor | None]]  # anchors and keys of each direction
 DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
@@ -67,7 +68,7 @@ class CrossModalLoss(EstimatorLoss):
         decoupled: bool = False,
         chunk_size: int | None = None,
         gather_distributed: bool = False,
-        target_rule: Callable[..., Tensor] | None = None,
+        target_rule: Rule | None = None,
     ):
         super().__init__(estimator, decoupled, chunk_size, gather_distributed, target_rule)
         if directions not in DIRECTIONS:

@@ -3,7 +3,6 @@ chunks.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -14,8 +13,7 @@ from trueneg.losses.base import Estimator, checked_estimator, own_positive
 from trueneg.losses.execution import by_chunks, checked_chunk_size
 from trueneg.losses.facts import SampleFacts
 from trueneg.losses.layout import Layout
-
-Rule = Callable[[Layout, Tensor | None], Tensor]  # of soft targets, see trueneg.losses.targets
+from trueneg.losses.targets import Rule
 
 
 class ContrastiveTerms(NamedTuple):

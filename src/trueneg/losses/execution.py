@@ -35,9 +35,8 @@ def single_precision(*tensors: Tensor) -> list[Tensor]:
                 f"Embeddings or similarities have dtype {tensor.dtype}; expected floating-point"
                 " numbers."
             )
-    dtype = (
-        torch.float64 if torch.float64 in [tensor.dtype for tensor in tensors] else torch.float32
-    )
+    has_double = any(tensor.dtype == torch.float64 for tensor in tensors)
+    dtype = torch.float64 if has_double else torch.float32
     return [tensor.to(dtype) for tensor in tensors]
 
 
@@ -97,11 +96,9 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
 @functools.lru_cache(maxsize=1)
 def _on_cpu(world: Any) -> Any:
     """Return a group of all processes that exchanges tensors on the CPU."""
-    return (
-        world
-        if "cpu:" in distributed.get_backend_config()
-        else distributed.new_group(backend="gloo")
-    )
+    if "cpu:" in distributed.get_backend_config():
+        return world
+    return distributed.new_group(backend="gloo")
 
 
 def gathered_rows(local: Tensor, count: int, wanted: bool) -> tuple[Tensor, int]:

@@ -82,6 +82,7 @@ class Layout:
         """Return the targets of the positives, (a,), and of the columns, (a, K); the views of a
         sample share its target.
         """
-        of_anchors, own_columns = self.rows(targets, anchors), self.own_columns(anchors)
+        of_anchors = self.rows(targets, anchors)
+        own_columns = self.own_columns(anchors)
         of_columns = (self.by_column(of_anchors) / self.views).scatter(1, own_columns, 0)
         return of_anchors.gather(1, own_columns[:, :1])[:, 0], of_columns

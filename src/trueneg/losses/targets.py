@@ -10,13 +10,15 @@ similarity should be that of samples, and not that of their views.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import next_largest
+from trueneg.losses.base import is_nearest
 from trueneg.losses.layout import Layout
+
+Rule = Callable[[Layout, Tensor | None], Tensor]
 
 
 @dataclass
@@ -81,9 +83,7 @@ class Attracted:
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         nearest = _by_view("fnc", similarity, layout).amax((0, 2))
         nearest.diagonal(layout.offset).fill_(-math.inf)
-        is_false = nearest > self.threshold
-        if self.top_k is not None:
-            is_false &= nearest > next_largest(nearest, self.top_k)
+        is_false = is_nearest(nearest, self.threshold, self.top_k)
         weight = layout.views * is_false.to(nearest.dtype)
         weight.diagonal(layout.offset).fill_(1)
         return weight / weight.sum(1, keepdim=True)
@@ -133,10 +133,11 @@ class Softmax:
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         blocks = _by_view("softmax", similarity, layout)
-        order = [*range(layout.views)]
-        mean = (
-            blocks.mean((0, 2)) if blocks.shape[2] == 1 else blocks[order, :, order[::-1]].mean(0)
-        )
+        if blocks.shape[2] == 1:
+            mean = blocks.mean((0, 2))
+        else:
+            views = range(layout.views)
+            mean = blocks[[*views], :, [*reversed(views)]].mean(0)
         targets = self.share * torch.softmax(mean / self.temperature, dim=1)
         targets.diagonal(layout.offset).add_(1 - self.share)
         return targets
@@ -201,13 +202,13 @@ def _by_view(name: str, similarity: Tensor | None, layout: Layout) -> Tensor:
     """Return the known similarity in double or single precision as (V, B, 1 or V, S)."""
     if similarity is None:
         raise ValueError(f"negative_similarity is missing; the targets {name} need it.")
-    similarity = (
-        similarity.detach() if similarity.dtype == torch.float64 else similarity.detach().float()
-    )
+    similarity = similarity.detach()
+    if similarity.dtype != torch.float64:
+        similarity = similarity.float()
     return similarity.view(layout.views, layout.count, -1, layout.candidates)
 
 
-RULES: dict[str, Callable[..., Any]] = {
+RULES: dict[str, Callable[..., Rule | None]] = {
     "onehot": lambda: None,
     "half_uniform": HalfUniform,
     "fnc": Attracted,

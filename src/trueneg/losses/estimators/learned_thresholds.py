@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-BETAS, EPSILON = (0.9, 0.98), 1e-8  # Adam's, as in the authors' code
+# Adam's, as in the authors' code
+BETA_1, BETA_2, EPSILON = 0.9, 0.98, 1e-8
 
 
 class LearnedThresholds(nn.Module):
@@ -43,9 +44,12 @@ class LearnedThresholds(nn.Module):
             raise ValueError(
                 f"{values}; expected at least 1, a number from 0 to below 1, and a positive number."
             )
-        self.share, self.learning_rate = share, learning_rate
+        self.share = share
+        self.learning_rate = learning_rate
         self.values = nn.Buffer(torch.ones(samples))
-        self.first, self.second, self.updates = (nn.Buffer(torch.zeros(samples)) for _ in range(3))
+        self.first = nn.Buffer(torch.zeros(samples))
+        self.second = nn.Buffer(torch.zeros(samples))
+        self.updates = nn.Buffer(torch.zeros(samples))
 
     @torch.no_grad()
     def update(self, samples: Tensor, similarity: Tensor) -> Tensor:
@@ -66,20 +70,16 @@ class LearnedThresholds(nn.Module):
         before = self.values[samples]
         same_sample = samples[:, None] == samples
         is_negative = ~same_sample.repeat(views, others)
-        above = ((similarity > before.repeat(views)[:, None]) & is_negative).sum(
-            1, dtype=before.dtype
-        )
+        is_above = similarity > before.repeat(views)[:, None]
+        above = (is_above & is_negative).sum(1, dtype=before.dtype)
         shares = (above / is_negative.sum(1).clamp(min=1)).view(views, count).mean(0)
         repeats = same_sample.to(before.dtype)
         gradient = self.share - repeats @ shares / repeats.sum(1)
         updates = self.updates[samples] + 1
-        first = BETAS[0] * self.first[samples] + (1 - BETAS[0]) * gradient
-        second = BETAS[1] * self.second[samples] + (1 - BETAS[1]) * gradient.square()
-        step = (
-            first
-            / (1 - BETAS[0] ** updates)
-            / ((second / (1 - BETAS[1] ** updates)).sqrt() + EPSILON)
-        )
+        first = BETA_1 * self.first[samples] + (1 - BETA_1) * gradient
+        second = BETA_2 * self.second[samples] + (1 - BETA_2) * gradient.square()
+        corrected = second / (1 - BETA_2**updates)
+        step = first / (1 - BETA_1**updates) / (corrected.sqrt() + EPSILON)
         values = (before - self.learning_rate * step).clamp(-1, 1)
         has_negatives = is_negative[:count].any(1)
         for state, new in (

@@ -46,16 +46,10 @@ class Quantile(Selecting):
             raise ValueError(f"share is {self.share}; expected a number of at least 0 and below 1.")
 
     def marked(self, negatives, *, count=None, **_) -> Tensor:
-        count = negatives.shape[-1] if count is None else count
+        negatives = negatives.detach()
         if isinstance(count, Tensor):  # looked up, because some devices have no float64
             counts = torch.arange(negatives.shape[-1] + 1, dtype=torch.float64)
-            rank = (
-                (self.share * counts - ROUNDING)
-                .ceil()
-                .clamp(min=0)
-                .to(torch.int64)
-                .to(count.device)[count]
-            )
-        else:
-            rank = max(math.ceil(self.share * count - ROUNDING), 0)
-        return negatives.detach() > next_largest(negatives.detach(), rank)
+            ranks = (self.share * counts - ROUNDING).ceil().clamp(min=0).to(torch.int64)
+            return negatives > next_largest(negatives, ranks.to(count.device)[count])
+        rank = math.ceil(self.share * (count or negatives.shape[-1]) - ROUNDING)
+        return negatives > next_largest(negatives, max(rank, 0))

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from trueneg.losses.base import Selecting, checked_shape, next_largest
+from trueneg.losses.base import Selecting, checked_shape, is_nearest
 
 
 @dataclass
@@ -56,10 +56,6 @@ class Removed(Selecting):
         similarity = checked_shape("similarity", similarity, negatives.shape).detach()
         if self.top_k is None:
             return similarity > self.threshold
-        views_of = similarity.masked_fill(negatives.isneginf(), -math.inf).unflatten(
-            -1, (views, -1)
-        )
-        nearest = views_of.amax(1)
-        return ((nearest > self.threshold) & (nearest > next_largest(nearest, self.top_k))).repeat(
-            1, views
-        )
+        of_views = similarity.masked_fill(negatives.isneginf(), -math.inf)
+        nearest = of_views.unflatten(-1, (views, -1)).amax(1)
+        return is_nearest(nearest, self.threshold, self.top_k).repeat(1, views)
