@@ -86,6 +86,7 @@ def drawn_splits(
     groups["is_large"] = groups["size"] > np.minimum.reduce(sizes).clip(1)
     small = groups["size"].where(~groups["is_large"], 0)
     available = small.groupby(groups["stratum"]).transform("sum")
+    # With too few other groups, the first split leaves its share of them to the next.
     sizes[0] = np.minimum(sizes[0], (available * sizes[0] / sum(sizes)).round())
     in_order = groups.sort_values(["is_large", "order"])
     end = in_order.groupby("stratum")["size"].cumsum().sort_index()
