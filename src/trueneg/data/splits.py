@@ -19,7 +19,8 @@ def order_in_class(labels: np.ndarray, seed: int) -> np.ndarray:
         seed: a non-negative integer.
     """
     place = np.empty(len(labels), np.int64)
-    for label, of_class in pd.Series(labels).groupby(labels).indices.items():
+    for label in np.unique(labels).tolist():
+        of_class = np.flatnonzero(labels == label)
         drawn = np.random.default_rng((seed, label)).permutation(of_class)
         place[drawn] = np.arange(len(drawn))
     return place

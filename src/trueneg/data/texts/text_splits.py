@@ -64,17 +64,18 @@ def text_subset(
     bank = np.flatnonzero(part == "bank")
     fraction = limits.get("fraction", 1.0)
     train = bank[with_rare_classes(labels[bank], seen[1::2], fraction, order[bank], least=2)]
-    left_out = Skipped("", np.count_nonzero(label_set >= 0), "texts", True)
+    left_out = Skipped("", (label_set >= 0).sum(), "texts", True)
     if settings["positives"] == "same_label":
         _leave_out_lonely(source, part, train, left_out)
         train = train[part[train] == "bank"]
     _leave_out_repeated(source, part, left_out)
     _refuse_unusable(source, settings, part, train, f"source {source.name}, seed {seed}")
+    parts: dict[str, Any] = {name: np.flatnonzero(part == name) for name in PARTS}
     return Subset(
         seed,
         source.checksum,
         train,
-        **{name: np.flatnonzero(part == name) for name in PARTS},
+        **parts,
         labels=np.unique(labels[train]).tolist() if source.label_names else [],
         left_out=" ".join(filter(None, (left_out.sentence(), too_few))),
     )
@@ -126,7 +127,7 @@ def _leave_out_lonely(
     """Leave out samples of labels without a second training text, which would be the positive."""
     distinct = pd.Series(source.text_numbers[train, 0]).groupby(source.labels[train]).nunique()
     is_lonely = np.isin(part, SEEN) & ~np.isin(source.labels, distinct.index[distinct > 1])
-    left_out.add("of labels without a second training text", np.count_nonzero(is_lonely))
+    left_out.add("of labels without a second training text", is_lonely.sum())
     part[is_lonely] = ""
 
 
@@ -138,7 +139,7 @@ def _leave_out_repeated(source: TextSource, part: np.ndarray, left_out: Skipped)
     taken = texts[part == "bank"]
     for name in tuple(PARTS)[1:]:
         is_repeated = (part == name) & np.isin(texts, taken).any(1)
-        left_out.add("with the same text in another split", np.count_nonzero(is_repeated))
+        left_out.add("with the same text in another split", is_repeated.sum())
         part[is_repeated] = ""
         if name != "test":
             taken = np.union1d(taken, texts[part == name])
