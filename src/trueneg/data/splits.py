@@ -19,7 +19,8 @@ def order_in_class(labels: np.ndarray, seed: int) -> np.ndarray:
         seed: a non-negative integer.
     """
     place = np.empty(len(labels), np.int64)
-    for label, of_class in pd.Series(labels).groupby(labels).indices.items():
+    for label in np.unique(labels).tolist():
+        of_class = np.flatnonzero(labels == label)
         drawn = np.random.default_rng((seed, label)).permutation(of_class)
         place[drawn] = np.arange(len(drawn))
     return place
@@ -86,6 +87,7 @@ def drawn_splits(
     groups["is_large"] = groups["size"] > np.minimum.reduce(sizes).clip(1)
     small = groups["size"].where(~groups["is_large"], 0)
     available = small.groupby(groups["stratum"]).transform("sum")
+    # With too few other groups, the first split leaves its share of them to the next.
     sizes[0] = np.minimum(sizes[0], (available * sizes[0] / sum(sizes)).round())
     in_order = groups.sort_values(["is_large", "order"])
     end = in_order.groupby("stratum")["size"].cumsum().sort_index()

@@ -108,5 +108,10 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Subs
 
 
 def _subset(source: PairSource, split: np.ndarray, seed: int) -> Subset:
-    parts = {name: np.flatnonzero(split == name) for name in SPLITS}
-    return Subset(seed, source.checksum, **parts)
+    return Subset(
+        seed,
+        source.checksum,
+        train=np.flatnonzero(split == "train"),
+        test=np.flatnonzero(split == "test"),
+        validation=np.flatnonzero(split == "validation"),
+    )

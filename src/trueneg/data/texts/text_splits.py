@@ -57,25 +57,26 @@ def text_subset(
     label_set = np.select(is_in_set, [0, 1, 2], -1 if source.label_names else 0)
     order = np.random.default_rng(seed_for(seed, "texts")).random(len(labels))
     split = _splits(source, label_set, settings, order)
-    parts = {
-        name: np.flatnonzero((label_set == number) & (split == of_split))
-        for name, (number, of_split) in PARTS.items()
-    }
-    too_few = _too_few_held_out(source, settings, parts, np.count_nonzero(label_set == 0))
-    bank = parts["bank"]
+    part = np.full(len(labels), "", object)
+    for name, (number, of_split) in PARTS.items():
+        part[(label_set == number) & (split == of_split)] = name
+    too_few = _too_few_held_out(source, settings, part)
+    bank = np.flatnonzero(part == "bank")
     fraction = limits.get("fraction", 1.0)
-    kept = with_rare_classes(labels[bank], seen[1::2], fraction, order[bank], least=2)
-    parts["train"] = bank[kept]
-    left_out = Skipped("", np.count_nonzero(label_set >= 0), "texts", True)
+    train = bank[with_rare_classes(labels[bank], seen[1::2], fraction, order[bank], least=2)]
+    left_out = Skipped("", (label_set >= 0).sum(), "texts", True)
     if settings["positives"] == "same_label":
-        _leave_out_lonely(source, parts, left_out)
-    _leave_out_repeated(source, parts, left_out)
-    _refuse_unusable(source, settings, parts, f"source {source.name}, seed {seed}")
+        _leave_out_lonely(source, part, train, left_out)
+        train = train[part[train] == "bank"]
+    _leave_out_repeated(source, part, left_out)
+    _refuse_unusable(source, settings, part, train, f"source {source.name}, seed {seed}")
+    parts: dict[str, Any] = {name: np.flatnonzero(part == name) for name in PARTS}
     return Subset(
         seed,
         source.checksum,
+        train,
         **parts,
-        labels=np.unique(labels[parts["train"]]).tolist() if source.label_names else [],
+        labels=np.unique(labels[train]).tolist() if source.label_names else [],
         left_out=" ".join(filter(None, (left_out.sentence(), too_few))),
     )
 
@@ -102,18 +103,16 @@ def _splits(
     return split
 
 
-def _too_few_held_out(
-    source: TextSource, settings: Mapping[str, Any], parts: Mapping[str, np.ndarray], pairs: int
-) -> str:
+def _too_few_held_out(source: TextSource, settings: Mapping[str, Any], part: np.ndarray) -> str:
     """Return a sentence about splits of pairs that are smaller than requested; empty if none."""
     if not len(source.pairs) or (source.sentences["split"] != "").any():
         return ""
-    requested = {name: round(settings[name] * pairs) for name in ("validation", "test")}
-    short = [
-        f"{len(parts[name]):,} of {size:,} for {name}"
-        for name, size in requested.items()
-        if len(parts[name]) < 0.9 * size
-    ]
+    short = []
+    for name in ("validation", "test"):
+        requested = round(settings[name] * np.count_nonzero(np.isin(part, SEEN)))
+        size = np.count_nonzero(part == name)
+        if size < 0.9 * requested:
+            short.append(f"{size:,} of {requested:,} for {name}")
     if not short:
         return ""
     return (
@@ -122,55 +121,54 @@ def _too_few_held_out(
     )
 
 
-def _leave_out_lonely(source: TextSource, parts: dict[str, np.ndarray], left_out: Skipped) -> None:
-    """Leave out samples of labels without a second training text, which would be the positive."""
-    train = parts["train"]
-    distinct = pd.Series(source.text_numbers[train, 0]).groupby(source.labels[train]).nunique()
-    usable = distinct.index[distinct > 1]
-    for name in SEEN:
-        is_usable = np.isin(source.labels[parts[name]], usable)
-        left_out.add("of labels without a second training text", np.count_nonzero(~is_usable))
-        parts[name] = parts[name][is_usable]
-    parts["train"] = np.intersect1d(train, parts["bank"])
-
-
-def _leave_out_repeated(
-    source: TextSource, parts: dict[str, np.ndarray], left_out: Skipped
+def _leave_out_lonely(
+    source: TextSource, part: np.ndarray, train: np.ndarray, left_out: Skipped
 ) -> None:
+    """Leave out samples of labels without a second training text, which would be the positive."""
+    distinct = pd.Series(source.text_numbers[train, 0]).groupby(source.labels[train]).nunique()
+    is_lonely = np.isin(part, SEEN) & ~np.isin(source.labels, distinct.index[distinct > 1])
+    left_out.add("of labels without a second training text", is_lonely.sum())
+    part[is_lonely] = ""
+
+
+def _leave_out_repeated(source: TextSource, part: np.ndarray, left_out: Skipped) -> None:
     """Leave out samples with a text that an earlier part has, except for the test part of labels
     that are trained on.
     """
     texts = source.samples.groups["texts"]
-    taken = texts[parts["bank"]]
+    taken = texts[part == "bank"]
     for name in tuple(PARTS)[1:]:
-        samples = parts[name]
-        is_repeated = np.isin(texts[samples], taken).any(1)
-        left_out.add("with the same text in another split", np.count_nonzero(is_repeated))
-        parts[name] = samples[~is_repeated]
+        is_repeated = (part == name) & np.isin(texts, taken).any(1)
+        left_out.add("with the same text in another split", is_repeated.sum())
+        part[is_repeated] = ""
         if name != "test":
-            taken = np.union1d(taken, texts[parts[name]])
+            taken = np.union1d(taken, texts[part == name])
 
 
 def _refuse_unusable(
-    source: TextSource, settings: Mapping[str, Any], parts: Mapping[str, np.ndarray], where: str
+    source: TextSource,
+    settings: Mapping[str, Any],
+    part: np.ndarray,
+    train: np.ndarray,
+    where: str,
 ) -> None:
     """Check that no part is empty, and that training texts have labels and class probabilities."""
     limits = settings["labels"] or {}
     needed = [*SEEN, *(name for name in UNSEEN if limits.get(name.removesuffix("_bank")))]
-    if empty := ", ".join(name for name in needed if not len(parts[name])):
+    if empty := ", ".join(name for name in needed if name not in part):
         remedy = "add texts, or change dataset.labels, dataset.validation or dataset.test"
         if len(source.pairs):
             remedy += "; pairs that share an anchor or a positive are kept in one split"
         raise UserError(f"{where}: no text is in {empty}; expected at least one; {remedy}.")
     if "eta" in source.sentences:
-        rows = np.unique(source.rows[parts["train"]])
+        rows = np.unique(source.rows[train])
         if lacking := np.count_nonzero(source.sentences["eta"].isna()[rows]):
             raise UserError(
                 f"{lacking:,} training texts have no class probability in study"
                 f" {settings['text']}; give its reports the path, columns and labels of the"
                 " dataset."
             )
-    label, *others = np.unique(source.labels[parts["train"]]).tolist()
+    label, *others = np.unique(source.labels[train]).tolist()
     if source.label_names and not others:
         raise UserError(
             f"{where}: only one label, {source.label_names[label]!r}, has texts to train on;"
