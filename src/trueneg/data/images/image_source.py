@@ -17,6 +17,7 @@ from trueneg.data.arrays import (
     require_types,
     write_arrays,
 )
+from trueneg.specs.sections import Section
 from trueneg.store.run_files import run_checksums
 
 
@@ -133,7 +134,7 @@ def read_source(path: str | Path) -> ImageSource:
     return source
 
 
-def data_checksum(source: ImageSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
+def data_checksum(source: ImageSource, settings: Mapping[str, Section]) -> str:
     """Return a checksum of a run's inputs: the images, and the files of features and weights that
     its settings name.
     """

@@ -2,7 +2,6 @@
 
 import importlib
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,7 @@ def load_source(
     return loaded
 
 
-def drawing_settings(source: ImageSource, dataset: Mapping[str, Any]) -> dict[str, Any]:
+def drawing_settings(source: ImageSource, dataset: Section) -> dict[str, Any]:
     """Return a data set's settings for :func:`trueneg.data.images.subsets.make_subset`, checked
     against the source.
 
