@@ -12,7 +12,6 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -156,7 +155,7 @@ def _delimited_rows(
 
 
 def _json_rows(text: str, places: Places) -> Iterator[tuple[str, Sequence[object]]]:
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, object]] = {}
     for number, line in enumerate(io.StringIO(text, newline=""), 1):
         try:
             row = json.loads(line, object_pairs_hook=_distinct) if line.strip() else {}
@@ -174,7 +173,7 @@ def _json_rows(text: str, places: Places) -> Iterator[tuple[str, Sequence[object
     return ((place, [row.get(name) for name in names]) for place, row in rows.items())
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Return a JSON object with plain keys; refuse a repeated key, whose values would replace each
     other.
     """

@@ -184,18 +184,28 @@ class Rows:
         return self.table, self.skipped.sentence()
 
 
-def read_lines(
-    path: Path, pattern: str, expected: str, origin: str, *, header: int = 0
-) -> pd.DataFrame:
+class Lines(NamedTuple):
+    """Layout of a text file with one row per line.
+
+    Attributes:
+        pattern: a regular expression for a whole line, with named groups.
+        expected: description of the pattern, for messages.
+        header: number of header lines.
+    """
+
+    pattern: str
+    expected: str
+    header: int = 0
+
+
+def read_lines(path: Path, layout: Lines, origin: str) -> pd.DataFrame:
     """Match each line against a pattern and return the named groups, indexed by line; blank lines
     and the header are skipped.
 
     Args:
         path: text file (UTF-8).
-        pattern: a regular expression for a whole line.
-        expected: description of the pattern, for messages.
+        layout: layout of its lines.
         origin: a sentence on where to get a complete copy.
-        header: number of header lines.
 
     Raises:
         UserError: if the file is not text, or if lines do not match (the error lists them).
@@ -205,11 +215,11 @@ def read_lines(
     numbered = {
         f"line {number:,}": line.rstrip("\r")
         for number, line in enumerate(lines, 1)
-        if line.strip() and number > header
+        if line.strip() and number > layout.header
     }
-    fields = pd.Series(numbered, dtype=object).str.extract(rf"\A(?:{pattern})\Z")
+    fields = pd.Series(numbered, dtype=object).str.extract(rf"\A(?:{layout.pattern})\Z")
     wrong = fields.index[fields.iloc[:, 0].isna()]
-    refuse_rows(path, [f"{place} is not {expected}." for place in wrong], origin)
+    refuse_rows(path, [f"{place} is not {layout.expected}." for place in wrong], origin)
     return fields
 
 

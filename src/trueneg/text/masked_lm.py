@@ -7,7 +7,7 @@ update, so an interrupted training run resumes from its checkpoint and gives the
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,7 +131,7 @@ class MaskedLMTraining:
         self.optimizer = torch.optim.AdamW(groups, lr=settings["learning_rate"])
         self._best_weights = _copied(model.state_dict())
 
-    def train_epoch(self, after_update: Any) -> dict[str, float]:
+    def train_epoch(self, after_update: Callable[[], None]) -> dict[str, float]:
         """Train for one epoch, or the rest of an interrupted one, and compute the held-out
         pseudo-perplexity.
 

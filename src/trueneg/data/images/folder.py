@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from trueneg.errors import UserError
 
+SHOWN = 5  # names of files in a message
+
 
 def required_path(path: str | Path | None, source: str, expected: str) -> Path:
     """Return the folder given by `dataset.path`; it need not exist yet.
@@ -30,13 +32,13 @@ def required_path(path: str | Path | None, source: str, expected: str) -> Path:
     return path
 
 
-def contents(folder: Path, shown: int = 5) -> str:
+def contents(folder: Path) -> str:
     """Describe the contents of a folder for a message."""
     if not folder.is_dir():
         return "no such folder"
     names = sorted(entry.name for entry in folder.iterdir())
-    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more or "an empty folder"
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more or "an empty folder"
 
 
 class Part(NamedTuple):
@@ -74,7 +76,7 @@ class Part(NamedTuple):
 
 def found_parts(folder: Path, parts: Iterable[Part]) -> list[Path]:
     """Return the paths of the parts that exist."""
-    return [path for part in parts if (path := part.find(folder)) is not None]
+    return list(filter(None, (part.find(folder) for part in parts)))
 
 
 def missing_parts(folder: Path, parts: Iterable[Part]) -> list[str]:

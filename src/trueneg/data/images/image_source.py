@@ -18,6 +18,7 @@ from trueneg.data.arrays import (
     write_arrays,
 )
 from trueneg.data.samples import Samples
+from trueneg.specs.sections import Section
 from trueneg.store.run_files import run_checksums
 
 
@@ -141,7 +142,7 @@ def read_source(path: str | Path) -> ImageSource:
     return source
 
 
-def data_checksum(source: ImageSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
+def data_checksum(source: ImageSource, settings: Mapping[str, Section]) -> str:
     """Return a checksum of a run's inputs: the images, and the files of features and weights that
     its settings name.
     """

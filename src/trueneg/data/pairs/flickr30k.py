@@ -22,12 +22,12 @@ from trueneg.data.pairs.pair_images import PairImages, Tables
 from trueneg.data.pairs.photographs import (
     TOKEN_LINES,
     UNASSIGNED,
-    CaptionLines,
     PhotographSource,
     checked_photographs,
     joined,
     read_captions,
 )
+from trueneg.data.tables import Lines
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
 from trueneg.specs.sections import Section
@@ -48,7 +48,7 @@ IMAGES = Part(
     ORIGIN,
 )
 # One line of Kaggle's file lacks the second separator.
-KAGGLE_LINES = CaptionLines(
+KAGGLE_LINES = Lines(
     r"(?P<image>(?P<malformed>2199200615\.jpg)|[^|]*\S)\s*\|\s*(?P<number>[0-4])\s*"
     r"(?:\||(?(malformed)(?<=\s)(?=[^|\s])|(?!)))(?P<caption>.*\S.*)",
     "an image's name, |, 0 to 4, | and a caption",

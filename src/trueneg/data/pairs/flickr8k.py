@@ -24,7 +24,7 @@ from trueneg.data.images.folder import Part, required_path
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.data.pairs.pair_images import PairImages, Tables
 from trueneg.data.pairs.photographs import PhotographSource, joined, read_captions
-from trueneg.data.tables import read_lines, refuse_rows, wrong_values
+from trueneg.data.tables import Lines, read_lines, refuse_rows, wrong_values
 from trueneg.errors import UserError
 from trueneg.specs.sections import Section
 
@@ -50,10 +50,12 @@ IMAGES = Part(
 # The official captions include five for an image that the image folder does not contain.
 WITHOUT_IMAGE = "2258277193_586949ec62.jpg.1"
 RATED = ["rating 1", "rating 2", "rating 3"]
-RATING_LINE = (
+RATING_LINES = Lines(
     r"(?P<image>[^\t]+)\t(?P<report>[^\t]+)#(?P<index>[0-4])"
-    r"\t(?P<first>[1-4])\t(?P<second>[1-4])\t(?P<third>[1-4])"
+    r"\t(?P<first>[1-4])\t(?P<second>[1-4])\t(?P<third>[1-4])",
+    "an image, a caption's id and three ratings from 1 to 4, separated by tabs",
 )
+IMAGE_LINES = Lines("(?P<image>.*)", "an image")
 
 
 def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
@@ -93,12 +95,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
         UserError: names the invalid line.
     """
     file = RATINGS.required(required_path(path, "flickr8k", RATINGS.names[0]))
-    table = read_lines(
-        file,
-        RATING_LINE,
-        "an image, a caption's id and three ratings from 1 to 4, separated by tabs",
-        RATINGS.origin,
-    )
+    table = read_lines(file, RATING_LINES, RATINGS.origin)
     twice = [
         f"{place} rates the same pair as an earlier line; expected each pair once."
         for place in table.index[table.duplicated(["image", "report", "index"])]
@@ -112,7 +109,7 @@ def _read_official(folder: Path) -> pd.DataFrame:
     splits: dict[str, str] = {}
     for split, part in SPLIT_LISTS.items():
         file = part.required(folder)
-        images = read_lines(file, "(?P<image>.*)", "an image", part.origin)
+        images = read_lines(file, IMAGE_LINES, part.origin)
         mistakes = wrong_values(
             images, "image", images["image"].isin(splits), "an image that is in no other split"
         )

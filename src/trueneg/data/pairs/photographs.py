@@ -8,7 +8,7 @@ and ``split`` (train, validation, test, unassigned).
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -17,7 +17,7 @@ from trueneg.data.image_files import EncodedImages, ImageFiles, ParquetImages
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.data.pairs.pair_images import PairImages, check_count
-from trueneg.data.tables import read_lines, refuse_rows, repeated_values, wrong_values
+from trueneg.data.tables import Lines, read_lines, refuse_rows, repeated_values, wrong_values
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, files_in
 from trueneg.io.reading import reading
@@ -118,29 +118,14 @@ def joined(
     return PairImages(images.part(slice(count)), names, names, mode="RGB", tables=tables)
 
 
-class CaptionLines(NamedTuple):
-    """Layout of a file with one line per caption.
-
-    Attributes:
-        pattern: regular expression of a line, with the groups ``image``, ``number`` and
-            ``caption``.
-        expected: description of the pattern, for messages.
-        header: number of lines before the first caption.
-    """
-
-    pattern: str
-    expected: str
-    header: int = 0
-
-
-TOKEN_LINES = CaptionLines(
+TOKEN_LINES = Lines(
     r"(?P<image>[^\t#]+)#(?P<number>[0-4])\t(?P<caption>.*\S.*)",
     "an image's name, #, 0 to 4, a tab and a caption",
 )
 
 
 def read_captions(
-    file: Path, splits: Mapping[Any, str], origin: str, layout: CaptionLines = TOKEN_LINES
+    file: Path, splits: Mapping[Any, str], origin: str, layout: Lines = TOKEN_LINES
 ) -> pd.DataFrame:
     """Read and check the captions of photographs from a file with one line per caption.
 
@@ -148,7 +133,7 @@ def read_captions(
         file: file to read.
         splits: split of each image that must have captions; other images are unassigned.
         origin: a sentence on where to get a complete copy.
-        layout: layout of the lines.
+        layout: layout of the lines, with the groups ``image``, ``number`` and ``caption``.
 
     Returns:
         One row per photograph: ``image``, ``captions`` (in the order of their numbers), ``split``.
@@ -156,7 +141,7 @@ def read_captions(
     Raises:
         UserError: names lines that do not match, duplicate captions, and images without captions.
     """
-    lines = read_lines(file, layout.pattern, layout.expected, origin, header=layout.header)
+    lines = read_lines(file, layout, origin)
     lines["caption's id"] = lines["image"] + "#" + lines["number"]
     refuse_rows(file, repeated_values(lines, "caption's id"), origin)
     captions = lines.sort_values("number", kind="stable").groupby("image")["caption"].agg(list)

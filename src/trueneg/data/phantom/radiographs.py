@@ -9,7 +9,7 @@ its findings, not on the other images, their order or the number of processes.
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -74,7 +74,7 @@ def phantom_images(
         True
     """
     images = np.empty((len(findings), 1, resolution, resolution), np.uint8)
-    rows: list[Any] = []
+    rows: list[tuple] = []
     draw = functools.partial(_draw, resolution=resolution, seed=seed, contrast=contrast)
     drawn = map_in_processes(
         draw, findings.keys(), findings.values(), processes=processes, chunksize=IMAGES_PER_TASK
@@ -121,7 +121,7 @@ def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
 
 def _draw(
     report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float
-) -> tuple[np.ndarray, list[Any]]:
+) -> tuple[np.ndarray, list[tuple]]:
     chest = Chest(_generator(seed, "patient", report), resolution)
     present = [CLASSES[number] for number in sorted(set(numbers))]
     effects = []
