@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from trueneg.config import image_text_study as sections
 from trueneg.data import image_loading
 from trueneg.data.pairs.pair_source import PairSource, join_sentences, read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.data.samples import Subset
 from trueneg.specs import encoders, objectives
+from trueneg.specs.kinds import pairs as sections
 from trueneg.specs.settings import tag_of
 from trueneg.training.image_text import ImageText
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trueneg.config.runs import Job, jobs
-from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 
 BLOCK = (
     "manifests/{}.json",

@@ -6,7 +6,7 @@ from typing import Any
 from trueneg.config.checks import trained
 from trueneg.config.runs import candidates
 from trueneg.specs.kinds.images import AugmentationSettings, DatasetSettings, ImageStudy
-from trueneg.specs.schedules import Adjusted
+from trueneg.specs.schedules import AdjustedSchedule
 from trueneg.specs.settings import values_of
 from trueneg.specs.sources import OWN, UNLABELLED
 
@@ -70,7 +70,7 @@ def _without_validation(study: ImageStudy) -> Iterator[str]:
         return
     for name, objective in study.objectives.items():
         settings = [value for _, setting in objective for value in values_of(setting)]
-        if any(isinstance(value, Adjusted) for value in settings):
+        if any(isinstance(value, AdjustedSchedule) for value in settings):
             need = "measures a value in training"
         elif len(candidates(study)[name]) > 1:
             need = "has variants, one of which is selected"
