@@ -80,7 +80,7 @@ VARIANTS = 4  # of a tuned objective
 SMALL, USUAL = 96, 160  # pixels: sides of small and of other images in the frozen tower
 
 
-class Study:
+class NewStudy:
     """A study to be written for the user's data.
 
     Args:
@@ -319,7 +319,7 @@ def init_text(
             f"--label is {label} and --positive is {positive}; expected one of them: texts with"
             " labels, or pairs."
         )
-    study, rows = Study("text", table, minutes, file), read_columns(table, None)
+    study, rows = NewStudy("text", table, minutes, file), read_columns(table, None)
     texts = _texts(table, rows, text)
     partners = [
         name
@@ -389,7 +389,7 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     """
     from trueneg.data.decoding import UnreadableImageError, open_image
 
-    study, listed = Study("images", folder, minutes, file), image_folder.listed(folder)
+    study, listed = NewStudy("images", folder, minutes, file), image_folder.listed(folder)
     split = (
         pd.Series("train", range(len(listed.labels)))
         .mask(listed.is_validation, "val")
@@ -442,7 +442,7 @@ def init_pairs(
     table: Path, folder: Path, minutes: float, file: Path, text: str | None = None
 ) -> str:
     """Write a study of the images in a folder and their texts in a table, as :func:`init_text`."""
-    study, rows = Study("pairs", table, minutes, file), read_columns(table, None)
+    study, rows = NewStudy("pairs", table, minutes, file), read_columns(table, None)
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {table}.")
     paths = {

@@ -326,8 +326,10 @@ def _is_restricted(name: str, studies: Mapping[str, Study]) -> bool:
 def _inputs(name: str, studies: Mapping[str, Study]) -> Iterator[DataInput]:
     """Yield the inputs of a study that trains."""
     study = studies[name]
+    if not isinstance(study, TrainedStudy):
+        return
     # each seed may have its own corpus
-    for run in all_runs(name, study) if isinstance(study, TrainedStudy) else []:
+    for run in all_runs(name, study):
         dataset = run.settings["dataset"]
         yield of_dataset(study, dataset, studies)
         if dataset.get("text") is not None:

@@ -59,7 +59,7 @@ class RunLabels(LabelSets):
         return self
 
 
-class RatedPairs(Settings):
+class RatedPairSettings(Settings):
     """A table of pairs of texts with a rating of their similarity."""
 
     path: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
@@ -104,7 +104,7 @@ class TextPairSettings(Settings):
     test: OpenFraction = Field(
         0.2, description="share held out for testing, unless the source has test texts"
     )
-    rated: RatedPairs | None = technical(
+    rated: RatedPairSettings | None = technical(
         None,
         "rated pairs, for the evaluation of similarities; they are part of the data, so adding them"
         " retrains all runs",

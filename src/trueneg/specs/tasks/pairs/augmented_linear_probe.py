@@ -6,7 +6,7 @@ from trueneg.specs.settings import Positive
 from trueneg.specs.tasks.pairs import ClassifierSettings
 
 
-class AugmentedProbeSettings(ClassifierSettings):
+class AugmentedClassifierSettings(ClassifierSettings):
     """A linear head on the frozen encoder, trained on augmented images (ReCo, section 4.3)."""
 
     ROWS = ("augmented linear probe",)
@@ -16,4 +16,4 @@ class AugmentedProbeSettings(ClassifierSettings):
     learning_rate: Positive = Field(0.01, description="learning rate of Adam")
 
 
-TASK = AugmentedProbeSettings
+TASK = AugmentedClassifierSettings
