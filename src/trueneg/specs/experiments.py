@@ -14,7 +14,7 @@ SWEEPS = (
 )
 ERRORS = (*SWEEPS, "errors_by_assumed_alpha")
 BOUNDS = ("approximation_errors", "supervised_bound", "generalisation_terms")
-# Maps each experiment function to its module; all functions take a Setting and SweepSettings.
+# Maps each experiment function, which takes a trueneg.theory.scores.Experiment, to its module.
 EXPERIMENTS = {
     **dict.fromkeys(DENSITIES, "density_experiments"),
     **dict.fromkeys(ERRORS, "error_experiments"),

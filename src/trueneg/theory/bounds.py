@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
+from pandas import DataFrame
 from torch.nn import functional
 
 from trueneg.losses import Debiased, Uncorrected
@@ -105,7 +105,7 @@ def approximation_error(
     losses: Mapping[str, DebiasedLoss],
     positive_counts: Sequence[int],
     repetitions: int = 1,
-) -> pd.DataFrame:
+) -> DataFrame:
     """Measure |L − L̄| on the process, and the mean absolute difference per anchor, which the proof
     bounds.
 
@@ -147,7 +147,7 @@ def approximation_error(
     differences = np.hstack(blocks)
     errors = measure(np.vstack([differences, abs(differences)])).drop(columns="spread")
     rows = [(*pair, quantity) for quantity in ("|L − L̄|", "mean |Δ|") for pair in pairs]
-    return pd.DataFrame(rows, columns=["objective", "positives", "quantity"]).join(
+    return DataFrame(rows, columns=["objective", "positives", "quantity"]).join(
         errors.assign(value=errors["value"].abs())
     )
 

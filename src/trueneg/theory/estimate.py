@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy import ndarray
+from pandas import DataFrame
 from torch import Tensor
 
 from trueneg.losses import Debiased, Uncorrected
@@ -112,7 +112,7 @@ def competitors(
 
 def measure_errors(
     setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1
-) -> pd.DataFrame:
+) -> DataFrame:
     """Measure the mean, bias and mean squared error of estimators on simulated scores, with
     standard errors.
 
@@ -137,7 +137,7 @@ def measure_errors(
     values = np.vstack([of_drawn, of_drawn**2, of_exact, of_exact**2, estimates, exact])
     quantities = [*itertools.product(REFERENCES, ("bias", "mean squared error")), ("", "mean")]
     rows = [(name, *quantity) for quantity in quantities for name in contestants]
-    keys = pd.DataFrame([*rows, (TRUE, "", "mean")], columns=["estimator", "reference", "quantity"])
+    keys = DataFrame([*rows, (TRUE, "", "mean")], columns=["estimator", "reference", "quantity"])
     return measure(values, repetitions).join(keys)
 
 
@@ -162,7 +162,7 @@ def simulate_estimates(
     return values[:-2], values[-2], values[-1]
 
 
-def measure(values: ndarray, repetitions: int = 1) -> pd.DataFrame:
+def measure(values: ndarray, repetitions: int = 1) -> DataFrame:
     """Summarise E quantities over all anchors, one row each: mean (``value``), ``standard error``,
     ``spread`` over repetitions.
 
@@ -173,7 +173,7 @@ def measure(values: ndarray, repetitions: int = 1) -> pd.DataFrame:
     error = np.nanstd(values, axis=1) / np.sqrt((~np.isnan(values)).sum(axis=1))
     of_repetition = np.nanmean(values.reshape(len(values), repetitions, -1), axis=2)
     spread = of_repetition.std(axis=1, ddof=1) if repetitions > 1 else np.nan
-    return pd.DataFrame(
+    return DataFrame(
         {"value": np.nanmean(values, axis=1), "standard error": error, "spread": spread}
     )
 

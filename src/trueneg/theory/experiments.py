@@ -11,9 +11,8 @@ import torch
 
 from trueneg.io.files import write_tables
 from trueneg.specs.experiments import EXPERIMENTS
-from trueneg.specs.kinds.theory import SweepSettings
 from trueneg.specs.stages import VERSIONS
-from trueneg.theory.scores import Setting
+from trueneg.theory.scores import Experiment
 
 
 def run(name: str, settings: Mapping[str, Any] | None = None, **options: Any) -> pd.DataFrame:
@@ -21,8 +20,8 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **options: Any) ->
 
     Args:
         name: a key of :data:`trueneg.specs.experiments.EXPERIMENTS`.
-        settings: fields of :class:`trueneg.theory.Setting` and of
-            :class:`trueneg.specs.kinds.theory.SweepSettings`; other fields keep their defaults.
+        settings: fields of :class:`trueneg.theory.scores.Experiment`; other fields keep their
+            defaults.
         options: keyword arguments specific to this experiment, such as ``repetitions``.
 
     Raises:
@@ -34,15 +33,9 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **options: Any) ->
         ... ].max()
         np.float64(20.0)
     """
-    settings = settings or {}
-    setting = Setting(
-        **{key: value for key, value in settings.items() if key in Setting.model_fields}
-    )
-    sweeps = SweepSettings(
-        **{key: value for key, value in settings.items() if key not in Setting.model_fields}
-    )
-    function = getattr(importlib.import_module(f"trueneg.theory.{EXPERIMENTS[name]}"), name)
-    return function(setting, sweeps, **options)
+    module = importlib.import_module(f"trueneg.theory.{EXPERIMENTS[name]}")
+    parts = getattr(module, name)(Experiment(**(settings or {})), **options)
+    return pd.concat(parts, ignore_index=True)
 
 
 def write_experiment(

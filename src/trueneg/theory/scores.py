@@ -9,7 +9,7 @@ anchor's class.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -20,7 +20,11 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from trueneg.randomness import seed_for
-from trueneg.specs.kinds.theory import LOWEST_RELEASED_TEMPERATURE, ProcessSettings
+from trueneg.specs.kinds.theory import (
+    LOWEST_RELEASED_TEMPERATURE,
+    ProcessSettings,
+    SweepSettings,
+)
 from trueneg.specs.settings import Probability
 from trueneg.theory.distributions import (
     Conditional,
@@ -72,12 +76,12 @@ class Setting(ProcessSettings):
             )
         return classes
 
-    def varied(self, **changes: Any) -> "Setting":
+    def varied(self, **changes: Any) -> Self:
         """Return a validated copy with some values changed."""
-        return Setting(**{**dict(self), **changes})
+        return type(self)(**{**dict(self), **changes})
 
     @model_validator(mode="after")
-    def _representable(self) -> "Setting":
+    def _representable(self) -> Self:
         if self.base == "released" and self.temperature < LOWEST_RELEASED_TEMPERATURE:
             expected = (
                 f"at least {LOWEST_RELEASED_TEMPERATURE}, because squares of e^(1/t³) overflow"
@@ -125,6 +129,10 @@ class Setting(ProcessSettings):
             else stats.uniform(-self.half_width, 2 * self.half_width)
         )
         return Conditional(base, mixing(self.alpha, false_share))
+
+
+class Experiment(Setting, SweepSettings):
+    """Parameters of the process, and the values that the experiments sweep."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 import torch
+from pandas import DataFrame
 from torch import Tensor
 from torch.nn import functional
 
@@ -128,7 +128,7 @@ def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0)
 
 def lemma_2(
     features: Tensor, labels: Tensor, negatives: Sequence[int], temperature: float = 1.0
-) -> pd.DataFrame:
+) -> DataFrame:
     """Evaluate Lemma 2 on a finite set: best linear loss ≤ mean classifier's ≤ L̄(N) if N ≥ (1 −
     ρ)/ρ for the rarest class.
 
@@ -165,7 +165,7 @@ def lemma_2(
         for n, loss in zip(counts, losses, strict=True)
     ]
     rows += [(quantity, math.nan, True, value) for quantity, value in supervised.items()]
-    return pd.DataFrame(rows, columns=["quantity", "negatives", "promised", "value"]).assign(
+    return DataFrame(rows, columns=["quantity", "negatives", "promised", "value"]).assign(
         **{"standard error": 0.0}
     )
 
@@ -202,7 +202,7 @@ def lipschitz_constant(negatives: int, positives: int, largest_eta: float) -> fl
 
 def theorem_4(
     loss: float, negatives: int, positives: int, rho: Sequence[float], dimension: int, samples: int
-) -> pd.DataFrame:
+) -> DataFrame:
     """Compute the terms of Theorem 4 at γ = 1; constants are those of its proof, or 1 where the
     proof gives none.
 
@@ -247,7 +247,7 @@ def theorem_4(
         rows += [
             {"encoders": encoders, "term": term, "value": value} for term, value in terms.items()
         ]
-    return pd.DataFrame(rows).assign(**{"standard error": 0.0})
+    return DataFrame(rows).assign(**{"standard error": 0.0})
 
 
 def _checked(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
