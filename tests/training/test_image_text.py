@@ -18,9 +18,10 @@ from tests.text.models import saved
 from tests.textures import CONVIRT, FINDINGS, LSE_NL, settings_of, texture_source
 from tests.training.interrupted import KilledError, assert_same_weights, without_times
 from trueneg.config.runs import Run
+from trueneg.data.pairs.inputs import data_checksum
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
-from trueneg.data.pairs.training_split import PairData, PairIndices
+from trueneg.data.pairs.training_split import PairBatch, PairData
 from trueneg.errors import UserError
 from trueneg.evaluation.roc import area_under_roc
 from trueneg.specs import stages
@@ -28,14 +29,14 @@ from trueneg.store import versions
 from trueneg.store.identity import model_of
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
-from trueneg.training.guides.base import UNRATED, Batch, Guide, rate_pairs
+from trueneg.training.guides.base import UNRATED, Guide, GuideBatch, rate_pairs
 from trueneg.training.guides.labels import SharedLabelGuide
 from trueneg.training.guides.own import OwnGuide
 from trueneg.training.guides.sentences import SentenceGuide
 from trueneg.training.image_text import ImageText
-from trueneg.training.image_text_networks import read_networks
-from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.masked_words import masked_positions
+from trueneg.training.networks import read_networks
+from trueneg.training.pair_criterion import PairCriterion
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 from trueneg.training.text_similarity import TextSimilarity
 
@@ -120,14 +121,14 @@ def parts(source, subset):
     """The training data and the pairs of one batch."""
     data = PairData(source, subset, CPU)
     drawn = data.epoch("image", torch.Generator().manual_seed(0))
-    return data, drawn.part(slice(24))
+    return data, drawn.part(slice(24), CPU)
 
 
 class OfTexts(SentenceGuide):
     """The guide with made-up embeddings."""
 
     def __init__(self, data, sample):
-        Guide.__init__(self, {}, ImageText)  # which texts stand for the columns
+        Guide.__init__(self, {}, None)
         self.similarity = TextSimilarity(features_of(data), data.text_of, sample)
 
 
@@ -135,7 +136,7 @@ def loss_of(objective, source, parts, similarity, scale=14.0):
     data, pairs = parts
     guide = None
     if objective.get("by") == "text":
-        guide = OfTexts(data, pairs.sentences)
+        guide = OfTexts(data, pairs.anchors)
     elif objective.get("by") == "labels":
         guide = SharedLabelGuide(objective, SimpleNamespace(data=data))
     elif "guide" in objective:
@@ -143,10 +144,10 @@ def loss_of(objective, source, parts, similarity, scale=14.0):
     rated = (
         UNRATED
         if guide is None
-        else guide.rate(Batch(pairs._asdict(), lambda: rate_pairs(similarity)))
+        else guide.rate(GuideBatch(*data.compared(pairs), lambda: rate_pairs(similarity)))
     )
     model = model_of(settings_of(objective), "objective")
-    made = ImageTextObjective(model, objective, data, "global", guide)
+    made = PairCriterion(model, objective, data, "global", guide)
     return made.of_similarities(similarity, torch.tensor(scale, dtype=torch.float64), pairs, rated)
 
 
@@ -190,9 +191,9 @@ def facts(source, parts):
     report, and its image.
     """
     data, pairs = parts
-    rows = data._table.iloc[pairs.sentences.numpy()]
+    rows = data._table.iloc[pairs.anchors.numpy()]
     subset = split_pairs(source, 0)
-    images = subset.train[pairs.images.numpy()]
+    images = subset.train[pairs.columns.numpy()]
     said = source.sentences.groupby("report")["sentence"].agg(set)
     return (
         rows["sentence"].tolist(),
@@ -242,7 +243,7 @@ def test_class_probabilities_are_those_of_the_sentence(source, parts):
         similarity, scale = random_similarity(), 3.0
         eta = source.sentences.set_index(["report", "index"])[column]
         total = 0.0
-        for row, number in enumerate(pairs.sentences.tolist()):
+        for row, number in enumerate(pairs.anchors.tolist()):
             sentence = data._table.iloc[number]
             value = np.float32(eta[sentence["report"], sentence["index"]])
             logits = [scale * float(score) for score in similarity[row]]
@@ -368,13 +369,13 @@ def studies(source, subset):
     """
     data = PairData(source, subset, CPU)
     drawn = data.epoch("image", torch.Generator().manual_seed(0))
-    reports = source.reports[subset.train][drawn.images.numpy()]
+    reports = source.reports[subset.train][drawn.columns[:, 0].numpy()]
     names, counts = np.unique(reports, return_counts=True)
     chosen = [
         *np.flatnonzero(np.isin(reports, names[counts == 2][:2])),
         *np.flatnonzero(np.isin(reports, names[counts == 1][:4])),
     ]
-    pairs = PairIndices(*(each[chosen] for each in drawn))
+    pairs = PairBatch(*(each.flatten()[chosen] for each in drawn))
     same = [[a == b for b in reports[chosen]] for a in reports[chosen]]
     assert np.array(same).sum() == 8 + 4
     return (data, pairs), same
@@ -428,7 +429,7 @@ def test_losses_without_estimator_can_leave_out_the_own_report(source, studies, 
         objective = {"name": name, "negative_weight": 0.6} | (
             {"own_report": "left out"} if leaves_out else {}
         )
-        made = ImageTextObjective(
+        made = PairCriterion(
             model_of(settings_of(objective), "objective"), objective, data, "global"
         )
         expected = sum((1 - cosines[i][i]) ** 2 for i in range(8))
@@ -478,7 +479,7 @@ def test_training_counts_the_negatives_of_the_own_report_and_leaves_them_out(
     drawn = training.data.epoch(
         "image", started("cl", training={"epochs": 1, "batch_size": 24}).generator("pairs")
     )
-    reports = source.reports[subset.train][drawn.images.numpy()]
+    reports = source.reports[subset.train][drawn.columns[:, 0].numpy()]
     batches = [reports[start : start + 24] for start in range(0, len(reports) - 23, 24)]
     same = sum(
         a == b
@@ -597,7 +598,7 @@ def test_the_loss_does_not_depend_on_the_order_of_a_batch(source, parts, name):
     turned = loss_of(
         objective,
         source,
-        (data, PairIndices(*(one[order] for one in pairs))),
+        (data, PairBatch(*(one[order] for one in pairs))),
         similarity[order][:, order],
         2.0,
     )
@@ -667,13 +668,21 @@ def test_a_finished_model_is_restored_from_its_file_alone(source, started, tmp_p
     networks = read_networks(tmp_path / "model.safetensors", settings_of(OBJECTIVES["biovil"]))
     training.network.eval()
     images = torch.from_numpy(source.images[:5])
-    tokens = training.tokens.batch(torch.arange(4))
-    ours = training.model(training.augmentation.normalise(images), **tokens)
-    theirs = networks.model(networks.augmentation.normalise(images), **tokens)
-    assert torch.equal(ours, theirs)
+    tokens = training.networks.anchors.texts.batch(torch.arange(4))
+    ours, theirs = (
+        (
+            each.model.embed("text_", **tokens).pooled,
+            each.model.embed("image_", each.columns.augmentation.normalise(images)).pooled,
+        )
+        for each in (training.networks, networks)
+    )
+    assert all(map(torch.equal, ours, theirs))
     text = training.data.texts[3]
-    assert networks.tokenizer(text)["input_ids"] == training.networks.tokenizer(text)["input_ids"]
-    with pytest.raises(UserError, match="the model of an image–text run"):
+    assert (
+        networks.anchors.tokenizer(text)["input_ids"]
+        == training.networks.anchors.tokenizer(text)["input_ids"]
+    )
+    with pytest.raises(UserError, match="model of a run"):
         read_networks(tmp_path / "checkpoint.safetensors", settings_of())
 
 
@@ -683,7 +692,7 @@ def test_a_pretrained_text_encoder_is_loaded_and_its_frozen_layers_do_not_change
     before = started("cl", text_encoder={"layers": 2})
     folder = tmp_path / "bert"
     before.model.text_encoder.bert.save_pretrained(folder)
-    before.networks.tokenizer.save_pretrained(folder)
+    before.networks.anchors.tokenizer.save_pretrained(folder)
     text = {
         "name": "pretrained",
         "model": str(folder),
@@ -704,8 +713,11 @@ def test_a_pretrained_text_encoder_is_loaded_and_its_frozen_layers_do_not_change
     (folder / "config.json").unlink()
     networks = read_networks(tmp_path / "model.safetensors", settings)
     text = training.data.texts[0]
-    assert networks.tokenizer(text)["input_ids"] == before.networks.tokenizer(text)["input_ids"]
-    assert networks.maximum_tokens == 32
+    assert (
+        networks.anchors.tokenizer(text)["input_ids"]
+        == before.networks.anchors.tokenizer(text)["input_ids"]
+    )
+    assert networks.anchors.maximum_tokens == 32
 
 
 def test_objectives_of_a_seed_share_weights_pairs_and_crops(started):
@@ -762,11 +774,12 @@ def test_an_epoch_of_images_pairs_each_image_with_a_uniformly_drawn_sentence_of_
     data, counts = PairData(source, subset, CPU), {}
     table = data._table.reset_index(drop=True)
     for seed in range(300):
-        pairs = data.epoch("image", torch.Generator().manual_seed(seed))
-        assert sorted(pairs.images.tolist()) == list(range(len(subset.train)))
-        reports = source.reports[subset.train[pairs.images.numpy()]]
-        assert (table["report"].to_numpy()[pairs.sentences.numpy()] == reports).all()
-        for image, sentence in zip(pairs.images.tolist(), pairs.sentences.tolist(), strict=True):
+        epoch = data.epoch("image", torch.Generator().manual_seed(seed))
+        pairs = epoch.part(slice(None), CPU)
+        assert sorted(pairs.columns.tolist()) == list(range(len(subset.train)))
+        reports = source.reports[subset.train[pairs.columns.numpy()]]
+        assert (table["report"].to_numpy()[pairs.anchors.numpy()] == reports).all()
+        for image, sentence in zip(pairs.columns.tolist(), pairs.anchors.tolist(), strict=True):
             if image < 5:
                 counts[image, sentence] = counts.get((image, sentence), 0) + 1
     for image in range(5):
@@ -780,11 +793,12 @@ def test_an_epoch_of_studies_draws_an_image_and_a_sentence_of_each_report(source
     data = PairData(source, subset, CPU)
     reports, chosen = source.reports[subset.train], set()
     for seed in range(20):
-        pairs = data.epoch("study", torch.Generator().manual_seed(seed))
-        ours = reports[pairs.images.numpy()]
+        epoch = data.epoch("study", torch.Generator().manual_seed(seed))
+        pairs = epoch.part(slice(None), CPU)
+        ours = reports[pairs.columns.numpy()]
         assert sorted(ours) == sorted(set(reports))
-        assert (data._table["report"].to_numpy()[pairs.sentences.numpy()] == ours).all()
-        chosen |= set(pairs.images.tolist())
+        assert (data._table["report"].to_numpy()[pairs.anchors.numpy()] == ours).all()
+        chosen |= set(pairs.columns.tolist())
     assert chosen == set(range(len(reports)))
 
 
@@ -1126,10 +1140,14 @@ def mean_area(training, source, images):
     """
     training.network.eval()
     sentences = [f"Seen {finding}." for finding in FINDINGS]
-    tokens = training.networks.tokenizer(sentences, padding=True, return_tensors="pt")
+    tokens = training.networks.anchors.tokenizer(sentences, padding=True, return_tensors="pt")
     with torch.no_grad():
-        pixels = training.augmentation.normalise(torch.from_numpy(source.images[images]))
-        scores = training.model(pixels, tokens["input_ids"], tokens["attention_mask"]).numpy()
+        pixels = training.networks.columns.augmentation.normalise(
+            torch.from_numpy(source.images[images])
+        )
+        texts = training.model.embed("text_", tokens["input_ids"], tokens["attention_mask"])
+        embedded = training.model.embed("image_", pixels)
+        scores = training.model.similarity(texts.pooled, embedded).numpy()
     shown = source.shown[images][:, : len(FINDINGS)].T
     return np.nanmean(
         [area_under_roc(own, true.astype(int)) for own, true in zip(scores, shown, strict=True)]

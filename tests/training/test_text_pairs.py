@@ -17,7 +17,7 @@ from tests.golden.numerics import double_precision
 from tests.losses import by_the_book as book
 from tests.questions import frozen_of, question_source, settings_of, started, subset_of, vectors_of
 from tests.text.models import saved
-from trueneg.training.guides.base import Batch
+from trueneg.training.guides.base import GuideBatch
 from trueneg.training.text_pairs import TextPairs
 from trueneg.training.text_similarity import embeddings_of
 
@@ -94,10 +94,10 @@ def facts_of(run, pairs):
     """Read a batch: texts, the class of each (none of hard negatives), and the cosines of their
     stored vectors.
     """
-    data, count = run.data, len(pairs.sentences)
+    data, count = run.data, len(pairs.anchors)
     texts = [
         [data.sentences[number] for number in numbers.tolist()]
-        for numbers in (pairs.sentences, pairs.images)
+        for numbers in (pairs.anchors, pairs.columns)
     ]
     labels = {
         text: label
@@ -242,7 +242,7 @@ def frequency(facts, i):
 
 
 def partly(facts, i):
-    return float(facts.run.data.class_probability({"true_share": 0.5})[facts.pairs.sentences[i]])
+    return float(facts.run.data.class_probability({"true_share": 0.5})[facts.pairs.anchors[i]])
 
 
 def unmatched(facts, i, positives, negatives, places):
@@ -294,7 +294,7 @@ def by_text(facts, i, j):
     """
     numbers = (
         each[place : place + 1]
-        for each, place in zip((facts.pairs.sentences, facts.pairs.images), (i, j), strict=True)
+        for each, place in zip((facts.pairs.anchors, facts.pairs.columns), (i, j), strict=True)
     )
     return float(facts.run.guide.similarity(*numbers))
 
@@ -650,7 +650,7 @@ def test_what_debiasing_assumes_and_estimates_is_compared_with_the_labels(
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_without_their_true_class_probability_exchange_it(sources, kind, share):
     data = started(sources[kind], settings_of()).data
-    anchors = data.epoch("", torch.Generator()).sentences.unique()
+    anchors = data.epoch("", torch.Generator()).anchors.unique()
     true, eta, again = (
         data.class_probability(name)[anchors]
         for name in ("true", {"true_share": share}, {"true_share": share})
@@ -683,13 +683,15 @@ def test_a_guide_rates_every_anchor_against_every_column(sources, objective, rat
     facts, _ = with_loss(source, objective)
     run, wide = facts.run, len(facts.texts[1])
     inputs = [
-        inputs for pairs, inputs in run.batches(2) if torch.equal(pairs.images, facts.pairs.images)
+        inputs
+        for pairs, inputs in run.batches(2)
+        if torch.equal(pairs.columns, facts.pairs.columns)
     ]
     with double_precision():
         scores = run.model.region_similarity(*run._embed(inputs[0], run.model))
         rated = run.rated(
-            Batch(
-                facts.pairs._asdict(),
+            GuideBatch(
+                *run.data.compared(facts.pairs),
                 lambda network=None: run._rated_by(inputs[0], scores, network),
             )
         )
@@ -730,14 +732,15 @@ def test_the_average_of_the_networks_is_the_ema_guide(sources):
         weight, bias = 0.6 * weight + 0.4 * one, 0.6 * bias + 0.4 * other
     run.epoch = 0
     pairs, inputs = next(run.batches(1))
-    rated = run.rated(Batch(pairs._asdict(), lambda network: run._rated_by(inputs, None, network)))
+    rated = run.rated(
+        GuideBatch(*run.data.compared(pairs), lambda network: run._rated_by(inputs, None, network))
+    )
     stored = [
         torch.from_numpy(run.frozen.texts.values[run.frozen.rows[text], 0, :, 0])
         for text in run.data.sentences
     ]
     anchors, columns = (
-        torch.stack([stored[number] for number in each]) @ weight.T + bias
-        for each in reversed(pairs)
+        torch.stack([stored[number] for number in each]) @ weight.T + bias for each in pairs
     )
     cosines = torch.nn.functional.cosine_similarity(anchors[:, None], columns[None], dim=2)
     torch.testing.assert_close(rated.negative_similarity, cosines, rtol=1e-4, atol=1e-5)

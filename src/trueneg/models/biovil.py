@@ -17,8 +17,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.models.spatial_encoders import SpatialResNet
+from trueneg.models.towers.tower import Embedded
 from trueneg.models.weights import load_exactly, read_tensors
 
 # D in the released networks; used only if a file lacks the projection, which `load_exactly` then
@@ -35,6 +35,8 @@ class RegionProjection(nn.Sequential):
         dimensions: D, size of the shared space and of the hidden layer.
     """
 
+    projects_maps = True
+
     def __init__(self, channels: int, dimensions: int) -> None:
         hidden = (
             nn.Conv2d(channels, dimensions, 1, bias=False),
@@ -44,12 +46,12 @@ class RegionProjection(nn.Sequential):
         super().__init__(*hidden, nn.Conv2d(dimensions, dimensions, 1))
         self.dimensions = dimensions
 
-    def forward(self, features: Tensor, *, regions: bool = False) -> ImageEmbeddings:
+    def forward(self, features: Tensor, *, regions: bool = False) -> Embedded:
         """Embed feature maps (I, C, h, w): pooled (I, D) and, if requested, per region (I, D, h,
         w).
         """
         projected = super().forward(features)
-        return ImageEmbeddings(projected.mean((2, 3)), projected if regions else None)
+        return Embedded(projected.mean((2, 3)), projected if regions else None)
 
 
 class TextProjection(nn.Sequential):

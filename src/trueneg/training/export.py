@@ -22,7 +22,6 @@ from trueneg.errors import UserError
 from trueneg.io.files import writable
 from trueneg.io.privacy import owner_only
 from trueneg.models.biovil import RegionProjection
-from trueneg.models.image_text import SharedSpace
 from trueneg.models.towers.sentence_transformers_tower import (
     SentenceTransformerTower,
     tower_of_bert,
@@ -32,9 +31,8 @@ from trueneg.models.towers.tower import Tower
 from trueneg.store.records import RunRecord
 from trueneg.store.run_store import RunStore
 from trueneg.training.frozen import Frozen, rebuild_tower
-from trueneg.training.image_text_networks import read_networks
+from trueneg.training.networks import read_networks
 from trueneg.training.simclr import augmentation_of, projected_encoder
-from trueneg.training.text_networks import read_text_networks
 
 LOADERS = Path(__file__).with_name("loaders")  # parts of load.py; what begins with $ is replaced
 FOLDERS = {"encoder": "image", "text_encoder": "text", "positive_encoder": "positives"}
@@ -128,24 +126,15 @@ def _encoders(
             )
         }
         return {"encoder": images}, scale
-    if training_kind(settings) == "text":
-        networks, sections = (
-            read_text_networks(path, settings, frozen),
-            [name for name in FOLDERS if name in settings],
-        )
-        sides = {name: networks.side(name).model for name in sections}
-        exported = {
-            name: (towers.get(name, side.text_encoder), side.text_projection, None)
-            for name, side in sides.items()
-        }
-        return exported, {"logit scale": networks.model.logit_scale().item()}
-    model, tokenizer, longest, augmentation, *_ = read_networks(path, settings, frozen)
-    images = towers.get("encoder", model.image_encoder), model.image_projection, augmentation
-    texts = towers.get("text_encoder", model.text_encoder)
-    texts = texts if tokenizer is None else tower_of_bert(texts, tokenizer, longest)
-    return {"encoder": images, "text_encoder": (texts, model.text_projection, None)}, {
-        "logit scale": model.logit_scale().item()
-    }
+    networks = read_networks(path, settings, frozen)
+    exported = {}
+    for side in networks.sides:
+        encoder = towers.get(side.section, side.encoder)
+        if getattr(side, "tokenizer", None) is not None:
+            encoder = tower_of_bert(encoder, side.tokenizer, side.maximum_tokens)
+        head = networks.model.get_submodule(f"{side.prefix}projection")
+        exported[side.section] = encoder, head, getattr(side, "augmentation", None)
+    return exported, {"logit scale": networks.model.logit_scale().item()}
 
 
 def head_layers(head: Any) -> list[nn.Module]:
@@ -156,9 +145,7 @@ def head_layers(head: Any) -> list[nn.Module]:
     """
     if not hasattr(head, "change"):  # not a ResidualHead
         leaves = (part for part in head.modules() if not [*part.children()])
-        return [
-            part for part in leaves if not isinstance(part, nn.Dropout | nn.Identity | SharedSpace)
-        ]
+        return [part for part in leaves if not isinstance(part, nn.Dropout | nn.Identity)]
     first, last, same = head.change[0], head.change[-1], torch.eye(head.change[0].in_features)
     skip, hidden = getattr(head.skip, "weight", same), first.out_features + 2 * len(same)
     wide, narrow = nn.Linear(len(same), hidden), nn.Linear(hidden, last.out_features)

@@ -130,6 +130,12 @@ def is_tower(settings: RunSettings, section: str) -> bool:
     return issubclass(model, TowerSettings)
 
 
+def encoder_of(settings: RunSettings, section: str) -> Any:
+    """Return the class that builds and restores the encoder of a section."""
+    model: Any = model_of(settings, section)
+    return pkgutil.resolve_name(model.IMPLEMENTATION)
+
+
 def build_tower(settings: RunSettings, section: str) -> Tower:
     """Build the tower of the section ``encoder`` or ``text_encoder``, with the parts frozen that
     the run does not train.
@@ -142,7 +148,6 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
         UserError: if the library is not installed, or the network or its weights cannot be
             obtained.
     """
-    model: Any = model_of(settings, section)
     with (
         torch.random.fork_rng(devices=[])
         if is_frozen(settings[section])
@@ -150,7 +155,7 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
     ):
         if is_frozen(settings[section]):
             torch.manual_seed(seed_for(0, "frozen tower"))
-        tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).build(settings[section])
+        tower: Tower = encoder_of(settings, section).build(settings[section])
     train_only(tower, settings[section]["train"], section)
     return tower.eval()
 
@@ -187,12 +192,10 @@ def restore_tower(settings: RunSettings, section: str, tensors: dict[str, Tensor
     """Rebuild the tower of a finished run, whose weights are loaded afterwards; its files are taken
     out of `tensors`.
     """
-    model: Any = model_of(settings, section)
     prefix = f"{section}/files/"
     names = [name for name in tensors if name.startswith(prefix)]
     files = {name.removeprefix(prefix): tensors.pop(name).numpy().tobytes() for name in names}
-    tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).restore(settings[section], files)
-    return tower
+    return encoder_of(settings, section).restore(settings[section], files)
 
 
 def usable_tower(made_of: Mapping[str, Any], texts: Sequence[str]) -> Tower:

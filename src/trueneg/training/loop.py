@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from trueneg.config.runs import RunSettings
 from trueneg.errors import UserError
 from trueneg.planning.updates import planned_updates
 from trueneg.randomness import generator_of, seed_for
@@ -19,10 +20,8 @@ from trueneg.runtime.distributed import ALONE, Processes, synchronise_norms
 from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
 from trueneg.store.identity import model_of
 from trueneg.training.frozen import NOTHING_FROZEN, Frozen
-from trueneg.training.guides.base import UNRATED, Batch, Guide, Rated
+from trueneg.training.guides.base import UNRATED, Guide, GuideBatch, Rated
 from trueneg.training.schedules import learning_rate_factor
-
-Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
 
 class TrainingRun(ABC):
@@ -48,10 +47,6 @@ class TrainingRun(ABC):
     Attributes:
         SAMPLES: unit counted in rows and records, such as ``views``.
         PER_PICK: units per sample in a batch, such as 2 views per image.
-        SAMPLE_KEY: key of a batch's rows that tells its samples apart: an attribute of ``data``
-            with one element per index.
-        TEXT_COLUMNS: key of the rows whose texts stand for the columns when the texts of pairs are
-            compared.
         STATE: names of attributes with plain values that are needed to resume a run; subclasses add
             their own.
         directions: directions in which a sample is an anchor; for views, there is one.
@@ -59,8 +54,7 @@ class TrainingRun(ABC):
         false_negatives: function of source, subset and settings that returns what is known before
             training.
         objective_model: class of the objective's settings, which says what the objective needs.
-        data: the training split, with ``source``, ``labels``, and ``counts`` and ``of_training``
-            for features of the source.
+        data: the training split, with ``source``, ``labels``, and the number of ``samples``.
         guide: rates the similarity of the samples of each batch; None if the objective needs no
             guide.
         network: all trained modules but the loss.
@@ -79,8 +73,6 @@ class TrainingRun(ABC):
 
     SAMPLES: ClassVar[str]
     PER_PICK: ClassVar[int]
-    SAMPLE_KEY: ClassVar[str] = "images"
-    TEXT_COLUMNS: ClassVar[str] = "sentences"
     STATE: ClassVar[tuple[str, ...]] = ("epoch", "update", "seconds")
     directions: tuple[str, ...]
     read_source: Any
@@ -96,7 +88,7 @@ class TrainingRun(ABC):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: RunSettings,
         seed: int,
         source: Any,
         subset: Any,
@@ -125,7 +117,7 @@ class TrainingRun(ABC):
         self.warmup = self.training.get("warmup_updates", 0)
 
     @abstractmethod
-    def set_up(self, settings: Settings, source: Any, subset: Any) -> int:
+    def set_up(self, settings: RunSettings, source: Any, subset: Any) -> int:
         """Set ``data``, ``network`` (with weights drawn from torch's RNG), ``guide``,
         ``optimizer``, ``monitors`` and ``remedy``.
 
@@ -141,7 +133,7 @@ class TrainingRun(ABC):
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{process}"))
 
     @staticmethod
-    def data_checksum(source: Any, settings: Settings) -> str:
+    def data_checksum(source: Any, settings: RunSettings) -> str:
         """Return a checksum of a run's training data."""
         return source.checksum
 
@@ -249,7 +241,7 @@ class TrainingRun(ABC):
         return min(self.epoch * self.updates_per_epoch + self.update, self.updates)
 
     @torch.no_grad()
-    def rated(self, batch: Batch) -> Rated:
+    def rated(self, batch: GuideBatch) -> Rated:
         """Return the guide's similarities of a batch."""
         return UNRATED if self.guide is None else self.guide.rate(batch)
 

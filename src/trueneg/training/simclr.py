@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_views
 from trueneg.data.image_loading import statistics_of
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
@@ -33,8 +34,8 @@ from trueneg.training.frozen import (
     restore_tower,
 )
 from trueneg.training.guides import build_guide
-from trueneg.training.guides.base import Batch, Rated, rate_views
-from trueneg.training.loop import Settings, TrainingRun
+from trueneg.training.guides.base import GuideBatch, Rated, rate_views
+from trueneg.training.loop import TrainingRun
 from trueneg.training.monitors import ViewMonitors, marks_negatives
 from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
 
@@ -50,7 +51,7 @@ class SimCLR(TrainingRun):
     read_source, read_subsets = staticmethod(read_source), staticmethod(read_subsets)
     data_checksum, false_negatives = staticmethod(data_checksum), staticmethod(of_views)
 
-    def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> int:
+    def set_up(self, settings: RunSettings, source: ImageSource, subset: Subset) -> int:
         training, objective = settings["training"], settings["objective"]
         self.data = ViewData(source, subset, self.device, self.frozen.vectors)
         self.augmentation = augmentation_of(settings, source, self.frozen).to(self.device)
@@ -112,9 +113,8 @@ class SimCLR(TrainingRun):
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             self.seed_dropout()
             first, second = views = self._embed(images, drawn)
-            rated = self.rated(
-                Batch({"images": chosen}, functools.partial(self._rated_by, images, drawn, views))
-            )
+            rated_by = functools.partial(self._rated_by, images, drawn, views)
+            rated = self.rated(GuideBatch((chosen, chosen), None, rated_by))
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
             terms = self.loss.terms(
                 first, second, class_probability=eta, labels=labels, **rated._asdict()
@@ -180,7 +180,7 @@ def compares_samples(loss: Any) -> bool:
 
 
 def augmentation_of(
-    settings: Settings, source: ImageSource, frozen: Frozen = NOTHING_FROZEN
+    settings: RunSettings, source: ImageSource, frozen: Frozen = NOTHING_FROZEN
 ) -> Any:
     """Return the augmentation of a run: stored versions of images if the tower is frozen; towers
     normalise images themselves.
@@ -205,7 +205,7 @@ def augmentation_of(
 
 
 def projected_encoder(
-    settings: Settings,
+    settings: RunSettings,
     channels: int,
     frozen: Frozen = NOTHING_FROZEN,
     tensors: dict[str, Tensor] | None = None,
@@ -240,7 +240,7 @@ def projected_encoder(
 
 
 def evaluated_encoder(
-    settings: Settings, channels: int, frozen: Frozen, tensors: dict[str, Tensor]
+    settings: RunSettings, channels: int, frozen: Frozen, tensors: dict[str, Tensor]
 ) -> Any:
     """Return a finished run's encoder without its projection; if the encoder is frozen, with it: it
     is all that was trained.

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from trueneg.data.texts.text_source import TextSource
 from trueneg.data.texts.text_splits import TextSubset
-from trueneg.evaluation.texts import EmbeddedRun
+from trueneg.evaluation.texts import EmbeddedTexts
 
 PARTS = (
     "bank",
@@ -51,7 +51,7 @@ def embedded_run(
         left_out="",
         source_checksum=source.checksum,
     )
-    return EmbeddedRun("abc", source, subset, anchors, positives)
+    return EmbeddedTexts("abc", source, subset, anchors, positives)
 
 
 def labelled_run(seed=0, dtype=np.float64):

@@ -17,7 +17,7 @@ from torch.nn import functional
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.errors import UserError
 from trueneg.evaluation.pair_features import embed_images, similarities
-from trueneg.evaluation.pairs import EmbeddedRun, Measured
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.pairs.precision import both_queries, label_precisions
 from trueneg.evaluation.retrieval import as_array
 from trueneg.stats.measurement import Measurement
@@ -27,7 +27,7 @@ from trueneg.stats.measurement import Measurement
 Queries = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield precisions by direction, list length and label, and ReCo's average."""
     for run in runs:
         if run.benchmark is not None:
@@ -41,7 +41,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
             )
 
 
-def scored_queries(run: EmbeddedRun, benchmark: Benchmark) -> tuple[Queries, Queries]:
+def scored_queries(run: EmbeddedPairs, benchmark: Benchmark) -> tuple[Queries, Queries]:
     """Return the image queries and the text queries, with their similarities to the candidates,
     computed by a run's networks.
     """

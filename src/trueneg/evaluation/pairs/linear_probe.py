@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_linear_heads
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
 from trueneg.specs.tasks.base import SPLITS
@@ -20,7 +20,7 @@ from trueneg.stats.measurement import Measurement
 Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the AUC of linear probes on frozen features; labels without positives or negatives in a
     split are left out.
     """

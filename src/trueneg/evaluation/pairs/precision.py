@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, of_classes
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured, of_classes
 from trueneg.evaluation.pairs.zero_shot import prompts_of
 from trueneg.evaluation.retrieval import as_array, precisions_at_k
 from trueneg.specs.tasks.base import SPLITS
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 Precisions = dict[int, dict[str, float]]  # k → label → precision
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield precisions for images with a single label; the text queries are the positive prompts.
 
     Images are compared by the cosine of their embeddings in the space shared with texts; ConVIRT
@@ -59,7 +59,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def both_queries(
-    run: EmbeddedRun, split: str, key: Measurement, by_image: Precisions, by_text: Precisions
+    run: EmbeddedPairs, split: str, key: Measurement, by_image: Precisions, by_text: Precisions
 ) -> Iterator[Measured]:
     """Yield the precisions of image queries and of text queries, by list length and label, and
     ReCo's average (Table 1).

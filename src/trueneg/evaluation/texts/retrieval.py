@@ -13,7 +13,7 @@ from scipy.stats import hypergeom
 from torch import Tensor
 
 from trueneg.evaluation.retrieval import as_array, ranks
-from trueneg.evaluation.texts import EmbeddedRun, Measured
+from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.specs.tasks.texts.retrieval import CUTOFF
 from trueneg.stats.measurement import Measurement
@@ -26,7 +26,7 @@ BLOCK = 2**23  # similarities in memory at once
 Search = tuple[Tensor, Tensor, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield R@k with its chance level, the mean reciprocal rank, and nDCG; equal similarities count
     against the encoder.
     """
@@ -43,7 +43,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
                 yield run, split, Measurement("retrieval", metric, part, k=k), value
 
 
-def of_positives(run: EmbeddedRun, samples: np.ndarray) -> Search:
+def of_positives(run: EmbeddedTexts, samples: np.ndarray) -> Search:
     """Search distinct positives, other than the anchor itself, by distinct anchors, which are the
     groups.
 
@@ -63,7 +63,7 @@ def of_positives(run: EmbeddedRun, samples: np.ndarray) -> Search:
     )
 
 
-def of_labels(run: EmbeddedRun, bank: np.ndarray, samples: np.ndarray) -> Search:
+def of_labels(run: EmbeddedTexts, bank: np.ndarray, samples: np.ndarray) -> Search:
     """Search training texts by held-out texts; labels are the groups."""
     labels, bank_labels = run.labels(samples), run.labels(bank)
     if not (answerable := np.isin(labels, bank_labels)).all():

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trueneg.training.guides.base import Batch, Guide, Rated
+from trueneg.training.guides.base import Guide, GuideBatch, Rated
 
 
 class AverageGuide(Guide):
@@ -21,17 +21,15 @@ class AverageGuide(Guide):
 
     def __init__(self, settings: Mapping[str, Any], run: Any):
         super().__init__(settings, run)
-        samples = len(getattr(run.data, run.SAMPLE_KEY))
-        self.log_averages = nn.Buffer(
-            torch.full((len(run.directions), samples), -math.inf, device=run.device)
-        )
+        size = len(run.directions), run.data.samples
+        self.log_averages = nn.Buffer(torch.full(size, -math.inf, device=run.device))
         self._new: list[Tensor] = []
 
     def loss_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
         return settings | {"keep": self._new.append}
 
-    def rate(self, batch: Batch) -> Rated:
-        self._samples = batch.rows[self.run.SAMPLE_KEY]
+    def rate(self, batch: GuideBatch) -> Rated:
+        self._samples, _ = batch.samples
         self._new.clear()
         return Rated(positive_similarity=self.log_averages[:, self._samples].flatten())
 

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from trueneg.training.guides.base import Batch, Guide, Rated
+from trueneg.training.guides.base import Guide, GuideBatch, Rated
 
 
 class EmaGuide(Guide):
@@ -31,7 +31,7 @@ class EmaGuide(Guide):
         self.average = AveragedModel(run.network, multi_avg_fn=averaged, use_buffers=True)
         self.average.requires_grad_(False).eval()
 
-    def rate(self, batch: Batch) -> Rated:
+    def rate(self, batch: GuideBatch) -> Rated:
         return batch.rated(self.average.module)
 
     def after_update(self) -> None:
