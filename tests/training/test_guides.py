@@ -23,7 +23,7 @@ from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
-from trueneg.specs.guides.own import OwnGuide as Settings
+from trueneg.specs.guides.own import OwnGuideSettings as Settings
 from trueneg.specs.objectives.base import Objective
 from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import Guide, GuideBatch, rate_features, rate_pairs, rate_views

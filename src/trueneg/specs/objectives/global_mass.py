@@ -9,7 +9,7 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 from trueneg.specs.settings import Fraction, Sweepable
 
 
-class AverageGuide(GuideSettings):
+class AverageGuideSettings(GuideSettings):
     """Moving averages of the negative mass, in place of the similarities of the positives."""
 
     IMPLEMENTATION = "trueneg.training.guides.averages:AverageGuide"
@@ -22,7 +22,7 @@ class GlobalMass(EstimatorObjective):
         "losses/estimators/global_mass.py",
         "training/guides/averages.py",
     )
-    GUIDE = AverageGuide
+    GUIDE = AverageGuideSettings
     # with fewer, most gradients are CL's, because a sample starts with the batch's own mass
     DRAWS = 5
 

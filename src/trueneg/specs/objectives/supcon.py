@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from trueneg.specs.guides.base import GuideSettings
-from trueneg.specs.guides.labels import SharedLabelGuide
+from trueneg.specs.guides.labels import SharedLabelGuideSettings
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 
 
@@ -16,13 +16,13 @@ class Supervised(EstimatorObjective):
         "losses/targets.py",
         "training/guides/labels.py",
     )
-    GUIDE: ClassVar[type[GuideSettings] | None] = SharedLabelGuide
+    GUIDE: ClassVar[type[GuideSettings] | None] = SharedLabelGuideSettings
     LOSS = "cl"
 
     name: Literal["supcon"]
 
     def needs(self) -> list[tuple[str, str]]:
-        return [("", SharedLabelGuide.NEEDS), *super().needs()]
+        return [("", SharedLabelGuideSettings.NEEDS), *super().needs()]
 
     @classmethod
     def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
