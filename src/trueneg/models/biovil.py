@@ -17,12 +17,12 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from trueneg.io.reading import reading
 from trueneg.models.spatial_encoders import SpatialResNet
 from trueneg.models.towers.tower import Embedded
-from trueneg.models.weights import load_exactly, read_tensors
+from trueneg.models.weights import read_tensors
 
-# D in the released networks; used only if a file lacks the projection, which `load_exactly` then
-# reports
+# D in the released networks; used only if a file lacks the projection, which is then reported
 DIMENSIONS = 128
 
 
@@ -111,9 +111,11 @@ def load_image_model(path: str | Path) -> tuple[SpatialResNet, RegionProjection]
     }
     images, projection = image_model(state, "encoder.encoder.", "projector.model.")
     expected = "hi-ml-multimodal's ImageModel, such as biovil_image_resnet50_proj_size_128.pt"
-    load_exactly(
-        {"encoder.encoder.": images, "projector.model.": projection}, state, path, expected
-    )
+    with reading(path, expected, "Use that file."):
+        encoder = nn.ModuleDict({"encoder": images})
+        projector = nn.ModuleDict({"model": projection})
+        both = nn.ModuleDict({"encoder": encoder, "projector": projector})
+        both.load_state_dict(state)
     return images.eval(), projection.eval()
 
 
@@ -127,10 +129,7 @@ def load_text_projection(path: str | Path, hidden: int) -> TextProjection:
     prefix = "cls_projection_head."
     state = {name: value for name, value in read_tensors(path).items() if name.startswith(prefix)}
     projection = text_projection(state, prefix, hidden)
-    load_exactly(
-        {prefix: projection},
-        state,
-        path,
-        "the weights of CXR-BERT-specialized, with its projection head",
-    )
+    expected = "the weights of CXR-BERT-specialized, with its projection head"
+    with reading(path, expected, "Use that file."):
+        nn.ModuleDict({"cls_projection_head": projection}).load_state_dict(state)
     return projection.eval()
