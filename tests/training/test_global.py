@@ -16,7 +16,7 @@ from tests.textures import settings_of as pair_settings
 from tests.training.interrupted import assert_same_weights
 from tests.training.test_simclr import settings_of as view_settings
 from tests.training.test_simclr import started as started_views
-from tests.training.test_text_pairs import SCALE, SIDES, facts_of
+from tests.training.text_pairs.batches import SCALE, SIDES, facts_of
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.losses import LearnedThresholds

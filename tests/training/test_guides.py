@@ -261,7 +261,7 @@ class TestAgreement:
         every = torch.ones(14, 14, dtype=torch.bool)
         found = agreement(terms, [every], [every])
         expected = 2 * (terms.targets[0].gt(0).sum(1) - 1)  # both views of each sample found
-        assert found.marked.tolist() == expected.repeat(2).tolist()
+        assert found[1].tolist() == expected.repeat(2).tolist()
 
     @pytest.mark.parametrize("kind", ["guided", "quantile", "remove", "fnc"])
     def test_means_over_an_epoch_equal_a_loop(self, kind):

@@ -85,7 +85,7 @@ def settings_with(files, objective, projection="released"):
 def embedded_texts(networks):
     """Return embeddings of a few texts."""
     inputs = networks.anchors.inputs(TEXTS, False, CPU)
-    return networks.model.embed("text_", **inputs.batch(torch.arange(len(TEXTS)))).pooled
+    return networks.model.embed("text_", **inputs(torch.arange(len(TEXTS)))).pooled
 
 
 @pytest.fixture(scope="module")

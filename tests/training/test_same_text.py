@@ -303,8 +303,8 @@ def test_what_the_oracle_removes_is_counted_per_pair_and_in_agreement_with_the_t
             counts[anchor] += false
             removed[anchor] += false / len(negatives) / len(sides)
     np.testing.assert_allclose(terms.removed, removed, rtol=1e-6)
-    assert terms.mask.shape == (3, COUNT)
-    for row in (0, 1, 2):  # hits, marked, false
+    assert terms.mask.shape == (4, COUNT)
+    for row in range(4):  # hits, marked, hits, false
         np.testing.assert_allclose(terms.mask[row], counts)
 
 

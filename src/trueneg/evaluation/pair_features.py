@@ -87,8 +87,10 @@ def embed_images(
         device: device to compute on.
         regions: whether to return region embeddings too.
     """
-    features, embedded = [], []
-    model, side = networks.model, networks.columns
+    features = []
+    embedded = []
+    model = networks.model
+    side = networks.columns
     for images in central_crops(networks, source, indices, device):
         encoded = side.encoder(images)
         features.append(as_embedded(encoded).pooled.float())
@@ -109,7 +111,7 @@ def embed_texts(
     """
     inputs = side.inputs(texts, True, device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
-    embedded = [model.embed(side.prefix, **inputs.batch(block)) for block in blocks]
+    embedded = [model.embed(side.prefix, **inputs(block)) for block in blocks]
     return torch.cat([part.pooled.float() for part in embedded])
 
 

@@ -91,7 +91,9 @@ def _encoders(
     """Return the scale of similarities, and for each section the network (None: vectors of a file),
     its head and augmentation.
     """
-    settings, towers, stored = record["settings"], dict[str, Any](), dict[str, StoredFeatures]()
+    settings = record["settings"]
+    towers = dict[str, Any]()
+    stored = dict[str, StoredFeatures]()
     for section, recorded in record.get("towers", {}).items():
         if section.startswith(OF_GUIDE):  # needed for training only
             continue
@@ -146,9 +148,13 @@ def head_layers(head: Any) -> list[nn.Module]:
     if not hasattr(head, "change"):  # not a ResidualHead
         leaves = (part for part in head.modules() if not [*part.children()])
         return [part for part in leaves if not isinstance(part, nn.Dropout | nn.Identity)]
-    first, last, same = head.change[0], head.change[-1], torch.eye(head.change[0].in_features)
-    skip, hidden = getattr(head.skip, "weight", same), first.out_features + 2 * len(same)
-    wide, narrow = nn.Linear(len(same), hidden), nn.Linear(hidden, last.out_features)
+    first = head.change[0]
+    last = head.change[-1]
+    same = torch.eye(head.change[0].in_features)
+    skip = getattr(head.skip, "weight", same)
+    hidden = first.out_features + 2 * len(same)
+    wide = nn.Linear(len(same), hidden)
+    narrow = nn.Linear(hidden, last.out_features)
     wide.load_state_dict(
         {
             "weight": torch.cat([first.weight, same, -same]),
@@ -172,12 +178,10 @@ def write_encoder(
         about: what the description says besides what is known of the network.
         folder: folder to create.
     """
-    layers, parts, code, is_tower = (
-        head_layers(head),
-        nn.ModuleDict(),
-        dict[str, str](),
-        isinstance(network, Tower),
-    )
+    layers = head_layers(head)
+    parts = nn.ModuleDict()
+    code = dict[str, str]()
+    is_tower = isinstance(network, Tower)
     library = LIBRARIES.get(type(network), "open_clip_torch") if is_tower else "torchvision"
     folder.mkdir(parents=True)
     if library == "sentence-transformers":
@@ -204,10 +208,8 @@ def write_encoder(
                 key: getattr(network if is_tower else augmentation, key).flatten().tolist()
                 for key in ("mean", "std")
             }
-        parts["head"], text = (
-            nn.Sequential(*layers),
-            (LOADERS / f"{template}.txt").read_text(encoding="utf-8"),
-        )
+        parts["head"] = nn.Sequential(*layers)
+        text = (LOADERS / f"{template}.txt").read_text(encoding="utf-8")
         for mark, replacement in {**code, "$head": _code(layers)}.items():
             text = text.replace(mark, replacement)
         (folder / "load.py").write_text(text, encoding="utf-8")

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers, is_of_texts
 from trueneg.data.arrays import content_hash
-from trueneg.data.images.image_source import read_source
-from trueneg.data.pairs.pair_source import distinct_texts, read_pairs
+from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.pairs.pair_source import PairSource, distinct_texts, read_pairs
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
-from trueneg.data.texts.text_source import read_texts
+from trueneg.data.texts.text_source import TextSource, read_texts
 from trueneg.data.vector_files import read_vectors
 from trueneg.errors import UserError
 from trueneg.models.towers.tower import Tower, state_checksum, train_only
@@ -39,6 +39,9 @@ NO_REGIONS = (
     " it is global. Set it to global, or use another network, such as a ResNet or ViT of timm."
 )
 READ = {"images": read_source, "image-text": read_pairs, "text": read_texts}
+
+
+Source = ImageSource | PairSource | TextSource
 
 
 class Frozen(NamedTuple):
@@ -91,7 +94,7 @@ def vector_names(settings: RunSettings) -> dict[str, str]:
     return {section: features_key(made) for section, made in frozen_towers(settings).items()}
 
 
-def read_frozen(names: Mapping[str, str], source: Any, vectors: Sequence[str | Path]) -> Frozen:
+def read_frozen(names: Mapping[str, str], source: Source, vectors: Sequence[str | Path]) -> Frozen:
     """Read the vectors of a run's frozen towers.
 
     Args:
@@ -209,7 +212,8 @@ def usable_tower(made_of: Mapping[str, Any], texts: Sequence[str]) -> Tower:
         UserError: if the tower cannot be built or lacks regions that the study needs, or a text is
             too long.
     """
-    section, settings = made_of["section"], made_of["tower"]
+    section = made_of["section"]
+    settings = made_of["tower"]
     described: Any = {"training": {"kind": made_of["kind"]}, section: settings}
     tower = build_tower(described, section)
     if made_of.get("regions") == "needed" and tower.grid is None:
@@ -281,12 +285,13 @@ def compute_features(
 
 
 def _views_of(
-    made_of: Mapping[str, Any], source: Any, device: torch.device
+    made_of: Mapping[str, Any], source: ImageSource | PairSource, device: torch.device
 ) -> Callable[[Tensor, slice], list[Tensor]]:
     """Return a function of uint8 images and their slice: the images themselves and their augmented
     versions, in [0, 1].
     """
-    count, channels = made_of["tower"]["views"] or 0, source.images.shape[1]
+    count = made_of["tower"]["views"] or 0
+    channels = source.images.shape[1]
     if not count:
         return lambda pixels, chosen: [pixels / 255]
     unchanged = [0.0] * channels, [1.0] * channels
@@ -374,7 +379,9 @@ def vectors_of_file(made_of: Mapping[str, Any], source: Any) -> np.ndarray:
     Raises:
         UserError: if the file does not fit the source, or the study needs regions.
     """
-    section, path, column = made_of["section"], made_of["tower"]["path"], made_of["tower"]["column"]
+    section = made_of["section"]
+    path = made_of["tower"]["path"]
+    column = made_of["tower"]["column"]
     if made_of.get("regions") == "needed":
         raise UserError(NO_REGIONS.format(section=section, model=path))
     if section == "encoder":

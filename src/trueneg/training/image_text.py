@@ -8,15 +8,11 @@ import torch
 
 from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_pairs
-from trueneg.data.image_loading import statistics_of
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
 from trueneg.data.pairs.training_split import PairData
 from trueneg.training.frozen import Frozen
-from trueneg.training.networks import PairNetworks, build_networks
 from trueneg.training.pair_training import PairTraining
-from trueneg.training.sides.base import TrainedOn
-from trueneg.training.sides.image import normalises
 
 
 class ImageText(PairTraining):
@@ -31,7 +27,8 @@ class ImageText(PairTraining):
         "share of own report": PairData.of_own_report,
         "share of same text": PairData.same_text,
     }
-    read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
+    read_source = staticmethod(read_pairs)
+    read_subsets = staticmethod(read_pair_subsets)
     false_negatives = staticmethod(of_pairs)
 
     @staticmethod
@@ -47,11 +44,3 @@ class ImageText(PairTraining):
         if vectors is not None and settings["similarity"]["aggregation"] == "global":
             vectors = vectors[..., :1]  # regions are needed for evaluation only
         return PairData(source, subset, device, vectors)
-
-    @staticmethod
-    def new_networks(settings: RunSettings, data: PairData, frozen: Frozen) -> PairNetworks:
-        images = data.source.images
-        known = TrainedOn(data.sentences, images.shape[1])
-        if not normalises(settings):
-            known = known._replace(statistics=statistics_of(images, data.image_rows))
-        return build_networks(settings, known, frozen)

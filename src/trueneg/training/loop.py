@@ -97,14 +97,13 @@ class TrainingRun(ABC):
         frozen: Frozen = NOTHING_FROZEN,
     ):
         self.frozen = frozen
-        self.training, self.seed, self.device, self.processes = (
-            settings["training"],
-            seed,
-            device,
-            processes,
-        )
+        self.training = settings["training"]
+        self.seed = seed
+        self.device = device
+        self.processes = processes
         self.objective_model: Any = model_of(settings, "objective")
-        self.name, self.batch_size = settings["objective"]["name"], self.training["batch_size"]
+        self.name = settings["objective"]["name"]
+        self.batch_size = self.training["batch_size"]
         self.epoch = self.update = 0
         self.seconds = 0.0
         with torch.random.fork_rng(devices=[]):
@@ -185,17 +184,21 @@ class TrainingRun(ABC):
                 )
                 self.optimizer.step()
                 self.monitors.add(*monitored)
-                self.update, self.seconds = update + 1, time.perf_counter() - began
+                self.update = update + 1
+                self.seconds = time.perf_counter() - began
                 if self.guide is not None:
                     self.guide.after_update()
                 if after_update is not None:
                     after_update()
-        row, seconds = self.monitors.read(), time.perf_counter() - began
+        row = self.monitors.read()
+        seconds = time.perf_counter() - began
         learned = {name.rpartition(".")[2]: value for name, value in self.loss.named_parameters()}
         row |= self.measured() | {
             name: value.item() for name, value in learned.items() if value.numel() == 1
         }
-        self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
+        self.epoch = self.epoch + 1
+        self.update = 0
+        self.seconds = 0.0
         if not math.isfinite(row["loss"]):
             raise UserError(
                 f"The loss became {row['loss']} in epoch {self.epoch} of {self.epochs} (updates"

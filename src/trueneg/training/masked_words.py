@@ -27,7 +27,8 @@ class MaskedWords:
     """
 
     def __init__(self, texts: TextSide, objective: Mapping[str, Any], processes: Processes):
-        self._texts, self._processes = texts, processes
+        self._texts = texts
+        self._processes = processes
         self._share = objective["mask_share"]
         self._weight = objective["masked_words_weight"]
         config = texts.encoder.bert.config
@@ -53,7 +54,8 @@ class MaskedWords:
         device = inputs.tokens["input_ids"].device
         places = mask.flatten().nonzero()[:, 0].to(device, non_blocking=True)
         count = self._processes.sum(torch.full((), len(places), device=device)).clamp(min=1)
-        bert, mask_id = self._texts.encoder.bert, self._texts.tokenizer.mask_token_id
+        bert = self._texts.encoder.bert
+        mask_id = self._texts.tokenizer.mask_token_id
         with autocast(device):
             loss = self._weight * self.head(bert, inputs.tokens, places, mask_id) / count
         (self._processes.count * loss).backward()  # gradients are averaged over processes

@@ -19,7 +19,7 @@ from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.store.identity import model_of
 from trueneg.training.frozen import NOTHING_FROZEN, Frozen
 from trueneg.training.sides import sides_of
-from trueneg.training.sides.base import Side, TrainedOn, uses_released
+from trueneg.training.sides.base import Side, TrainingData, uses_released
 from trueneg.training.sides.text import TextSide
 
 
@@ -54,13 +54,13 @@ class PairNetworks(NamedTuple):
 
 
 def build_networks(
-    settings: RunSettings, data: TrainedOn, frozen: Frozen = NOTHING_FROZEN
+    settings: RunSettings, data: TrainingData, frozen: Frozen = NOTHING_FROZEN
 ) -> PairNetworks:
     """Build new networks; weights that are not loaded are drawn from torch's RNG.
 
     Args:
         settings: resolved settings by section.
-        data: what new encoders take from the training data.
+        data: the training split, or what new encoders take from it.
         frozen: stored vectors, in place of the frozen towers.
 
     Raises:
@@ -166,7 +166,8 @@ def _refuse_other_spaces(settings: RunSettings, anchors: Side, columns: Side) ->
     sizes = [getattr(side.released, "dimensions", None) for side in (columns, anchors)]
     if not uses_released(settings) or None in sizes or sizes[0] == sizes[1]:
         return
-    image, text = settings[columns.section], settings[anchors.section]
+    image = settings[columns.section]
+    text = settings[anchors.section]
     files = (
         image.get("weights") or image.get("path"),
         text.get("projection") or text.get("path"),

@@ -2,7 +2,7 @@
 pairs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -122,7 +122,8 @@ class PairCriterion:
         same = self._same_class(pairs) if self.loss.estimator.needs_labels else None
         facts = {"same_class": same, "exclude": self._excluded(pairs), **rated._asdict()}
         terms = self.loss.terms(similarity, scale, _of_batch(self._eta, pairs), **facts)
-        loss, at_bound = terms.loss, terms.at_bound
+        loss = terms.loss
+        at_bound = terms.at_bound
         if self._switch is not None:
             loss, at_bound = self._switched_off(terms, similarity, scale, pairs)
         elif self._all_positives:
@@ -176,15 +177,11 @@ class PairCriterion:
         if not self.compares:
             return unknown, unknown
         same, known = (self._by_direction(each) for each in self._data.matches(pairs))
-        mask = unknown
-        if self.marks:
-            mask = self._of_pairs(agreement(terms, same, known), pairs)
-        return mask, self._of_pairs(means(terms, same, known, self.loss.estimator.combines), pairs)
-
-    @staticmethod
-    def _of_pairs(sums: Iterable[Tensor], pairs: PairBatch) -> Tensor:
-        """Add the sums of a pair's anchors."""
-        return torch.stack([each.view(-1, len(pairs.anchors)).sum(0) for each in sums])
+        compared = means(terms, same, known, self.loss.estimator.combines)
+        mask = agreement(terms, same, known) if self.marks else compared[:0]
+        # over the directions
+        by_pair = (each.unflatten(1, (-1, len(pairs.anchors))).sum(1) for each in (mask, compared))
+        return tuple(by_pair)
 
     def _by_direction(self, matrix: Tensor) -> list[Tensor]:
         """Return a (B, K) matrix of anchors and columns for each direction, with one row per anchor

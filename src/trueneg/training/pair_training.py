@@ -27,7 +27,7 @@ from trueneg.training.guides.base import GuideBatch, Rated, rate_pairs
 from trueneg.training.loop import TrainingRun
 from trueneg.training.masked_words import MaskedWords
 from trueneg.training.monitors import ObjectiveTerms, PairMonitors
-from trueneg.training.networks import PairNetworks
+from trueneg.training.networks import build_networks
 from trueneg.training.pair_criterion import PairCriterion
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
@@ -41,14 +41,16 @@ class SideInputs(NamedTuple):
 
 
 class PairTraining(TrainingRun):
-    """Training on pairs; subclasses say which data and which networks.
+    """Training on pairs; subclasses say which data, whose settings say which sides
+    (:func:`~trueneg.training.sides.sides_of`).
 
     Attributes:
         SHARES: functions of the data and a batch that return which columns are negatives of a known
             kind, by the name of their share in an epoch's row.
     """
 
-    SAMPLES, PER_PICK = "pairs", 1
+    SAMPLES = "pairs"
+    PER_PICK = 1
     SHARES: ClassVar[Mapping[str, Callable[[Any, PairBatch], Tensor]]]
     remedy = "raise training.warmup_updates"
     data_checksum = staticmethod(data_checksum)
@@ -60,11 +62,6 @@ class PairTraining(TrainingRun):
         settings: RunSettings, source: Any, subset: Any, device: torch.device, frozen: Frozen
     ) -> Any:
         """Return the training split, after a check for leakage."""
-
-    @staticmethod
-    @abstractmethod
-    def new_networks(settings: RunSettings, data: Any, frozen: Frozen) -> PairNetworks:
-        """Build the networks for a training split, with weights drawn from torch's RNG."""
 
     @classmethod
     def untrained_weights(
@@ -84,13 +81,14 @@ class PairTraining(TrainingRun):
         data = cls.read_data(settings, source, subset, torch.device("cpu"), frozen)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_for(seed, "weights"))
-            return cls.new_networks(settings, data, frozen).tensors()
+            return build_networks(settings, data, frozen).tensors()
 
     def set_up(self, settings: RunSettings, source: Any, subset: Any) -> int:
-        similarity, objective = with_overrides(settings), settings["objective"]
+        similarity = with_overrides(settings)
+        objective = settings["objective"]
         settings = {**settings, "similarity": similarity}
         self.data = self.read_data(settings, source, subset, self.device, self.frozen)
-        self.networks = self.new_networks(settings, self.data, self.frozen)
+        self.networks = build_networks(settings, self.data, self.frozen)
         self.model = self.networks.model.to(self.device)
         self.network = nn.ModuleDict({"model": self.model})
         # drawn last, so all objectives of a seed share the other weights
@@ -129,9 +127,8 @@ class PairTraining(TrainingRun):
         with contextlib.ExitStack() as opened:
             inputs = []
             for side, rows in zip(self.networks.sides, epoch, strict=True):
-                of_updates = [rows[place] for place in places]
-                generator = side.batches(of_updates, self.update, self.processes, self.generator)
-                inputs.append(opened.enter_context(contextlib.closing(generator)))
+                of_side = side.batches([rows[place] for place in places], self)
+                inputs.append(opened.enter_context(contextlib.closing(of_side)))
             for pairs, *of_sides in zip(batches[self.update :], *inputs, strict=True):
                 yield pairs, SideInputs(*of_sides)
 

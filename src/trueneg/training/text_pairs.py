@@ -10,9 +10,7 @@ from trueneg.data.texts.text_source import TextSource, read_texts
 from trueneg.data.texts.text_splits import TextSubset, read_text_subsets, refuse_text_leakage
 from trueneg.data.texts.training_split import TextData
 from trueneg.training.frozen import Frozen
-from trueneg.training.networks import PairNetworks, build_networks
 from trueneg.training.pair_training import PairTraining
-from trueneg.training.sides.base import TrainedOn
 
 
 class TextPairs(PairTraining):
@@ -24,7 +22,8 @@ class TextPairs(PairTraining):
     """
 
     SHARES: ClassVar = {"share of same text": TextData.same_text}
-    read_source, read_subsets = staticmethod(read_texts), staticmethod(read_text_subsets)
+    read_source = staticmethod(read_texts)
+    read_subsets = staticmethod(read_text_subsets)
     false_negatives = staticmethod(of_texts)
 
     @staticmethod
@@ -37,7 +36,3 @@ class TextPairs(PairTraining):
     ) -> TextData:
         refuse_text_leakage(source, subset)
         return TextData(source, subset, settings["dataset"]["positives"], device)
-
-    @staticmethod
-    def new_networks(settings: RunSettings, data: TextData, frozen: Frozen) -> PairNetworks:
-        return build_networks(settings, TrainedOn(data.sentences), frozen)

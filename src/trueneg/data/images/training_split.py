@@ -40,7 +40,9 @@ class ViewData:
         device: torch.device,
         vectors: np.ndarray | None = None,
     ):
-        self.source, self._subset, self._device = source, subset, device
+        self.source = source
+        self._subset = subset
+        self._device = device
         self.image_rows = subset.train
         self.samples = len(subset.train)
         images = source.images if vectors is None else vectors
@@ -69,7 +71,8 @@ class ViewData:
         if value != "true":
             by_name: dict[Any, Any] = {"low": self._subset.eta_low, "high": self._subset.eta_high}
             return by_name.get(value, value)
-        eta, labelled = torch.zeros(len(self._classes)), self._classes >= 0
+        eta = torch.zeros(len(self._classes))
+        labelled = self._classes >= 0
         eta[labelled] = torch.as_tensor(
             from_class_frequency(self._classes[labelled]), dtype=torch.float32
         )

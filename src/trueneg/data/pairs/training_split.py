@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from trueneg.data.image_loading import TrainingImages
+from trueneg.data.image_loading import TrainingImages, statistics_of
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.randomness import seed_for
@@ -68,7 +68,6 @@ class PairData:
         text_of: (S,) index of each sentence in ``texts``; ``text_numbers`` is a copy on the CPU.
         class_of: (S,) latent class, −1 if unknown.
         report_of: (n,) index of each image's report.
-        said: (n, L) indices of the texts in each image's report, padded with −1.
         groups: (S,) class group of each sentence: 0 common, 1 rare, 2 unknown. The common classes
             are the most frequent ones that together account for half of the sentences with a known
             class.
@@ -81,7 +80,9 @@ class PairData:
         device: torch.device,
         vectors: np.ndarray | None = None,
     ):
-        self.source, self._device, self._seed = source, device, subset.seed
+        self.source = source
+        self._device = device
+        self._seed = subset.seed
         reports = source.reports[subset.train]
         names, report_of = np.unique(reports, return_inverse=True)
         rows = np.flatnonzero(source.sentences["report"].isin(names))
@@ -97,7 +98,8 @@ class PairData:
         self._images_by_report = torch.from_numpy(np.argsort(report_of, kind="stable"))
         self._report_of = torch.from_numpy(report_of)
         text_of, texts = pd.factorize(self._table["sentence"], sort=True)
-        self.sentences, self.texts = self._table["sentence"].tolist(), texts.tolist()
+        self.sentences = self._table["sentence"].tolist()
+        self.texts = texts.tolist()
         self.text_numbers = torch.from_numpy(text_of)
         self.text_of = self.text_numbers.to(device)
         classes = self._table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
@@ -108,16 +110,29 @@ class PairData:
         )
         self.labels = torch.from_numpy(source.labels[subset.train]).to(device)
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
-        of_reports = self.text_numbers.split(self._sentence_counts.tolist())
-        self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[
-            self._report_of
-        ].to(device)
         self.report_of = self._report_of.to(device)
+
+    @functools.cached_property
+    def said(self) -> Tensor:
+        """(n, L) indices of the texts in each image's report, padded with −1."""
+        of_reports = self.text_numbers.split(self._sentence_counts.tolist())
+        padded = pad_sequence(of_reports, batch_first=True, padding_value=-1)
+        return padded[self._report_of].to(self._device)
 
     @property
     def knows_matches(self) -> bool:
         """Whether it is known which sentences are true of which images."""
         return bool(self.shown.shape[1])
+
+    @property
+    def channels(self) -> int:
+        """Number of image channels."""
+        return self.source.images.shape[1]
+
+    @functools.cached_property
+    def statistics(self) -> tuple[list[float], list[float]]:
+        """Mean and standard deviation of each channel of the images."""
+        return statistics_of(self.source.images, self.image_rows)
 
     @property
     def class_probabilities(self) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ class TextData:
         self, source: TextSource, subset: TextSubset, positives: str, device: torch.device
     ):
         self.source = source
-        self._seed, self._device = subset.seed, device
+        self._seed = subset.seed
+        self._device = device
         if positives == "given":
             drawn = source.pairs[subset.train]
         else:
@@ -111,8 +112,10 @@ class TextData:
         """Return (B, B + H) bool: whether column j is a text of pair i, or its pair has the anchor
         of i, after normalisation.
         """
-        anchors, columns = self._same_of[pairs.anchors], self._same_of[pairs.columns]
-        own, count = anchors[:, None], len(anchors)
+        anchors = self._same_of[pairs.anchors]
+        columns = self._same_of[pairs.columns]
+        own = anchors[:, None]
+        count = len(anchors)
         same = (columns == own) | (columns == columns[:count, None])
         same[:, :count] |= anchors == own
         return same
@@ -125,7 +128,8 @@ class TextData:
         """Return (B, B + H) bools: whether anchor i and column j have the same label, and whether
         both have one.
         """
-        anchors, columns = self.class_of[pairs.anchors][:, None], self.class_of[pairs.columns]
+        anchors = self.class_of[pairs.anchors][:, None]
+        columns = self.class_of[pairs.columns]
         labelled = (anchors >= 0) & (columns >= 0)
         return (anchors == columns) & labelled, labelled
 
@@ -163,7 +167,8 @@ class _Partners:
 
     def __init__(self, classes: np.ndarray, same: np.ndarray):
         order = np.lexsort((same, classes))
-        self._order, self._place = torch.from_numpy(order), torch.from_numpy(np.argsort(order))
+        self._order = torch.from_numpy(order)
+        self._place = torch.from_numpy(np.argsort(order))
         self._label = _blocks(classes[order])
         self._text = _blocks(classes[order] * (same.max() + 1) + same[order])
 

@@ -102,7 +102,8 @@ def encoded(
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
-    source, by_seed = read_pairs(data["source"]), read_pair_subsets(data["subsets"])
+    source = read_pairs(data["source"])
+    by_seed = read_pair_subsets(data["subsets"])
     boxes = read_rows(data["boxes"]) if data.get("boxes") else pd.DataFrame()
     benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:

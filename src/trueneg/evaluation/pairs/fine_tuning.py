@@ -77,7 +77,9 @@ def fine_tuned_scores(
     Raises:
         UserError: if the training diverges.
     """
-    scores, seed, labels = {}, run.subset.seed, run.labels("train", names)
+    scores = {}
+    seed = run.subset.seed
+    labels = run.labels("train", names)
     for fraction in settings["fractions"]:
         kept = multilabel_subset(labels, fraction, seed)
         targets = torch.from_numpy(labels[kept]).to(run.device)

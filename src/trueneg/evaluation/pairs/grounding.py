@@ -153,7 +153,8 @@ def phrase_maps(
     """
     text_of = pd.Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
     for _, boxes in phrases.groupby("phrase"):
-        text, image = int(text_of[boxes.index[0]]), int(boxes["image"].iloc[0])
+        text = int(text_of[boxes.index[0]])
+        image = int(boxes["image"].iloc[0])
         heatmap = heatmaps(texts[text][None], images.part([image]).regions)[0]
         pixels = upsample(heatmap.detach(), crop, smoothing=smoothing)
         yield boxes, pixels, np.any(box_masks(boxes[CORNERS].to_numpy(), crop), axis=0)

@@ -72,11 +72,14 @@ def linear_evaluation(
     Returns:
         Fraction → class → AUC; the class ``"mean"`` is the mean over classes.
     """
-    (features, labels), (test_features, test_labels) = train, held_out
-    targets, areas = torch.from_numpy(labels).to(features), {}
+    (features, labels) = train
+    (test_features, test_labels) = held_out
+    targets = torch.from_numpy(labels).to(features)
+    areas = {}
     for fraction in fractions:
         kept = torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device)
-        samples, seeds = ([features[kept]], [targets[kept]]), [seed_for(seed, "linear probe")]
+        samples = ([features[kept]], [targets[kept]])
+        seeds = [seed_for(seed, "linear probe")]
         probe = train_linear_heads(
             *samples, len(class_names), known_binary_cross_entropy, seeds=seeds, **training
         )

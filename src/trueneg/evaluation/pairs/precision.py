@@ -31,18 +31,14 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
     :func:`single_label_gallery` is a query and a candidate for the images of other patients.
     """
     for run, split in itertools.product(runs, SPLITS):
-        names, ks, prompts = (
-            run.source.label_names,
-            settings["precision"]["ks"],
-            prompts_of(run, settings),
-        )
+        names = run.source.label_names
+        ks = settings["precision"]["ks"]
+        prompts = prompts_of(run, settings)
         asked = np.array([label for label, name in enumerate(names) if name in prompts])
         if len(asked):
             texts = run.similarities([prompts[names[label]]["positive"] for label in asked], split)
-            all_images, patients = (
-                run.images(split).embeddings.pooled,
-                run.source.patients[run.images(split).indices],
-            )
+            all_images = run.images(split).embeddings.pooled
+            patients = run.source.patients[run.images(split).indices]
             images, labels = single_label_gallery(run.labels(split), patients)
             units = functional.normalize(
                 all_images[torch.as_tensor(images, device=all_images.device)].float(), dim=1

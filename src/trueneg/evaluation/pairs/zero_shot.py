@@ -57,7 +57,8 @@ def prompts_of(run: EmbeddedPairs, settings: Mapping[str, Any]) -> Mapping[str, 
     """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS`; none if nothing
     can embed them.
     """
-    source, prompts = run.source, settings["zero_shot"]["prompts"]
+    source = run.source
+    prompts = settings["zero_shot"]["prompts"]
     if "path" in run.networks.settings["text_encoder"]:
         log.warning(
             "text_encoder is a file of vectors, so prompts cannot be embedded and nothing is"

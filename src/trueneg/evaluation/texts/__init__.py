@@ -74,9 +74,11 @@ def encoded(
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
-    source, by_seed = read_texts(data["source"]), read_text_subsets(data["subsets"])
+    source = read_texts(data["source"])
+    by_seed = read_text_subsets(data["subsets"])
     for run in runs:
-        settings, subset = store.record(run["id"])["settings"], by_seed[run["seed"]]
+        settings = store.record(run["id"])["settings"]
+        subset = by_seed[run["seed"]]
         frozen = read_frozen(run["vectors"], source, data.get("vectors") or ())
         networks = read_networks(run["model"], settings, frozen)
         networks.model.to(device)

@@ -69,7 +69,8 @@ def classified(
     """
     for run, split, part, bank, samples in labelled_parts(runs):
         texts, queries = (run.rows(positions).cpu().numpy() for positions in (bank, samples))
-        labels, bank_labels = run.labels(samples), run.labels(bank)
+        labels = run.labels(samples)
+        bank_labels = run.labels(bank)
         correct = (
             classifier(fewest_of_label(bank_labels)).fit(texts, bank_labels).predict(queries)
             == labels

@@ -49,7 +49,8 @@ def of_positives(run: EmbeddedTexts, samples: np.ndarray) -> Search:
 
     All positives of equal anchors are relevant.
     """
-    rows, texts = run.source.pairs[samples, :2].T, run.source.text_numbers[samples, :2].T
+    rows = run.source.pairs[samples, :2].T
+    texts = run.source.text_numbers[samples, :2].T
     (asked, anchors, group), (found, positives, candidate) = (
         np.unique(side, return_index=True, return_inverse=True) for side in texts
     )
@@ -65,23 +66,23 @@ def of_positives(run: EmbeddedTexts, samples: np.ndarray) -> Search:
 
 def of_labels(run: EmbeddedTexts, bank: np.ndarray, samples: np.ndarray) -> Search:
     """Search training texts by held-out texts; labels are the groups."""
-    labels, bank_labels = run.labels(samples), run.labels(bank)
+    labels = run.labels(samples)
+    bank_labels = run.labels(bank)
     if not (answerable := np.isin(labels, bank_labels)).all():
         log.warning(
             "retrieval: left out %d held-out texts whose label no training text has",
             np.count_nonzero(~answerable),
         )
-    members, none = (bank_labels, np.arange(len(bank))), np.full(np.count_nonzero(answerable), -1)
+    members = (bank_labels, np.arange(len(bank)))
+    none = np.full(np.count_nonzero(answerable), -1)
     return run.rows(samples[answerable]), run.rows(bank), labels[answerable], members, none
 
 
 def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None, float]]:
     """Yield each metric with its k and value; similarities are computed for blocks of queries."""
     queries, candidates, groups, members, own = search
-    relevant, total = (
-        csr_array((np.ones(len(members[0]), bool), members)),
-        len(candidates) - (own >= 0),
-    )
+    relevant = csr_array((np.ones(len(members[0]), bool), members))
+    total = len(candidates) - (own >= 0)
     blocks = np.array_split(np.arange(len(queries)), 1 + len(queries) * len(candidates) // BLOCK)
     ranked = []
     for rows in blocks:

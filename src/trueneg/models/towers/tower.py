@@ -102,7 +102,8 @@ def train_only(tower: Tower, train: Any, name: str) -> None:
     if train == "none":
         tower.requires_grad_(False)
     elif isinstance(train, Mapping):
-        blocks, count = tower.blocks(), train["last"]
+        blocks = tower.blocks()
+        count = train["last"]
         if len(blocks) < count:
             has = (
                 f"has {len(blocks)} blocks"

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from trueneg.training.guides.base import Guide, GuideBatch, Rated
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class AverageGuide(Guide):
@@ -19,7 +22,7 @@ class AverageGuide(Guide):
     larger one counts.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         size = len(run.directions), run.data.samples
         self.log_averages = nn.Buffer(torch.full(size, -math.inf, device=run.device))

@@ -1,11 +1,14 @@
 """Guides rate how similar the samples of a batch are, without gradient, as the losses expect."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class Rated(NamedTuple):
@@ -50,9 +53,10 @@ class Guide(nn.Module):
             weak reference, because the run owns its guide.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__()
-        self.settings, self.run = settings, run
+        self.settings = settings
+        self.run = run
 
     def rate(self, batch: GuideBatch) -> Rated:
         """Rate a batch; called without gradients, once per update."""

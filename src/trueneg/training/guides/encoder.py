@@ -1,7 +1,7 @@
 """Frozen towers of other libraries, or vectors from a file, as the guide."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from trueneg.training.guides.base import (
     rate_pairs,
 )
 
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
+
 
 class EncoderGuide(Guide):
     """The cosine of frozen towers' vectors of unaugmented images, of texts, or of both in one
@@ -26,7 +29,7 @@ class EncoderGuide(Guide):
     vector.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         self.features = {
             "images" if section == "encoder" else "texts": self._of_training(section, stored)
@@ -56,7 +59,8 @@ class EncoderGuide(Guide):
         return torch.from_numpy(stored.values[rows.numpy(), 0, :, 0]).to(run.device)
 
     def rate(self, batch: GuideBatch) -> Rated:
-        images, texts = self.features.get("images"), self.features.get("texts")
+        images = self.features.get("images")
+        texts = self.features.get("texts")
         if batch.texts is None:
             assert images is not None
             return rate_features(images[batch.samples[0]])

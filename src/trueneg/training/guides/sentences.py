@@ -1,10 +1,13 @@
 """A language model's sentence embeddings as the guide."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trueneg.training.guides.base import Guide, GuideBatch, Rated
 from trueneg.training.text_similarity import SAMPLE, TextSimilarity, embeddings_of
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class SentenceGuide(Guide):
@@ -12,7 +15,7 @@ class SentenceGuide(Guide):
     loss's threshold is a quantile.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         data = run.data
         drawn = data.epoch(run.training.get("unit"), run.generator("similarity of texts"))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -10,6 +10,9 @@ from torch import Tensor
 from trueneg.losses import LearnedThresholds
 from trueneg.training.guides.averages import AverageGuide
 from trueneg.training.guides.base import Guide, GuideBatch, Rated
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class ThresholdGuide(Guide):
@@ -22,7 +25,7 @@ class ThresholdGuide(Guide):
     because they are not random samples.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         self._samples = run.data.samples
         thresholds = LearnedThresholds(
@@ -57,7 +60,7 @@ class ThresholdedAverageGuide(AverageGuide):
     positives' similarities.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         self.learned = ThresholdGuide(settings, run)
 

@@ -1,7 +1,7 @@
 """The words of sentences as the guide."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,13 +12,16 @@ from trueneg.errors import UserError
 from trueneg.text.words import TERM
 from trueneg.training.guides.base import Guide, GuideBatch, Rated, rate_pairs
 
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
+
 
 class WordGuide(Guide):
     """The cosine of the tf-idf vectors of sentences; if permuted, each has the words of another
     one, drawn at random.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         texts = run.data.texts
         if settings["permuted"]:

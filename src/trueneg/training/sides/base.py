@@ -15,8 +15,8 @@ from trueneg.models.image_text_encoders import Encoder
 from trueneg.models.pairs import PairModel, SharedSpace
 from trueneg.models.towers.stored import StoredTower
 from trueneg.models.towers.tower import Embedded, Tower
-from trueneg.runtime.distributed import Processes
 from trueneg.training.frozen import build_tower, is_tower, packed, restore_tower
+from trueneg.training.loop import TrainingRun
 
 PROJECTIONS = ("linear", "mlp", "residual", "none")  # others were released with the encoders
 
@@ -24,7 +24,7 @@ BuildTower = Callable[[RunSettings, str], Tower]
 
 
 class TrainedOn(NamedTuple):
-    """What new encoders take from the training data.
+    """What new encoders take from the training data, for encoders without training data.
 
     Attributes:
         sentences: training sentences, including repetitions; they define the vocabulary of a small
@@ -36,6 +36,9 @@ class TrainedOn(NamedTuple):
     sentences: Sequence[str] = ()
     channels: int = 0
     statistics: tuple[list[float], list[float]] = ([], [])
+
+
+TrainingData = PairData | TextData | TrainedOn
 
 
 class Side(ABC):
@@ -63,11 +66,13 @@ class Side(ABC):
     def __init__(
         self, settings: RunSettings, section: str, prefix: str, stored: StoredFeatures | None
     ):
-        self.settings, self.section = settings, section
-        self.prefix, self.stored = prefix, stored
+        self.settings = settings
+        self.section = section
+        self.prefix = prefix
+        self.stored = stored
         self.is_tower = stored is not None or is_tower(settings, section)
 
-    def build(self, data: TrainedOn) -> None:
+    def build(self, data: TrainingData) -> None:
         """Create the encoder; weights that are not loaded are drawn from torch's RNG."""
         self._take(self._of_tower(build_tower) if self.is_tower else self._new(data))
 
@@ -89,21 +94,13 @@ class Side(ABC):
         """Move the training data to the device, or get ready to read them."""
 
     @abstractmethod
-    def batches(
-        self,
-        rows: Sequence[Tensor],
-        first: int,
-        processes: Processes,
-        generator: Callable[[str], torch.Generator],
-    ) -> Generator[Any, None, None]:
+    def batches(self, rows: Sequence[Tensor], run: TrainingRun) -> Generator[Any, None, None]:
         """Yield the inputs of this process for each update of an epoch that is not yet done.
 
         Args:
             rows: indices of training samples for each update of the epoch, (B,) or (B, n), on the
                 CPU.
-            first: number of updates that are done.
-            processes: the processes, each of which encodes its share of a batch.
-            generator: returns the generator for draws with a purpose.
+            run: the run, with the number of updates done, its processes and generators.
         """
 
     @abstractmethod
@@ -111,7 +108,7 @@ class Side(ABC):
         """Embed inputs with a model, which may be a copy of the one being trained."""
 
     @abstractmethod
-    def _new(self, data: TrainedOn) -> Encoder:
+    def _new(self, data: TrainingData) -> Encoder:
         """Create an encoder that is not a tower."""
 
     @abstractmethod

@@ -1,8 +1,7 @@
 """Images as a side of pairs: augmented pixels, or a frozen tower's stored vectors."""
 
 import contextlib
-from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Generator, Sequence
 
 import torch
 from torch import Tensor
@@ -14,9 +13,9 @@ from trueneg.models.image_text_encoders import Encoder
 from trueneg.models.pairs import PairModel
 from trueneg.models.towers.stored import StoredViews
 from trueneg.models.towers.tower import Embedded
-from trueneg.runtime.distributed import Processes
 from trueneg.runtime.precision import autocast
-from trueneg.training.frozen import NO_REGIONS, Frozen, encoder_of, is_tower
+from trueneg.training.frozen import NO_REGIONS, Frozen, encoder_of
+from trueneg.training.loop import TrainingRun
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 from trueneg.training.sides.base import BuildTower, Side, TrainedOn
 
@@ -40,10 +39,12 @@ class ImageSide(Side):
     def __init__(self, settings: RunSettings, frozen: Frozen):
         super().__init__(settings, SECTION, "image_", frozen.images)
 
-    def build(self, data: TrainedOn) -> None:
+    def build(self, data: PairData | TrainedOn) -> None:  # type: ignore[override]
         super().build(data)
-        nothing = [0.0] * data.channels, [1.0] * data.channels
-        self._augment(nothing if normalises(self.settings) else data.statistics)
+        if self.is_tower or encoder_of(self.settings, SECTION).normalises:
+            self._augment(([0.0] * data.channels, [1.0] * data.channels))
+        else:
+            self._augment(data.statistics)
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         statistics = [[0.0], [1.0]]
@@ -65,27 +66,23 @@ class ImageSide(Side):
         self._device = device
 
     def batches(
-        self,
-        rows: Sequence[Tensor],
-        first: int,
-        processes: Processes,
-        generator: Callable[[str], torch.Generator],
+        self, rows: Sequence[Tensor], run: TrainingRun
     ) -> Generator[ImageInputs, None, None]:
         size = rows[0].numel()
-        draws = self.augmentation.draw(
-            len(rows) * size, self._images.size, generator("augmentation")
-        ).to(self._device)
-        own = [processes.part(numbers).flatten() for numbers in rows[first:]]
+        generator = run.generator("augmentation")
+        drawn = self.augmentation.draw(len(rows) * size, self._images.size, generator)
+        parameters = drawn.to(self._device).split(size)[run.update :]
+        own = [run.processes.part(numbers).flatten() for numbers in rows[run.update :]]
         with contextlib.closing(self._images.batches(torch.cat(own), len(own[0]))) as loaded:
-            for images, parameters in zip(loaded, draws.split(size)[first:], strict=True):
-                yield images, processes.part(parameters)
+            for images, of_update in zip(loaded, parameters, strict=True):
+                yield images, run.processes.part(of_update)
 
     def embed(self, model: PairModel, inputs: ImageInputs) -> Embedded:
         images = self.augmentation(*inputs)
         with autocast(self._device):
             return model.embed(self.prefix, images.contiguous(memory_format=torch.channels_last))
 
-    def _new(self, data: TrainedOn) -> Encoder:
+    def _new(self, data: PairData | TrainedOn) -> Encoder:  # type: ignore[override]
         return encoder_of(self.settings, SECTION).build(self.settings[SECTION], data.channels)
 
     def _restored(self, tensors: dict[str, Tensor]) -> Encoder:
@@ -104,14 +101,9 @@ class ImageSide(Side):
         super()._take(encoder)
         self.encoder.to(memory_format=torch.channels_last)
 
-    def _augment(self, statistics: Any) -> None:
+    def _augment(self, statistics: Sequence[Sequence[float]]) -> None:
         if self.stored is None:
             augmentation = self.settings["augmentation"]
             self.augmentation = RadiographAugmentation(*statistics, **augmentation)
         else:
             self.augmentation = StoredViews(self.stored.values.shape[1])
-
-
-def normalises(settings: RunSettings) -> bool:
-    """Return whether the image encoder, and not the augmentation, normalises images."""
-    return is_tower(settings, SECTION) or encoder_of(settings, SECTION).normalises

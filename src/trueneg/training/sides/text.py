@@ -17,7 +17,6 @@ from trueneg.models.image_text_encoders import Encoder
 from trueneg.models.pairs import PairModel
 from trueneg.models.text_encoders import tokenise
 from trueneg.models.towers.tower import Embedded
-from trueneg.runtime.distributed import Processes
 from trueneg.runtime.precision import autocast
 from trueneg.text.tokenizing import unexpressed
 from trueneg.training.frozen import (
@@ -28,12 +27,16 @@ from trueneg.training.frozen import (
     refuse_long_texts,
     text_vectors,
 )
-from trueneg.training.sides.base import Side, TrainedOn, uses_released
+from trueneg.training.loop import TrainingRun
+from trueneg.training.sides.base import Side, TrainingData, uses_released
 
 log = logging.getLogger(__name__)
 
+Inputs = Callable[[Tensor], dict[str, Any]]
+
 # Entries of a finished run's file: JSON texts as bytes.
-TOKENIZER, CONFIG = "text_encoder/tokenizer", "text_encoder/config"
+TOKENIZER = "text_encoder/tokenizer"
+CONFIG = "text_encoder/config"
 
 
 class TextInputs(NamedTuple):
@@ -84,11 +87,11 @@ class TextSide(Side):
         self._text_of = data.text_numbers
         self._device = device
 
-    def inputs(self, texts: Sequence[str], truncate: bool, device: torch.device) -> "Texts":
-        """Return the inputs of the encoder for U texts.
+    def inputs(self, texts: Sequence[str], truncate: bool, device: torch.device) -> Inputs:
+        """Return a function of (B,) text indices on the CPU that returns inputs of the encoder.
 
         Args:
-            texts: U texts.
+            texts: the texts.
             truncate: truncate texts that are too long instead of raising an error.
             device: device of the inputs.
 
@@ -97,29 +100,32 @@ class TextSide(Side):
                 vector cannot be embedded.
         """
         if self.stored is not None:
-            return TextVectors(self._vectors(texts), device)
+            values = torch.from_numpy(np.asarray(self._vectors(texts))).to(device)
+            return lambda numbers: {"batch": values[numbers.to(device)][:, 0].unsqueeze(2)}
         if self.tokenizer is not None:
             return SentenceTokens(self.tokenizer, self.maximum_tokens, texts, truncate, device)
         if not truncate:
             refuse_long_texts(self.encoder, self.settings, texts, self.section)
-        return TowerTexts(self.encoder, texts, device)
+        tower = self.encoder
+
+        def prepared(numbers: Tensor) -> dict[str, Any]:
+            chosen = [texts[number] for number in numbers.tolist()]
+            return {"batch": on_device(tower.prepare(chosen), device)}
+
+        return prepared
 
     def batches(
-        self,
-        rows: Sequence[Tensor],
-        first: int,
-        processes: Processes,
-        generator: Callable[[str], torch.Generator],
+        self, rows: Sequence[Tensor], run: TrainingRun
     ) -> Generator[TextInputs, None, None]:
-        for of_update in rows[first:]:
-            numbers = self._text_of[processes.part(of_update)].flatten()
-            yield TextInputs(numbers, self.texts.batch(numbers))
+        for of_update in rows[run.update :]:
+            numbers = self._text_of[run.processes.part(of_update)].flatten()
+            yield TextInputs(numbers, self.texts(numbers))
 
     def embed(self, model: PairModel, inputs: TextInputs) -> Embedded:
         with autocast(self._device):
             return model.embed(self.prefix, **inputs.tokens)
 
-    def _new(self, data: TrainedOn) -> Encoder:
+    def _new(self, data: TrainingData) -> Encoder:
         implementation = encoder_of(self.settings, self.section)
         encoder, self.tokenizer = implementation.build(self.settings[self.section], data.sentences)
         return encoder
@@ -161,7 +167,7 @@ class TextSide(Side):
 
 
 class SentenceTokens:
-    """The tokens of U texts.
+    """Returns the tokens of texts, given their indices.
 
     Attributes:
         lengths: (U,) number of tokens of each text, on the CPU.
@@ -188,37 +194,9 @@ class SentenceTokens:
             "attention_mask": tokens["attention_mask"].bool().to(device),
         }
 
-    def batch(self, numbers: Tensor) -> dict[str, Any]:
-        """Return ``input_ids`` and ``attention_mask``, int64 (B, longest), for (B,) text indices on
-        the CPU.
-        """
+    def __call__(self, numbers: Tensor) -> dict[str, Tensor]:
+        """Return ``input_ids`` and ``attention_mask``, int64 (B, longest)."""
         # found on the CPU, so that the device is not synchronized
         longest = int(self.lengths[numbers].max())
         there = numbers.to(self._tokens["input_ids"].device, non_blocking=True)
         return {name: values[there, :longest].long() for name, values in self._tokens.items()}
-
-
-class TowerTexts:
-    """The texts as a trained tower takes them, prepared batch by batch."""
-
-    def __init__(self, tower: Any, texts: Sequence[str], device: torch.device):
-        self._tower, self._texts, self._device = tower, texts, device
-
-    def batch(self, numbers: Tensor) -> dict[str, Any]:
-        """Return the tower's input for (B,) text indices on the CPU."""
-        texts = [self._texts[number] for number in numbers.tolist()]
-        return {"batch": on_device(self._tower.prepare(texts), self._device)}
-
-
-class TextVectors:
-    """The vectors (U, 1, D, 1) of texts."""
-
-    def __init__(self, vectors: np.ndarray, device: torch.device):
-        self._values = torch.from_numpy(np.asarray(vectors)).to(device)
-
-    def batch(self, numbers: Tensor) -> dict[str, Any]:
-        """Return stored vectors (B, D, 1, 1) for (B,) text indices on the CPU."""
-        return {"batch": self._values[numbers.to(self._values.device)][:, 0].unsqueeze(2)}
-
-
-Texts = SentenceTokens | TowerTexts | TextVectors
