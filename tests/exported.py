@@ -10,7 +10,7 @@ from trueneg.config.runs import Run
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.store.run_store import RunStore
 from trueneg.training.export import export_run
-from trueneg.training.image_text import ReleasedNetworks
+from trueneg.training.image_text import ImageText
 
 DATASET = {"source": "phantom", "resolution": SIZE}
 
@@ -48,7 +48,7 @@ def finish_pairs(results: Path, name: str, settings: dict[str, Any], pairs: Any)
         results,
         name,
         run,
-        ReleasedNetworks(run.settings, 0, pairs, split_pairs(pairs, 0)).weights(),
+        ImageText.untrained_weights(run.settings, 0, pairs, split_pairs(pairs, 0)),
         pairs,
     )
 

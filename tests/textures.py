@@ -12,7 +12,7 @@ import torch
 from trueneg.data.pairs.pair_source import PairSource, join_sentences
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.evaluation.evaluate import rows_of
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.specs import tasks
 
 TEXTURES = ("stripes", "columns", "chequers", "blobs")
@@ -193,5 +193,5 @@ def _draw(found: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 
 def measured_rows(networks, source, subset, settings, boxes=None, benchmark=None):
     """The rows of one run; a task whose section `settings` lacks is not measured."""
-    run = EmbeddedRun("abc", networks, source, subset, torch.device("cpu"), boxes, benchmark)
+    run = EmbeddedPairs("abc", networks, source, subset, torch.device("cpu"), boxes, benchmark)
     return list(rows_of("trueneg.evaluation.pairs", [run], dict.fromkeys(tasks.PAIRS) | settings))

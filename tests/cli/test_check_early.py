@@ -26,7 +26,8 @@ from trueneg.models.text_encoders import load_bert
 from trueneg.planning.updates import planned_updates
 from trueneg.text.loading import load_language_model
 from trueneg.text.tokenizing import train_tokenizer
-from trueneg.training.image_text_networks import build_networks
+from trueneg.training.networks import build_networks
+from trueneg.training.sides.base import TrainedOn
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def refused_by_job(studies):
     """Return the sentence with which the training job refuses the networks of a study."""
     run = first_run("world", studies, "CL")
     with pytest.raises(UserError) as refused:
-        build_networks(run.settings, ["No effusion."], 1, ([0.0], [1.0]))
+        build_networks(run.settings, TrainedOn(["No effusion."], 1, ([0.0], [1.0])))
     return str(refused.value)
 
 

@@ -37,7 +37,7 @@ from trueneg.specs.kinds.images import ImageStudy
 from trueneg.store.run_store import RunStore
 from trueneg.training import engine
 from trueneg.training.frozen import compute_features, packed, read_frozen, vector_names
-from trueneg.training.image_text_networks import read_networks
+from trueneg.training.networks import read_networks
 from trueneg.training.simclr import augmentation_of, projected_encoder
 
 timm = pytest.importorskip("timm", reason="exports towers of libraries (the extra towers)")
@@ -209,15 +209,20 @@ def reference(path, settings, source):
     """Return the vectors of the first images and of the texts according to the run's networks."""
     networks = read_networks(path, settings)
     with torch.no_grad():
-        images = networks.augmentation.normalise(torch.from_numpy(source.images[:3]))
-        if networks.tokenizer is None:
+        images = networks.columns.augmentation.normalise(torch.from_numpy(source.images[:3]))
+        if networks.anchors.tokenizer is None:
             batch = (networks.model.text_encoder.prepare(TEXTS),)
-            texts = networks.model.embed_texts(*batch)
+            texts = networks.model.embed("text_", *batch).pooled
         else:
-            texts = networks.model.embed_texts(
-                **tokenise(networks.tokenizer, TEXTS, maximum_tokens=networks.maximum_tokens)
-            )
-        return networks.model.embed_images(images).pooled, texts
+            texts = networks.model.embed(
+                "text_",
+                **tokenise(
+                    networks.anchors.tokenizer,
+                    TEXTS,
+                    maximum_tokens=networks.anchors.maximum_tokens,
+                ),
+            ).pooled
+        return networks.model.embed("image_", images).pooled, texts
 
 
 @pytest.fixture(scope="module")
@@ -410,9 +415,13 @@ def frozen_runs(results, folder, pairs, expected, inputs):
         networks = trained(results, folder, settings | {"dataset": DATASET}, pairs)
         stored = networks.frozen
         with torch.no_grad():
-            images = networks.augmentation.normalise(torch.from_numpy(stored.images.values[:3]))
-            expected[f"{name}/image"] = networks.model.embed_images(images).pooled
-            expected[f"{name}/text"] = embed_texts(networks, TEXTS, torch.device("cpu"))
+            images = networks.columns.augmentation.normalise(
+                torch.from_numpy(stored.images.values[:3])
+            )
+            expected[f"{name}/image"] = networks.model.embed("image_", images).pooled
+            expected[f"{name}/text"] = embed_texts(
+                networks.model, networks.anchors, TEXTS, torch.device("cpu")
+            )
         inputs[f"{name}/image"] = torch.from_numpy(pairs.images[:3]) / 255
     inputs["vectors-frozen/image"] = torch.from_numpy(stored.images.values[:3, 0, :, 0])
     inputs["vectors-frozen/text"] = torch.from_numpy(

@@ -269,9 +269,9 @@ def test_draws_of_pairs_match_counting(unit, training):
     drawn = []
     while len(drawn) < run.updates:
         count = min(run.updates_per_epoch, run.updates - len(drawn))
-        drawn += [pairs.images.tolist() for pairs, _ in run.batches(count)]
+        drawn += [pairs.columns.tolist() for pairs, _ in run.batches(count)]
         run.epoch += 1
-    assert len(run.data.images) > run.data.units("study")
+    assert len(run.data.images) > run.data.per_epoch("study")
     mean = of_pairs(source, subset, settings)["draws"]["mean"]
     assert mean == pytest.approx(sum(map(len, drawn)) / len(run.data.images))
 
@@ -283,7 +283,7 @@ def test_draws_of_texts_match_counting():
     )
     run = started(source, settings)
     facts = of_texts(source, subset_of(source), settings)
-    assert facts["draws"]["mean"] == pytest.approx(11 * run.batch_size / run.data.samples)
+    assert facts["draws"]["mean"] == pytest.approx(11 * run.batch_size / run.data.per_epoch())
 
 
 @pytest.mark.parametrize(

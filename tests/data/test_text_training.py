@@ -56,7 +56,7 @@ def pairs_of(epochs):
     return Counter(
         pair
         for epoch in epochs
-        for pair in zip(epoch.sentences.tolist(), epoch.images[:, 0].tolist(), strict=True)
+        for pair in zip(epoch.anchors.tolist(), epoch.columns[:, 0].tolist(), strict=True)
     )
 
 
@@ -92,16 +92,16 @@ def test_partners_are_drawn_from_the_texts_that_the_run_is_trained_on():
 @pytest.mark.parametrize("positives", ["same_label", "dropout"])
 def test_every_text_is_an_anchor_once_per_epoch_in_another_order(positives):
     epochs = drawn(training_data(positives), 5)
-    orders = [epoch.sentences.tolist() for epoch in epochs]
+    orders = [epoch.anchors.tolist() for epoch in epochs]
     assert all(sorted(order) == list(range(len(TEXTS))) for order in orders)
     assert len(set(map(tuple, orders))) == 5
     again = drawn(training_data(positives), 5)
-    assert all(torch.equal(a.images, b.images) for a, b in zip(epochs, again, strict=True))
+    assert all(torch.equal(a.columns, b.columns) for a, b in zip(epochs, again, strict=True))
 
 
 def test_with_dropout_a_text_is_its_own_positive():
     for epoch in drawn(training_data("dropout"), 3):
-        assert torch.equal(epoch.images, epoch.sentences[:, None])
+        assert torch.equal(epoch.columns, epoch.anchors[:, None])
 
 
 def test_given_pairs_keep_their_positive_and_the_order_of_hard_negatives():
@@ -114,10 +114,10 @@ def test_given_pairs_keep_their_positive_and_the_order_of_hard_negatives():
     assert data.sentences == [TEXTS[row] for row in rows]
     epochs = drawn(data, 20)
     for epoch in epochs:
-        whole = np.column_stack([rows[epoch.sentences], rows[epoch.images]])
+        whole = np.column_stack([rows[epoch.anchors], rows[epoch.columns]])
         assert sorted(map(tuple, whole.tolist())) == sorted(map(tuple, pairs[train].tolist()))
-    assert len({tuple(epoch.sentences.tolist()) for epoch in epochs}) > 1
-    assert data.samples == 4
+    assert len({tuple(epoch.anchors.tolist()) for epoch in epochs}) > 1
+    assert data.per_epoch() == 4
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,9 @@ def test_given_pairs_keep_their_positive_and_the_order_of_hard_negatives():
 )
 def test_same_texts_are_those_of_the_pair_and_of_pairs_with_its_anchor(data):
     for epoch in drawn(data, 5):
-        pairs = epoch._replace(images=epoch.images.T.flatten())
+        pairs = epoch.part(slice(None), CPU)
         anchors, columns = (
-            [TEXTS.index(data.sentences[number]) for number in each.tolist()]
-            for each in reversed(pairs)
+            [TEXTS.index(data.sentences[number]) for number in each.tolist()] for each in pairs
         )
         for i, anchor in enumerate(anchors):
             of_pairs = [
@@ -156,9 +155,7 @@ def test_same_texts_are_those_of_the_pair_and_of_pairs_with_its_anchor(data):
 def test_what_is_known_of_training_texts_comes_from_their_rows(made):
     source = question_source(**made)
     data = TextData(source, subset_of(source), "given" if made else "same_label", CPU)
-    rows = data.of_training({"sentences": torch.arange(len(source.sentences))})
-    assert torch.equal(rows["images"], rows["sentences"])
-    table = source.sentences.iloc[rows["sentences"].numpy()]
+    table = source.sentences.iloc[data.rows]
     assert (
         table["sentence"].tolist()
         == data.sentences
@@ -166,7 +163,7 @@ def test_what_is_known_of_training_texts_comes_from_their_rows(made):
     )
     assert table["class"].tolist() == data.class_of.tolist()
     assert sorted(set(data.sentences)) == data.texts
-    anchors = data.epoch("", torch.Generator()).sentences.unique().numpy()
+    anchors = data.epoch("", torch.Generator()).anchors.unique().numpy()
     for name, column in (
         ("language model", "eta"),
         ("permuted", "eta permuted"),

@@ -60,15 +60,17 @@ def relations(source: PairSource, images: np.ndarray) -> tuple[list[str], np.nda
 @torch.no_grad()
 def text_embedding(networks: Any, sentence: str) -> torch.Tensor:
     """Return the embedding (1, D) of a sentence."""
-    tokens = networks.tokenizer([sentence], return_tensors="pt")
-    return networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
+    tokens = networks.anchors.tokenizer([sentence], return_tensors="pt")
+    return networks.model.embed("text_", tokens["input_ids"], tokens["attention_mask"]).pooled
 
 
 @torch.no_grad()
 def image_embeddings(networks: Any, image: np.ndarray, regions: bool = False) -> Any:
     """Return the embeddings of one image."""
-    return networks.model.embed_images(
-        networks.augmentation.normalise(torch.tensor(image[None])), regions=regions
+    return networks.model.embed(
+        "image_",
+        networks.columns.augmentation.normalise(torch.tensor(image[None])),
+        regions=regions,
     )
 
 

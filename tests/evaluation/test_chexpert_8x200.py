@@ -17,11 +17,11 @@ from trueneg.data.pairs.chexpert_8x200 import LABELS, Benchmark
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.evaluation.pair_pictures import similarities_by_class
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.specs.tasks.pairs.chexpert_8x200 import Chexpert8x200Settings
 from trueneg.store.rows import to_table
 from trueneg.training.image_text import ImageText
-from trueneg.training.image_text_networks import read_networks
+from trueneg.training.networks import read_networks
 
 CPU = torch.device("cpu")
 KS = (1, 3)
@@ -105,7 +105,7 @@ def test_the_rows_are_those_that_the_task_declares(networks, benchmark):
 
 def test_histograms_hold_every_query_and_candidate_by_class(networks, benchmark):
     source = texture_source(patients=40)
-    run = EmbeddedRun("abc", networks, source, split_pairs(source, 0), CPU, benchmark=benchmark)
+    run = EmbeddedPairs("abc", networks, source, split_pairs(source, 0), CPU, benchmark=benchmark)
     table = similarities_by_class(run, benchmark)
     wanted = {"image–image": benchmark.labels[32:], "text–image": np.repeat(range(8), 2)}
     names = {"image to image": "image–image", "text to image": "text–image"}

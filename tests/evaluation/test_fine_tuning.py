@@ -15,7 +15,7 @@ from tests.textures import TEXTURES, settings_of, texture_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_linear_heads
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
@@ -58,7 +58,7 @@ def every_score(networks, labels=LABELS, frozen=False, indices=SUBSET.train, see
     known[indices] = labels
     source = dataclasses.replace(SOURCE, labels=known)
     subset = dataclasses.replace(SUBSET, seed=seed, train=indices, source_checksum=source.checksum)
-    run = EmbeddedRun("abc", networks, source, subset, CPU)
+    run = EmbeddedPairs("abc", networks, source, subset, CPU)
     return fine_tuned_scores(run, TEXTURES, OPTIONS | changes, frozen=frozen)
 
 
@@ -104,8 +104,8 @@ def test_fine_tuning_does_not_modify_the_run(networks, frozen):
 def test_with_a_frozen_encoder_and_no_augmentation_it_matches_the_linear_probe(networks):
     """All images are in one batch, so that their order does not matter."""
     statistics = (
-        networks.augmentation.mean.flatten().tolist(),
-        networks.augmentation.std.flatten().tolist(),
+        networks.columns.augmentation.mean.flatten().tolist(),
+        networks.columns.augmentation.std.flatten().tolist(),
     )
     still = RadiographAugmentation(*statistics, 1.0, 0.0, 0.0)
     labels = LABELS.copy()
@@ -136,7 +136,7 @@ def test_a_frozen_encoder_scores_lower_and_still_uses_augmentation(networks):
 
 
 def _weaker(networks):
-    changed = copy.deepcopy(networks.augmentation)
+    changed = copy.deepcopy(networks.columns.augmentation)
     changed.jitter = (0.0, 0.0)
     return changed
 
@@ -206,7 +206,9 @@ def test_held_out_images_are_scored_on_central_crops_in_evaluation_mode(networks
             )
         for split, scored in found.items():
             for image, own in zip(getattr(SUBSET, split), scored, strict=True):
-                pixels = networks.augmentation.normalise(torch.from_numpy(SOURCE.images[[image]]))
+                pixels = networks.columns.augmentation.normalise(
+                    torch.from_numpy(SOURCE.images[[image]])
+                )
                 expected = head(networks.model.image_encoder(pixels).mean((2, 3)))[0]
                 np.testing.assert_allclose(own, expected, atol=1e-5)
 

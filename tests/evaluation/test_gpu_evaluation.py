@@ -20,7 +20,7 @@ from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.evaluation import images, pairs
 from trueneg.evaluation.features import extract_features
 from trueneg.evaluation.images import EncodedRun
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.models.image_encoders import build_encoder
 from trueneg.specs import tasks
 from trueneg.training.augment import Augmentation
@@ -81,7 +81,7 @@ def test_a_task_of_pairs_runs_on_the_gpu(monkeypatch, network, task):
         networks = network._replace(
             model=copy.deepcopy(network.model), augmentation=copy.deepcopy(network.augmentation)
         )
-        run = EmbeddedRun(
+        run = EmbeddedPairs(
             "abc", networks, source, split_pairs(source, 0), GPU, texture_boxes(source), benchmark
         )
         assert list(importlib.import_module(f"{pairs.__name__}.{task}").measure([run], settings))

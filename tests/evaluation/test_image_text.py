@@ -38,7 +38,7 @@ from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import evaluate_runs
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.pairs.linear_probe import linear_evaluation
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
@@ -49,7 +49,7 @@ from trueneg.stats.measurement import KEYS, Measurement
 from trueneg.store.rows import load_rows, to_table, typed
 from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
-from trueneg.training.image_text_networks import read_networks
+from trueneg.training.networks import read_networks
 
 CPU = torch.device("cpu")
 PROBE = {"epochs": 30, "batch_size": 512, "learning_rate": 0.01, "weight_decay": 1e-6}
@@ -381,7 +381,7 @@ def test_precision_uses_single_label_images_and_positive_prompts(rows, networks,
 def test_classifiers_on_augmented_images_are_measured_on_both_splits(
     rows, networks, source, subset, section
 ):
-    run = EmbeddedRun("abc", networks, source, subset, CPU)
+    run = EmbeddedPairs("abc", networks, source, subset, CPU)
     found = fine_tuned_scores(run, TEXTURES, EVALUATION[section], frozen=section != "fine_tuning")
     assert list(found) == EVALUATION[section]["fractions"]
     for fraction, by_split in found.items():
@@ -402,7 +402,7 @@ def test_the_linear_probe_uses_features_before_the_projection(rows, networks, so
     for part in (subset.train, subset.test):
         with torch.no_grad():
             maps = networks.model.image_encoder(
-                networks.augmentation.normalise(torch.from_numpy(source.images[part]))
+                networks.columns.augmentation.normalise(torch.from_numpy(source.images[part]))
             )
         parts.append((maps.mean((2, 3)), source.labels[part]))
     expected = linear_evaluation(*parts, TEXTURES, 0, fractions=[1.0], **PROBE)[1.0]

@@ -18,7 +18,7 @@ from trueneg.data.reports.prepare import prepare_reports
 from trueneg.io import privacy
 from trueneg.text.sentences import split_reports
 from trueneg.training.image_text import ImageText
-from trueneg.training.image_text_networks import read_networks
+from trueneg.training.networks import read_networks
 
 CPU, SIDE = torch.device("cpu"), 32
 EVALUATION = {

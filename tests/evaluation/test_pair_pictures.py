@@ -13,7 +13,7 @@ from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio
 from trueneg.evaluation.pair_pictures import phrase_heatmaps, picture_run, similarities_by_truth
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.said import OTHER, OWN, TRUE
 from trueneg.training.image_text import ImageText
 
@@ -32,7 +32,7 @@ def training():
 
 @pytest.fixture(scope="module")
 def run(training):
-    return EmbeddedRun("abc", training.networks, SOURCE, SUBSET, CPU, texture_boxes(SOURCE))
+    return EmbeddedPairs("abc", training.networks, SOURCE, SUBSET, CPU, texture_boxes(SOURCE))
 
 
 def test_every_pair_of_sentence_and_image_has_one_relation(run):

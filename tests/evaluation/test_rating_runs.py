@@ -23,7 +23,7 @@ from trueneg.evaluation.human_ratings import (
 )
 from trueneg.evaluation.implied_scores import false_negative_probability
 from trueneg.evaluation.pair_features import embed_images, similarities
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.rated_pairs import rated_pairs
 from trueneg.evaluation.rating_runs import of_references, rate_references, rate_runs
 from trueneg.evaluation.rating_summary import gather_ratings
@@ -283,7 +283,7 @@ def test_a_frozen_text_tower_is_a_reference(world):
         texts=StoredFeatures(vectors, None, "", ""),
         rows={text: row for row, text in enumerate(texts)},
     )
-    run = EmbeddedRun(
+    run = EmbeddedPairs(
         "r",
         networks["CL", 0]._replace(frozen=frozen),
         read_pairs(folder / "source.npz"),

@@ -21,11 +21,12 @@ from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.evaluation.features import extract_features
 from trueneg.evaluation.images import EncodedRun
 from trueneg.evaluation.pair_features import embed_images
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.models.image_encoders import ENCODERS, build_encoder
 from trueneg.store.versions import TASKS, today
 from trueneg.training.augment import build_augmentation
-from trueneg.training.image_text_networks import build_networks
+from trueneg.training.networks import build_networks
+from trueneg.training.sides.base import TrainedOn
 
 CPU = torch.device("cpu")
 PROBE = {"batch_size": 32, "learning_rate": 0.03, "weight_decay": 1e-3}
@@ -163,19 +164,22 @@ def _image_run() -> EncodedRun:
 
 
 @functools.cache
-def _pair_run() -> EmbeddedRun:
+def _pair_run() -> EmbeddedPairs:
     """Networks with new weights, in float64, whose batch norms have seen the training images."""
     source = texture_source(patients=50)
     subset = split_pairs(source, 0, validation=0.2, test=0.3)
     settings = settings_of(similarity=LSE_NL, augmentation={"crop": 0.75})
     torch.manual_seed(0)
-    networks = build_networks(settings, source.sentences["sentence"].tolist(), 1, ([0.5], [0.2]))
+    known = TrainedOn(source.sentences["sentence"].tolist(), 1, ([0.5], [0.2]))
+    networks = build_networks(settings, known)
     model = networks.model.double().train()
-    networks.augmentation.double()
+    networks.columns.augmentation.double()
     with torch.no_grad():
         for _ in range(20):
             model.image_encoder(
-                networks.augmentation.normalise(torch.from_numpy(source.images[subset.train]))
+                networks.columns.augmentation.normalise(
+                    torch.from_numpy(source.images[subset.train])
+                )
             )
     texts = pd.DataFrame(
         {"sentence": [f"Seen left stripes {name}." for name in LABELS for _ in "ab"]}
@@ -186,7 +190,7 @@ def _pair_run() -> EmbeddedRun:
     order = np.append(np.random.default_rng(0).permutation(np.repeat(range(8), 4)), range(8))
     patients = np.array([f"p{place % 7}" for place in range(40)])
     benchmark = Benchmark(source.images[:40], np.arange(40) >= 32, order, LABELS, patients, texts)
-    return EmbeddedRun("abc", networks, source, subset, CPU, texture_boxes(source), benchmark)
+    return EmbeddedPairs("abc", networks, source, subset, CPU, texture_boxes(source), benchmark)
 
 
 def _image_features() -> dict[str, Any]:

@@ -35,9 +35,9 @@ from trueneg.training.guides.ema import EmaGuide
 from trueneg.training.guides.thresholds import ThresholdGuide
 from trueneg.training.image_text import ImageText
 from trueneg.training.loop import TrainingRun
+from trueneg.training.networks import read_networks
 from trueneg.training.simclr import SimCLR
-from trueneg.training.text_networks import read_text_networks
-from trueneg.training.text_pairs import UntrainedTowers
+from trueneg.training.text_pairs import TextPairs
 
 CPU = torch.device("cpu")
 UPDATES, BATCH = 3, 16
@@ -111,15 +111,19 @@ def _untrained_texts() -> dict[str, Any]:
             positive_encoder={"train": "none"}, projection={"name": "none"}
         )
         settings["dataset"]["positives"], settings["objective"] = "given", {"name": "untrained"}
-        run = UntrainedTowers(settings, 0, source, questions.subset_of(source), CPU, frozen=frozen)
-        save_file(run.weights(), Path(folder) / "model.safetensors")
-        networks = read_text_networks(Path(folder) / "model.safetensors", settings, frozen)
+        weights = TextPairs.untrained_weights(
+            settings, 0, source, questions.subset_of(source), frozen
+        )
+        save_file(weights, Path(folder) / "model.safetensors")
+        networks = read_networks(Path(folder) / "model.safetensors", settings, frozen)
         stored = {"anchors": frozen.texts.values, "positives": frozen.positives.values}
-        inputs = {
-            side: torch.from_numpy(values[:5, 0]).unsqueeze(2) for side, values in stored.items()
-        }
         return summary(
-            {side: getattr(networks.model, side)(batch=batch) for side, batch in inputs.items()}
+            {
+                name: networks.model.embed(
+                    side.prefix, torch.from_numpy(stored[name][:5, 0]).unsqueeze(2)
+                ).pooled
+                for name, side in zip(stored, networks.sides, strict=True)
+            }
         )
 
 
@@ -356,13 +360,13 @@ def _embeddings(settings: Mapping[str, Any]) -> dict[str, Any]:
         networks = restored(
             with_files(settings), 0, source, subset, Path(folder) / "model.safetensors"
         )
-        model, augmentation = networks.model.double().eval(), networks.augmentation.double()
-        images = model.embed_images(
-            augmentation.normalise(torch.from_numpy(source.images[:2])), regions=True
+        model, augmentation = networks.model.double().eval(), networks.columns.augmentation.double()
+        images = model.embed(
+            "image_", augmentation.normalise(torch.from_numpy(source.images[:2])), regions=True
         )
-        tokens = networks.tokenizer(
+        tokens = networks.anchors.tokenizer(
             source.sentences["sentence"].tolist()[:3], padding=True, return_tensors="pt"
         )
-        texts = model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
+        texts = model.embed("text_", tokens["input_ids"], tokens["attention_mask"]).pooled
         embedded = {"pooled": images.pooled, "regions": images.regions, "texts": texts}
         return {"embeddings": summary(embedded), "scores": model.similarity(texts, images)}

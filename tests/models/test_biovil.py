@@ -72,17 +72,17 @@ def test_the_text_projection_equals_cxr_berts(files, pickles):
     [
         (
             lambda state: state.pop("projector.model.3.bias"),
-            "missing tensors (1): projector.model.3.bias",
+            ["projector.model.3.bias"],
         ),
         (
             lambda state: state.update({"encoder.vit_pooler.x": torch.zeros(1)}),
-            "unknown tensors (1): encoder.vit_pooler.x",
+            ["encoder.vit_pooler.x"],
         ),
         (
             lambda state: state.update({"encoder.encoder.conv1.weight": torch.zeros(64, 1, 7, 7)}),
-            "encoder.encoder.conv1.weight has shape (64, 1, 7, 7); expected (64, 3, 7, 7)",
+            ["encoder.encoder.conv1.weight", "[64, 1, 7, 7]", "[64, 3, 7, 7]"],
         ),
-        (lambda state: state.clear(), "): encoder.encoder.conv1.weight, "),
+        (lambda state: state.clear(), ["encoder.encoder.conv1.weight"]),
     ],
     ids=["missing", "unknown", "other shape", "other file"],
 )
@@ -94,16 +94,14 @@ def test_an_image_model_with_other_tensors_is_refused_by_name(change, facts, tmp
     with pytest.raises(UserError) as refused:
         load_image_model(tmp_path / "image.safetensors")
     assert str(tmp_path / "image.safetensors") in str(refused.value)
-    assert facts in str(refused.value)
+    assert all(fact in str(refused.value) for fact in facts)
 
 
 def test_a_projection_of_another_text_model_is_refused(files, tmp_path):
-    with pytest.raises(
-        UserError, match=re.escape("dense_to_hidden.weight has shape (12, 16); expected (12, 24)")
-    ):
+    with pytest.raises(UserError, match=r"dense_to_hidden\.weight.*\[12, 16\].*\[12, 24\]"):
         load_text_projection(files / "text.safetensors", 24)
     save_file({"bert.x": torch.zeros(1)}, tmp_path / "bert.safetensors")
-    with pytest.raises(UserError, match=r"missing tensors \(6\): cls_projection_head\."):
+    with pytest.raises(UserError, match=r"bert\.safetensors.*cls_projection_head\."):
         load_text_projection(tmp_path / "bert.safetensors", HIDDEN)
 
 

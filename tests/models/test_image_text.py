@@ -9,8 +9,9 @@ from torch.nn import functional
 
 from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio, upsample
 from trueneg.evaluation.retrieval import recall_at_k
-from trueneg.losses import CrossModalLoss, Debiased, RelaxedContrastiveLoss
-from trueneg.models.image_text import ImageTextModel
+from trueneg.losses import CrossModalLoss, Debiased, LogitScale, RelaxedContrastiveLoss
+from trueneg.models.pairs import PairModel
+from trueneg.models.projection import build_head
 from trueneg.models.region_similarity import RegionSimilarity, heatmaps
 from trueneg.models.spatial_encoders import SmallSpatialResNet
 from trueneg.models.text_encoders import BertTextEncoder, small_bert
@@ -23,16 +24,23 @@ SIMILARITIES = {
 }
 
 
-def model_of(aggregation="lse+nl", seed=0, **options):
+def model_of(aggregation="lse+nl", seed=0, projection="linear"):
     torch.manual_seed(seed)
     texts = BertTextEncoder(small_bert(vocabulary_size=40, hidden=16, heads=2, dropout=0.0))
-    return ImageTextModel(
-        SmallSpatialResNet(width=8),
-        texts,
-        RegionSimilarity(aggregation, **SIMILARITIES[aggregation]),
-        dimensions=12,
-        **options,
-    )
+    images = SmallSpatialResNet(width=8)
+    encoders = {"image_encoder": images, "text_encoder": texts}
+    head = {"name": projection, "hidden": None, "dimensions": 12}
+    heads = {
+        "image_projection": build_head(images.dimensions, **head),
+        "text_projection": build_head(texts.dimensions, **head),
+    }
+    similarity = RegionSimilarity(aggregation, **SIMILARITIES[aggregation])
+    return PairModel(encoders | heads, similarity, LogitScale(14.0))
+
+
+def scores_of(model, images, tokens):
+    anchors = model.embed("text_", **tokens).pooled
+    return model.similarity(anchors, model.embed("image_", images))
 
 
 def batch_of(count, seed=1):
@@ -69,7 +77,7 @@ def batch_of(count, seed=1):
 def test_similarities_of_a_batch_are_bounded_and_reach_every_parameter(aggregation, projection):
     model = model_of(aggregation, projection=projection).train()
     images, tokens, _ = batch_of(5)
-    similarity = model(images, **tokens)
+    similarity = scores_of(model, images, tokens)
     assert similarity.shape == (5, 5)
     assert similarity.abs().max() <= 1 + 1e-5
     assert model.logit_scale().item() == pytest.approx(14)
@@ -81,7 +89,7 @@ def test_similarities_of_a_batch_are_bounded_and_reach_every_parameter(aggregati
 def test_a_linear_projection_commutes_with_the_average_and_a_two_layer_one_does_not():
     images, _, _ = batch_of(3)
     for projection, commutes in (("linear", True), ("mlp", False)):
-        embedded = model_of(projection=projection).eval().embed_images(images)
+        embedded = model_of(projection=projection).eval().embed("image_", images)
         close = torch.allclose(embedded.pooled, embedded.regions.mean((2, 3)), atol=1e-6)
         assert close == commutes
         assert embedded.regions.shape == (3, 12, 8, 8)
@@ -93,41 +101,43 @@ def test_projections_have_the_documented_layers():
     features = model.image_encoder(images).mean((2, 3))
     first, _, last = model.image_projection
     expected = functional.relu(features @ first.weight.T + first.bias) @ last.weight.T + last.bias
-    torch.testing.assert_close(model.embed_images(images).pooled, expected)
+    torch.testing.assert_close(model.embed("image_", images).pooled, expected)
     vectors = model_of().eval()
     expected = vectors.text_projection(vectors.text_encoder(**tokens))
-    torch.testing.assert_close(vectors.embed_texts(**tokens), expected)
+    torch.testing.assert_close(vectors.embed("text_", **tokens).pooled, expected)
 
 
 def test_regions_are_projected_if_needed_or_requested():
     model = model_of("global").eval()
     images, tokens, _ = batch_of(3)
-    assert model.embed_images(images).regions is None
-    embedded = model.embed_images(images, regions=True)
-    scores = heatmaps(model.embed_texts(**tokens), embedded.regions)
+    assert model.embed("image_", images).regions is None
+    embedded = model.embed("image_", images, regions=True)
+    scores = heatmaps(model.embed("text_", **tokens).pooled, embedded.regions)
     assert scores.shape == (3, 8, 8)
     expected = functional.cosine_similarity(
-        model.embed_texts(**tokens)[:, :, None, None], embedded.regions, dim=1
+        model.embed("text_", **tokens).pooled[:, :, None, None], embedded.regions, dim=1
     )
     torch.testing.assert_close(scores, expected)
-    assert model_of("lse").eval().embed_images(images).regions is not None
+    assert model_of("lse").eval().embed("image_", images).regions is not None
 
 
 def test_texts_at_once_does_not_change_similarities():
     model = model_of().eval()
     images, tokens, _ = batch_of(7)
-    texts, embedded = model.embed_texts(**tokens), model.embed_images(images)
+    texts, embedded = model.embed("text_", **tokens).pooled, model.embed("image_", images)
     whole = model.similarity(texts, embedded)
     for texts_at_once in (1, 3, 100):
         torch.testing.assert_close(
-            model.similarity(texts, embedded, texts_at_once=texts_at_once), whole
+            model.similarity(texts, embedded, anchors_at_once=texts_at_once), whole
         )
 
 
 def test_relaxed_contrastive_loss_accepts_pooled_embeddings():
     model = model_of("global", projection="mlp").train()
     images, tokens, _ = batch_of(4)
-    loss = RelaxedContrastiveLoss()(model.embed_texts(**tokens), model.embed_images(images).pooled)
+    loss = RelaxedContrastiveLoss()(
+        model.embed("text_", **tokens).pooled, model.embed("image_", images).pooled
+    )
     loss.backward()
     assert model.image_encoder.conv1.weight.grad.abs().sum() > 0
 
@@ -142,14 +152,14 @@ def test_training_learns_to_match_and_localise_sentences():
     for step in range(240):
         images, tokens, _ = batch_of(8, seed=step)
         optimizer.zero_grad()
-        loss(model(images, **tokens), model.logit_scale()).backward()
+        loss(scores_of(model, images, tokens), model.logit_scale()).backward()
         optimizer.step()
     model.eval()
     recalls, ratios = [], []
     for seed in range(1000, 1010):
         images, tokens, places = batch_of(8, seed=seed)
         with torch.no_grad():
-            texts, embedded = model.embed_texts(**tokens), model.embed_images(images)
+            texts, embedded = model.embed("text_", **tokens).pooled, model.embed("image_", images)
             recalls.append(recall_at_k(model.similarity(texts, embedded), (1,))[1])
             grids = upsample(heatmaps(texts, embedded.regions), (64, 64))
         corners = 16 * places.flip(1)

@@ -12,12 +12,12 @@ from torch.nn import functional
 from torchvision.ops import roi_align
 
 from trueneg.models.region_similarity import (
-    ImageEmbeddings,
     RegionSimilarity,
     box_features,
     heatmaps,
     log_sum_exp,
 )
+from trueneg.models.towers.tower import Embedded
 
 
 def cosine(a, b):
@@ -56,7 +56,7 @@ def embeddings(texts, images, dimensions, h, w, seed):
     regions = torch.randn(images, dimensions, h, w, **draw) * torch.rand(
         images, 1, h, w, **draw
     ).add(0.1)
-    return torch.randn(texts, dimensions, **draw), ImageEmbeddings(
+    return torch.randn(texts, dimensions, **draw), Embedded(
         torch.randn(images, dimensions, **draw), regions
     )
 
@@ -141,9 +141,7 @@ def test_the_order_of_the_regions_does_not_matter(
 ):
     texts, images = embeddings(texts, images, dimensions, h, w, seed)
     order = torch.randperm(h * w, generator=torch.Generator().manual_seed(seed))
-    shuffled = ImageEmbeddings(
-        images.pooled, images.regions.flatten(2)[:, :, order].unflatten(2, (h, w))
-    )
+    shuffled = Embedded(images.pooled, images.regions.flatten(2)[:, :, order].unflatten(2, (h, w)))
     similarity = RegionSimilarity("lse+nl", lse_sharpness=sharpness, attention_scale=scale)
     torch.testing.assert_close(similarity(texts, shuffled), similarity(texts, images))
 
@@ -155,7 +153,7 @@ def test_scores_are_bounded_and_scale_invariant(texts, images, dimensions, h, w,
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=3.0, attention_scale=scale)
     found = similarity(texts, images)
     assert found.abs().max() <= 1 + 1e-9
-    longer = ImageEmbeddings(
+    longer = Embedded(
         5 * images.pooled, images.regions * torch.rand(h, w, dtype=torch.float64).add(0.5)
     )
     torch.testing.assert_close(similarity(0.1 * texts, longer), found)
@@ -179,15 +177,15 @@ def test_gradients_match_finite_differences():
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=4.0, attention_scale=3.0)
     inputs = [tensor.requires_grad_() for tensor in (texts, images.pooled, images.regions)]
     assert torch.autograd.gradcheck(
-        lambda y, pooled, regions: similarity(y, ImageEmbeddings(pooled, regions)), inputs
+        lambda y, pooled, regions: similarity(y, Embedded(pooled, regions)), inputs
     )
 
 
 def test_half_precision_inputs_are_computed_in_float32():
     texts, images = embeddings(4, 4, 64, 5, 5, seed=4)
-    texts, images = texts.bfloat16(), ImageEmbeddings(*(part.bfloat16() for part in images))
+    texts, images = texts.bfloat16(), Embedded(*(part.bfloat16() for part in images))
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=5.0, attention_scale=5.0)
-    expected = similarity(texts.double(), ImageEmbeddings(*(part.double() for part in images)))
+    expected = similarity(texts.double(), Embedded(*(part.double() for part in images)))
     with torch.autocast("cpu", torch.bfloat16):
         found = similarity(texts, images)
     assert found.dtype == torch.float32

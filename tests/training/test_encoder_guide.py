@@ -25,7 +25,7 @@ from trueneg.store.identity import identity
 from trueneg.store.run_files import named_files, run_checksums
 from trueneg.store.versions import training_versions
 from trueneg.training.frozen import Frozen, compute_features, read_frozen, vector_names
-from trueneg.training.guides.base import Batch
+from trueneg.training.guides.base import GuideBatch
 from trueneg.training.image_text import ImageText
 from trueneg.training.simclr import SimCLR
 
@@ -90,7 +90,7 @@ def test_images_are_rated_by_the_vectors_of_their_rows(tmp_path):
     subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
     training = SimCLR(settings, 0, source, subset, CPU, frozen=frozen)
     chosen, _ = next(training.batches(1))
-    rated = training.rated(Batch({"images": chosen}, None))
+    rated = training.rated(GuideBatch((chosen, chosen), None, None))
     vectors = torch.from_numpy(np.load(tmp_path / "vectors.npy")[subset.train[chosen.numpy()]])
     expected = torch.nn.functional.cosine_similarity(vectors[:, None], vectors[None], dim=-1)
     torch.testing.assert_close(rated.negative_similarity, expected)
@@ -135,11 +135,11 @@ class TestPairs:
         """
         source = training.data.source
         if section == "encoder":
-            rows = training.data._rows["images"][batch.images]
+            rows = training.data.image_rows[batch.columns]
         else:
             every = source.sentences["sentence"].tolist()
             rows = [
-                every.index(training.data.sentences[number]) for number in batch.sentences.tolist()
+                every.index(training.data.sentences[number]) for number in batch.anchors.tolist()
             ]
         return torch.from_numpy(vectors[rows])
 
@@ -148,7 +148,7 @@ class TestPairs:
         towers = self.towers(pairs)
         training = self.started(pairs, OBJECTIVES[0], {section: towers[section]})
         batch, _ = next(training.batches(1))
-        rated = training.rated(Batch(batch._asdict(), None))
+        rated = training.rated(GuideBatch(*training.data.compared(batch), None))
         vectors = self.expected(training, batch, section, np.load(towers[section]["path"]))
         cosines = torch.nn.functional.cosine_similarity(vectors[:, None], vectors[None], dim=-1)
         torch.testing.assert_close(rated.negative_similarity, cosines, rtol=1e-5, atol=1e-6)
@@ -189,9 +189,9 @@ class TestPairs:
         settings = pair_settings({**OBJECTIVES[0], "guide": {"name": "encoder"}})
         training = ImageText(settings, 0, source, subset, CPU, frozen=frozen)
         batch, _ = next(training.batches(1))
-        rated = training.rated(Batch(batch._asdict(), None))
+        rated = training.rated(GuideBatch(*training.data.compared(batch), None))
         images = self.expected(training, batch, "encoder", made["encoder"].values[:, 0, :, 0])
-        rows = [texts.index(training.data.sentences[number]) for number in batch.sentences.tolist()]
+        rows = [texts.index(training.data.sentences[number]) for number in batch.anchors.tolist()]
         of_texts = torch.from_numpy(made["text_encoder"].values[rows, 0, :, 0])
         cosines = torch.nn.functional.cosine_similarity(of_texts[:, None], images[None], dim=-1)
         torch.testing.assert_close(rated.negative_similarity, cosines, rtol=1e-5, atol=1e-6)
@@ -203,7 +203,7 @@ class TestPairs:
         source, _, folder = pairs
         other = vectors_of(folder / "other.npy", len(source.images), dimensions=4)
         with pytest.raises(
-            UserError, match="4 for images and 6 for sentences dimensions; use towers of one space"
+            UserError, match="4 for images and 6 for texts dimensions; use towers of one space"
         ):
             self.started(pairs, OBJECTIVES[0], self.towers(pairs) | {"encoder": other})
 

@@ -16,12 +16,12 @@ from tests.textures import settings_of as pair_settings
 from tests.training.interrupted import assert_same_weights
 from tests.training.test_simclr import settings_of as view_settings
 from tests.training.test_simclr import started as started_views
-from tests.training.test_text_pairs import SCALE, SIDES, facts_of
+from tests.training.text_pairs.batches import SCALE, SIDES, facts_of
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.losses import LearnedThresholds
 from trueneg.training.guides.averages import AverageGuide
-from trueneg.training.guides.base import Batch
+from trueneg.training.guides.base import GuideBatch
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
@@ -147,11 +147,11 @@ def test_each_direction_of_texts_has_its_averages(objective, arguments, directio
             )
             of_side = square if side == "text" else square.mT
             highest = (
-                learned[row].update(pairs.sentences, of_side)
+                learned[row].update(pairs.anchors, of_side)
                 if update and has_thresholds
                 else len(square) * [math.inf]
             )
-            for i, sample in enumerate(pairs.sentences.tolist()):
+            for i, sample in enumerate(pairs.anchors.tolist()):
                 columns = range(len(facts.texts[1]) if side == "text" else facts.count)
                 places = [(i, j) if side == "text" else (j, i) for j in columns if j != i]
                 kept = [place for place in places if not facts.same(*place)]
@@ -198,7 +198,7 @@ def test_a_run_on_pairs_with_regions_resumes_with_its_averages(combined):
 
 def test_the_larger_average_of_a_sample_that_is_drawn_twice_counts():
     run = SimpleNamespace(
-        data=SimpleNamespace(images=range(4)),
+        data=SimpleNamespace(samples=4),
         SAMPLE_KEY="images",
         directions=("text", "image"),
         device=CPU,
@@ -209,7 +209,7 @@ def test_the_larger_average_of_a_sample_that_is_drawn_twice_counts():
         ([1.0, 2.0, 3.0], [6.0, 5.0, 4.0]),
         ([-1.0, -2.0, -3.0], [-4.0, -5.0, -6.0]),
     ):
-        guide.rate(Batch({"images": torch.tensor([2, 0, 2])}, lambda: None))
+        guide.rate(GuideBatch((torch.tensor([2, 0, 2]),) * 2, None, lambda: None))
         keep(torch.tensor(text))
         keep(torch.tensor(image))
         guide.after_update()
@@ -218,7 +218,7 @@ def test_the_larger_average_of_a_sample_that_is_drawn_twice_counts():
         [-5, -math.inf, -4, -math.inf],
     ]
     assert guide.rate(
-        Batch({"images": torch.tensor([0, 1])}, lambda: None)
+        GuideBatch((torch.tensor([0, 1]),) * 2, None, lambda: None)
     ).positive_similarity.tolist() == [
         *[-2, -math.inf],
         *[-5, -math.inf],

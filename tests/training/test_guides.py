@@ -23,10 +23,10 @@ from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
-from trueneg.specs.guides.own import OwnGuide as Settings
+from trueneg.specs.guides.own import OwnGuideSettings as Settings
 from trueneg.specs.objectives.base import Objective
 from trueneg.training.guides import build_guide
-from trueneg.training.guides.base import Batch, Guide, rate_features, rate_pairs, rate_views
+from trueneg.training.guides.base import Guide, GuideBatch, rate_features, rate_pairs, rate_views
 from trueneg.training.guides.ema import EmaGuide
 from trueneg.training.guides.labels import rate_labels
 from trueneg.training.image_text import ImageText
@@ -261,7 +261,7 @@ class TestAgreement:
         every = torch.ones(14, 14, dtype=torch.bool)
         found = agreement(terms, [every], [every])
         expected = 2 * (terms.targets[0].gt(0).sum(1) - 1)  # both views of each sample found
-        assert found.marked.tolist() == expected.repeat(2).tolist()
+        assert found[1].tolist() == expected.repeat(2).tolist()
 
     @pytest.mark.parametrize("kind", ["guided", "quantile", "remove", "fnc"])
     def test_means_over_an_epoch_equal_a_loop(self, kind):
@@ -339,7 +339,9 @@ def rated_by_guide(training, pairs, inputs):
     being trained.
     """
     return training.rated(
-        Batch(pairs._asdict(), functools.partial(training._rated_by, inputs, None))
+        GuideBatch(
+            *training.data.compared(pairs), functools.partial(training._rated_by, inputs, None)
+        )
     )
 
 
@@ -408,7 +410,7 @@ class TestPairs:
         training = self.started(texture_pairs, name="guided", guide={"name": "labels"})
         pairs, inputs = next(training.batches(1))
         rated = rated_by_guide(training, pairs, inputs)
-        labels = training.data.labels[pairs.images].nan_to_num(0).eq(1).double().numpy()
+        labels = training.data.labels[pairs.columns].nan_to_num(0).eq(1).double().numpy()
         norms = np.linalg.norm(labels, axis=1)
         expected = labels @ labels.T / np.maximum(norms[:, None] * norms, 1e-9)
         np.fill_diagonal(expected, 1)
@@ -432,7 +434,7 @@ class TestPairs:
             text = words[number]
             return {word: text.count(word) * idf[word] for word in text}
 
-        numbers = training.data.text_of[pairs.sentences].tolist()
+        numbers = training.data.text_of[pairs.anchors].tolist()
         vectors = [vector(number) for number in numbers]
         for row, first in enumerate(vectors):
             for column, second in enumerate(vectors):
@@ -487,5 +489,5 @@ class TestPairs:
         ]
         offsets = [0, count] if directions == "both" else [0]
         assert learned == sorted(
-            offset + image for offset in offsets for image in pairs.images.tolist()
+            offset + image for offset in offsets for image in pairs.columns.tolist()
         )

@@ -301,7 +301,7 @@ def test_images_on_disk_are_embedded_in_blocks_and_equal_those_in_memory(
         *zip(ours.embeddings, theirs.embeddings, strict=True),
     ):
         assert torch.equal(found, expected)
-    encoder, normalise = networks.model.image_encoder, networks.augmentation.normalise
+    encoder, normalise = networks.model.image_encoder, networks.columns.augmentation.normalise
     with torch.no_grad():
         alone = [
             encoder(normalise(image)).mean((2, 3))

@@ -26,8 +26,7 @@ from trueneg.specs import tasks
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
 from trueneg.training.image_text import ImageText
-from trueneg.training.image_text_networks import read_networks
-from trueneg.training.text_inputs import text_inputs
+from trueneg.training.networks import read_networks
 
 open_clip = pytest.importorskip("open_clip", reason="CLIP is the released model (the extra towers)")
 
@@ -86,8 +85,8 @@ def settings_with(files, objective, projection="released"):
 
 def embedded_texts(networks):
     """Return embeddings of a few texts."""
-    inputs = text_inputs(networks, TEXTS, False, CPU)
-    return networks.model.embed_texts(**inputs.batch(torch.arange(len(TEXTS))))
+    inputs = networks.anchors.inputs(TEXTS, False, CPU)
+    return networks.model.embed("text_", **inputs(torch.arange(len(TEXTS)))).pooled
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +125,9 @@ def test_the_file_of_a_released_run_is_self_contained(job, finished, network, so
     assert networks.model.logit_scale().item() == pytest.approx(network.logit_scale.exp().item())
     pixels = torch.from_numpy(source.images[:4])
     with torch.no_grad():
-        found = networks.model.embed_images(networks.augmentation.normalise(pixels)).pooled
+        found = networks.model.embed(
+            "image_", networks.columns.augmentation.normalise(pixels)
+        ).pooled
         mean, std = (
             torch.tensor(one).view(3, 1, 1)
             for one in (open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD)
@@ -251,10 +252,10 @@ def flickr30k_settings(files):
 
 def features_of(networks, source):
     """Return embeddings and regions of a few images, and embeddings of a few texts."""
-    images = networks.augmentation.normalise(torch.from_numpy(source.images[:4]))
+    images = networks.columns.augmentation.normalise(torch.from_numpy(source.images[:4]))
     model = networks.model.eval()
     with torch.no_grad():
-        return *model.embed_images(images, regions=True), embedded_texts(networks)
+        return *model.embed("image_", images, regions=True), embedded_texts(networks)
 
 
 def test_objectives_on_flickr30k_start_from_clip_and_train_its_heads(
@@ -263,7 +264,7 @@ def test_objectives_on_flickr30k_start_from_clip_and_train_its_heads(
     settings = flickr30k_settings(files)
     zero_shot = settings.pop("CLIP-ZS")
     save_file(
-        engine.ReleasedNetworks(zero_shot, 0, source, subset, CPU).weights(),
+        ImageText.untrained_weights(zero_shot, 0, source, subset),
         tmp_path / "model.safetensors",
     )
     expected = features_of(read_networks(tmp_path / "model.safetensors", zero_shot), source)
@@ -307,7 +308,7 @@ def test_objectives_on_flickr30k_start_from_clip_and_train_its_heads(
 def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subset):
     settings = settings_with(files | {"weights": "nowhere.safetensors"}, {"name": "released"})
     with pytest.raises(UserError, match=r"nowhere\.safetensors .*open_clip"):
-        engine.ReleasedNetworks(settings, 0, source, subset, CPU)
+        ImageText.untrained_weights(settings, 0, source, subset)
 
 
 def test_jobs_that_need_the_same_released_run_wait_for_each_other(

@@ -11,14 +11,14 @@ import torch
 
 from tests.textures import settings_of, texture_source
 from trueneg.data.pairs.pair_splits import split_pairs
-from trueneg.data.pairs.training_split import PairData, PairIndices
+from trueneg.data.pairs.training_split import PairBatch, PairData
 from trueneg.losses import LearnedThresholds
 from trueneg.store.identity import model_of
-from trueneg.training.guides.base import UNRATED, Batch, rate_pairs
+from trueneg.training.guides.base import UNRATED, GuideBatch, rate_pairs
 from trueneg.training.guides.own import OwnGuide
 from trueneg.training.guides.thresholds import ThresholdGuide
 from trueneg.training.image_text import ImageText
-from trueneg.training.image_text_objectives import ImageTextObjective
+from trueneg.training.pair_criterion import PairCriterion
 
 CPU = torch.device("cpu")
 COUNT, HARD, SCALE = 16, 5, 6.0
@@ -45,22 +45,22 @@ def subset(source):
 class WithHardNegatives(PairData):
     """Pairs followed by hard negatives, whose images are further columns."""
 
-    hard: PairIndices
+    hard: PairBatch
 
     def _columns(self, pairs):
-        return PairIndices(*(torch.cat(each) for each in zip(pairs, self.hard, strict=True)))
+        return PairBatch(*(torch.cat(each) for each in zip(pairs, self.hard, strict=True)))
 
     def same_text(self, pairs):
-        return super().same_text(self._columns(pairs))[: len(pairs.images)]
+        return super().same_text(self._columns(pairs))[: len(pairs.columns)]
 
-    def of_own_report(self, images):
-        return super().of_own_report(torch.cat([images, self.hard.images]))[: len(images)]
+    def of_own_report(self, pairs):
+        return super().of_own_report(self._columns(pairs))[: len(pairs.columns)]
 
     def reports_with(self, pairs):
-        return super().reports_with(self._columns(pairs))[: len(pairs.images)]
+        return super().reports_with(self._columns(pairs))[: len(pairs.columns)]
 
     def matches(self, pairs):
-        return tuple(each[: len(pairs.images)] for each in super().matches(self._columns(pairs)))
+        return tuple(each[: len(pairs.columns)] for each in super().matches(self._columns(pairs)))
 
 
 @pytest.fixture(params=[0, HARD], ids=["no hard negatives", "hard negatives"])
@@ -70,11 +70,11 @@ def batch(request, source, subset):
     """
     data = (WithHardNegatives if request.param else PairData)(source, subset, CPU)
     drawn = data.epoch("image", torch.Generator().manual_seed(0))
-    pairs, columns = drawn.part(slice(COUNT)), drawn.part(slice(COUNT + request.param))
+    pairs, columns = drawn.part(slice(COUNT), CPU), drawn.part(slice(COUNT + request.param), CPU)
     if request.param:
-        data.hard = drawn.part(slice(COUNT, COUNT + HARD))
-    table = data._table.iloc[columns.sentences.numpy()]
-    images = subset.train[columns.images.numpy()]
+        data.hard = drawn.part(slice(COUNT, COUNT + HARD), CPU)
+    table = data._table.iloc[columns.anchors.numpy()]
+    images = subset.train[columns.columns.numpy()]
     facts = SimpleNamespace(
         texts=[text.lower().strip(" .!") for text in table["sentence"]],
         spelled=table["sentence"].tolist(),
@@ -115,9 +115,9 @@ def terms_of(objective, data, pairs, similarity, guide=None):
     rated = (
         UNRATED
         if guide is None
-        else guide.rate(Batch(pairs._asdict(), lambda: rate_pairs(similarity)))
+        else guide.rate(GuideBatch(*data.compared(pairs), lambda: rate_pairs(similarity)))
     )
-    made = ImageTextObjective(
+    made = PairCriterion(
         model_of(settings_of(objective), "objective"), objective, data, "global", guide
     )
     return made.of_similarities(similarity, torch.tensor(SCALE, dtype=torch.float64), pairs, rated)
@@ -216,9 +216,9 @@ def test_same_texts_and_the_own_report_are_left_out_together(batch, same_text):
 def test_a_batch_of_one_text_has_no_negatives_and_no_gradient(source, subset):
     data = PairData(source, subset, CPU)
     drawn = data.epoch("image", torch.Generator().manual_seed(0))
-    numbers = data._normalised_of[drawn.sentences]
+    numbers = data._normalised_of[drawn.anchors]
     of_text = (numbers == numbers.mode().values).nonzero()[:3, 0]
-    pairs = PairIndices(*(each[of_text] for each in drawn))
+    pairs = PairBatch(*(each.flatten()[of_text] for each in drawn))
     for objective in ({"name": "cl"}, {"name": "dcl", "class_probability": 0.1}):
         similarity = torch.rand(3, 3, dtype=torch.float64, requires_grad=True)
         loss = terms_of(
@@ -231,8 +231,8 @@ def test_a_batch_of_one_text_has_no_negatives_and_no_gradient(source, subset):
 @pytest.mark.parametrize("name", ["reco", "oc"])
 def test_losses_without_estimator_leave_out_same_texts(source, subset, name):
     data = PairData(source, subset, CPU)
-    pairs = data.epoch("image", torch.Generator().manual_seed(0)).part(slice(COUNT))
-    rows = data._table.iloc[pairs.sentences.numpy()]
+    pairs = data.epoch("image", torch.Generator().manual_seed(0)).part(slice(COUNT), CPU)
+    rows = data._table.iloc[pairs.anchors.numpy()]
     texts = [text.lower().strip(" .!") for text in rows["sentence"]]
     u, v = torch.nn.functional.normalize(torch.randn(2, COUNT, 5, dtype=torch.float64), dim=-1)
     objective = {"name": name, "negative_weight": 0.6, "same_text": "exclude"}
@@ -244,9 +244,7 @@ def test_losses_without_estimator_leave_out_same_texts(source, subset, name):
                 expected += (1 - cosine) ** 2
             elif texts[i] != texts[j]:
                 expected += 0.6 * (max(0, cosine) if name == "reco" else cosine) ** 2
-    made = ImageTextObjective(
-        model_of(settings_of(objective), "objective"), objective, data, "global"
-    )
+    made = PairCriterion(model_of(settings_of(objective), "objective"), objective, data, "global")
     assert made.of_embeddings(u, v, pairs).loss.item() == pytest.approx(expected, rel=1e-9)
 
 
@@ -305,8 +303,8 @@ def test_what_the_oracle_removes_is_counted_per_pair_and_in_agreement_with_the_t
             counts[anchor] += false
             removed[anchor] += false / len(negatives) / len(sides)
     np.testing.assert_allclose(terms.removed, removed, rtol=1e-6)
-    assert terms.mask.shape == (3, COUNT)
-    for row in (0, 1, 2):  # hits, marked, false
+    assert terms.mask.shape == (4, COUNT)
+    for row in range(4):  # hits, marked, hits, false
         np.testing.assert_allclose(terms.mask[row], counts)
 
 
@@ -356,7 +354,6 @@ def test_guided_removal_compares_every_column_with_the_positive(batch, direction
 def test_thresholds_are_learned_from_the_batch_and_used_for_every_column(batch, directions):
     data, pairs, _, similarity = batch
     run = SimpleNamespace(
-        SAMPLE_KEY="images",
         data=data,
         directions=directions,
         device=CPU,
@@ -366,7 +363,7 @@ def test_thresholds_are_learned_from_the_batch_and_used_for_every_column(batch, 
     guide = ThresholdGuide({"share": 0.2, "threshold_rate": 0.3, "start": 0.0}, run)
     references = [LearnedThresholds(len(data.images), 0.2, 0.3) for _ in directions]
     for _ in range(6):
-        rated = guide.rate(Batch(pairs._asdict(), lambda: rate_pairs(similarity)))
+        rated = guide.rate(GuideBatch(*data.compared(pairs), lambda: rate_pairs(similarity)))
         learned = []
         for side, reference in zip(directions, references, strict=True):
             square = torch.tensor(
@@ -378,7 +375,7 @@ def test_thresholds_are_learned_from_the_batch_and_used_for_every_column(batch, 
                     for i in range(COUNT)
                 ]
             )
-            learned.append(reference.update(pairs.images, square))
+            learned.append(reference.update(pairs.columns, square))
     assert torch.equal(rated.negative_similarity, similarity)
     torch.testing.assert_close(rated.positive_similarity, torch.cat(learned))
     assert len(set(rated.positive_similarity.tolist())) > 1
@@ -402,7 +399,7 @@ def test_thresholds_are_learned_from_the_batch_and_used_for_every_column(batch, 
         "threshold_rate": 0.3,
         "start": 0.0,
     }
-    made = ImageTextObjective(
+    made = PairCriterion(
         model_of(settings_of(settings), "objective"), settings, data, "global", guide
     )
     terms = made.of_similarities(similarity, torch.tensor(SCALE, dtype=torch.float64), pairs, rated)
@@ -421,7 +418,7 @@ def test_the_share_of_same_texts_is_recorded_before_any_are_left_out(source, sub
         "image", ImageText(settings, 0, source, subset, CPU).generator("pairs")
     )
     texts = [
-        training.data.sentences[number].lower().strip(" .!") for number in drawn.sentences.tolist()
+        training.data.sentences[number].lower().strip(" .!") for number in drawn.anchors.tolist()
     ]
     batches = [texts[start : start + 16] for start in range(0, len(texts) - 15, 16)]
     same = sum(

@@ -87,16 +87,16 @@ def test_pairs_whose_images_share_a_positive_label_are_positives(directions):
         split_pairs(source, 0),
         CPU,
     )
-    compute, recorded = run.objective.of_similarities, []
-    run.objective.of_similarities = lambda *arguments: (
+    compute, recorded = run.criterion.of_similarities, []
+    run.criterion.of_similarities = lambda *arguments: (
         recorded.append(arguments[:2]) or compute(*arguments)
     )
     (pairs, _), terms = updated(run)
     ((similarity, scale),) = recorded
-    scores, count = (similarity * scale).tolist(), len(pairs.sentences)
+    scores, count = (similarity * scale).tolist(), len(pairs.anchors)
     shown = [
         {k for k, value in enumerate(row) if value == 1}
-        for row in run.data.labels[pairs.images].tolist()
+        for row in run.data.labels[pairs.columns].tolist()
     ]
     assert {0, 1, 2} == {len(each) for each in shown}
     assert any(a != b and a & b for a in shown for b in shown)

@@ -27,7 +27,8 @@ from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.settings import tag_of
 from trueneg.training import text_pairs
 from trueneg.training.frozen import NOTHING_FROZEN
-from trueneg.training.text_networks import build_text_networks, read_text_networks
+from trueneg.training.networks import build_networks, read_networks
+from trueneg.training.sides.base import TrainedOn
 from trueneg.training.text_pairs import TextPairs
 
 CPU = torch.device("cpu")
@@ -184,7 +185,7 @@ def test_a_text_and_itself_have_different_dropout(sources):
     with torch.no_grad():
         run.model.anchors.text_projection.change[-1].weight.normal_()  # it starts at 0
     pairs, inputs = next(run.batches(1))
-    assert torch.equal(pairs.images, pairs.sentences)
+    assert torch.equal(pairs.columns, pairs.anchors)
     for is_training in (True, False):
         run.network.train(is_training)
         anchors, columns = run._embed(inputs, run.model)
@@ -244,8 +245,8 @@ def test_two_towers_of_different_sizes_embed_anchors_and_columns(sources, tmp_pa
     terms, *_ = run.backward(pairs, inputs)
     sides = []
     for numbers, stored, embedder in (
-        (pairs.sentences, frozen.texts, run.model.anchors),
-        (pairs.images, frozen.positives, run.model.positives),
+        (pairs.anchors, frozen.texts, run.model.anchors),
+        (pairs.columns, frozen.positives, run.model.own_positives),
     ):
         vectors = np.stack(
             [
@@ -256,7 +257,7 @@ def test_two_towers_of_different_sizes_embed_anchors_and_columns(sources, tmp_pa
         weight, bias = (value.detach().numpy() for value in embedder.text_projection.parameters())
         embedded = vectors @ weight.T + bias
         sides.append(embedded / np.linalg.norm(embedded, axis=1, keepdims=True))
-    logits, count = 8.0 * sides[0] @ sides[1].T, len(pairs.sentences)
+    logits, count = 8.0 * sides[0] @ sides[1].T, len(pairs.anchors)
     rows = [np.log(np.exp(row).sum()) - row[place] for place, row in enumerate(logits)]
     columns = [
         np.log(np.exp(column).sum()) - column[place]
@@ -271,8 +272,8 @@ def test_two_towers_of_different_sizes_embed_anchors_and_columns(sources, tmp_pa
         if name.endswith("weight")
     )
     save_file(run.weights(), tmp_path / "model.safetensors")
-    restored = read_text_networks(tmp_path / "model.safetensors", settings, frozen)
-    for side in ("anchors", "positives"):
+    restored = read_networks(tmp_path / "model.safetensors", settings, frozen)
+    for side in ("anchors", "own_positives"):
         for one, other in zip(
             getattr(restored.model, side).parameters(),
             getattr(run.model, side).parameters(),
@@ -287,10 +288,11 @@ def test_two_towers_without_one_size_are_refused(sources):
     with pytest.raises(
         UserError, match=r"6 dimensions, and positive_encoder 4.*projection\.dimensions"
     ):
-        build_text_networks(
+        build_networks(
             settings_of(
                 positive_encoder=TOWER, projection={"name": "residual", "dimensions": None}
             ),
+            TrainedOn(),
             frozen,
         )
 
@@ -319,9 +321,7 @@ def test_the_last_block_of_a_tower_is_trained(sources, tmp_path, is_shared):
         if is_shared
         else SentenceTransformer(sections["positive_encoder"]["model"], device="cpu")
     )
-    for numbers, model, embedded in zip(
-        reversed(pairs), models, (found[0], found[1].pooled), strict=True
-    ):
+    for numbers, model, embedded in zip(pairs, models, (found[0], found[1].pooled), strict=True):
         expected = model.encode([run.data.sentences[number] for number in numbers.tolist()])
         np.testing.assert_allclose(embedded.detach(), expected, rtol=1e-4, atol=1e-5)
     before = {name: value.clone() for name, value in run.model.state_dict().items()}
@@ -335,7 +335,7 @@ def test_the_last_block_of_a_tower_is_trained(sources, tmp_path, is_shared):
     assert towers == ({"anchors"} if is_shared else {"anchors", "own_positives"})
     assert all("layer.2." in name or "logit_scale" in name for name in changed)
     save_file(run.weights(), tmp_path / "model.safetensors")
-    restored = read_text_networks(tmp_path / "model.safetensors", settings).model.state_dict()
+    restored = read_networks(tmp_path / "model.safetensors", settings).model.state_dict()
     assert all(torch.equal(value, restored[name]) for name, value in run.model.state_dict().items())
 
 

@@ -17,8 +17,8 @@ from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.models.text_encoders import load_bert
 from trueneg.models.weights import convert
-from trueneg.training.image_text import ImageText, ReleasedNetworks
-from trueneg.training.image_text_networks import read_networks
+from trueneg.training.image_text import ImageText
+from trueneg.training.networks import read_networks
 
 CPU = torch.device("cpu")
 TEXTS = ["The lungs are clear.", "No pneumothorax."]
@@ -44,7 +44,7 @@ def bert_folder(tmp_path_factory):
 
 def restored(settings, seed, source, subset, path):
     """Return the networks in the file of an untrained run."""
-    save_file(ReleasedNetworks(settings, seed, source, subset).weights(), path)
+    save_file(ImageText.untrained_weights(settings, seed, source, subset), path)
     return read_networks(path, settings)
 
 
@@ -75,13 +75,15 @@ def test_biovil_is_evaluated_as_released(source, subset, bert_folder, tmp_path):
         tokenizer(TEXTS, padding=True, return_tensors="pt"),
     )
     with torch.no_grad():
-        images = networks.model.embed_images(networks.augmentation.normalise(pixels), regions=True)
+        images = networks.model.embed(
+            "image_", networks.columns.augmentation.normalise(pixels), regions=True
+        )
         pooled, patches = biovil.official_image_model()(pixels.expand(-1, 3, -1, -1) / 255)
         first = bert(tokens["input_ids"], tokens["attention_mask"]).last_hidden_state[:, 0]
         expected = biovil.official_text_embedding(
             first, biovil.official_projection_head(bert.config.hidden_size)
         )
-        texts = networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
+        texts = networks.model.embed("text_", tokens["input_ids"], tokens["attention_mask"]).pooled
         scores = networks.model.similarity(texts, images)
     torch.testing.assert_close(images.pooled, pooled)
     torch.testing.assert_close(images.regions, patches)
@@ -96,7 +98,7 @@ def test_biovil_is_evaluated_as_released(source, subset, bert_folder, tmp_path):
     head["cls_projection_head.dense_to_output.weight"] = torch.zeros(4, 4)
     save_file(head, tmp_path / "text.safetensors")
     with pytest.raises(UserError, match=r"image\.safetensors.* 12 .*text\.safetensors.* 4"):
-        ReleasedNetworks(settings, 0, source, subset)
+        ImageText.untrained_weights(settings, 0, source, subset)
 
 
 def test_untrained_networks_keep_the_features_of_the_image_encoder(source, subset, tmp_path):
@@ -112,22 +114,24 @@ def test_untrained_networks_keep_the_features_of_the_image_encoder(source, subse
     images = (torch.from_numpy(source.images[:3]) / 255 - seen.mean()) / seen.std()
     network.fc = torch.nn.Identity()
     with torch.no_grad():
-        found = networks.model.embed_images(
-            networks.augmentation.normalise(torch.from_numpy(source.images[:3])), regions=True
+        found = networks.model.embed(
+            "image_",
+            networks.columns.augmentation.normalise(torch.from_numpy(source.images[:3])),
+            regions=True,
         )
         torch.testing.assert_close(
             found.pooled, network(images.float().expand(-1, 3, -1, -1)), rtol=1e-4, atol=1e-4
         )
         torch.testing.assert_close(found.regions.mean((2, 3)), found.pooled)
-        tokens = networks.tokenizer(TEXTS, padding=True, return_tensors="pt")
-        texts = networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
+        tokens = networks.anchors.tokenizer(TEXTS, padding=True, return_tensors="pt")
+        texts = networks.model.embed("text_", tokens["input_ids"], tokens["attention_mask"]).pooled
     assert texts.shape == (2, 512)
 
 
 def test_untrained_networks_equal_the_initial_networks_of_training(source, subset):
     settings = settings_of({"name": "untrained"}, projection={"name": "none"})
     first, again, other = (
-        ReleasedNetworks(settings, seed, source, subset).weights() for seed in (0, 0, 1)
+        ImageText.untrained_weights(settings, seed, source, subset) for seed in (0, 0, 1)
     )
     drawn = [
         name

@@ -159,7 +159,7 @@ def planned_pairs(
         )
         return recorded._replace(changes=[f"MISSING {part}" for part in absent])
     if path.is_file() and not changes:
-        from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
+        from trueneg.data.pairs.inputs import data_checksum as checksum_of_pairs
 
         again: list[str] = []
         source, splits = read_pairs(path), privacy.read_table(beside(path, "splits"))[0]
@@ -228,7 +228,7 @@ def planned_texts(
     )
     checksum, again = None, changes if path.is_file() else []
     if path.is_file() and not changes:
-        from trueneg.training.image_text_objectives import data_checksum as checksum_of_pairs
+        from trueneg.data.pairs.inputs import data_checksum as checksum_of_pairs
 
         source = read_texts(path)
         checksum = functools.partial(checksum_of_pairs, source)

@@ -92,8 +92,9 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
         return []
     from trueneg.data.stored_features import StoredFeatures
     from trueneg.models.text_encoders import tokenise
-    from trueneg.training.frozen import Frozen, is_tower
-    from trueneg.training.image_text_networks import build_networks, encoder_of
+    from trueneg.training.frozen import Frozen, encoder_of, is_tower
+    from trueneg.training.networks import build_networks
+    from trueneg.training.sides.base import TrainedOn
 
     # of towers, which are checked apart
     placeholder: Any = StoredFeatures(np.zeros((1, 1, 8, 2), np.float32), (1, 1), "", "")
@@ -104,19 +105,14 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
             placeholder if is_tower(settings, section) else None for section in sections[:2]
         )
         with announced(downloads, offline):
-            networks = build_networks(
-                settings,
-                sentences,
-                channels,
-                ([0.0] * channels, [1.0] * channels),
-                Frozen(image, text),
-            )
-            if networks.tokenizer is not None and (texts := sorted(set(sentences))):
+            known = TrainedOn(sentences, channels, ([0.0] * channels, [1.0] * channels))
+            anchors = build_networks(settings, known, Frozen(image, text)).anchors
+            if anchors.tokenizer is not None and (texts := sorted(set(sentences))):
                 limits = {
-                    "maximum_tokens": networks.maximum_tokens,
+                    "maximum_tokens": anchors.maximum_tokens,
                     "truncate": settings["text_encoder"]["truncate"],
                 }
-                tokenise(networks.tokenizer, texts, **limits)
+                tokenise(anchors.tokenizer, texts, **limits)
             continue
         if image is None:
             with announced(downloads):  # the text encoder must be downloaded first

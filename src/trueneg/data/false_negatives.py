@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.class_probability import from_class_frequency, probability_of_shared_class
+from trueneg.config.runs import RunSettings
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.samples import Subset
@@ -25,7 +26,7 @@ OTHERS = ("alpha", "beta", "decoupled", "targets")
 Facts = dict[str, Any]
 
 
-def of_views(source: ImageSource, subset: Subset, settings: Mapping[str, Any]) -> Facts:
+def of_views(source: ImageSource, subset: Subset, settings: RunSettings) -> Facts:
     """Return the facts of a run on two views.
 
     Returns:
@@ -47,87 +48,73 @@ def of_views(source: ImageSource, subset: Subset, settings: Mapping[str, Any]) -
     )
 
 
-def of_pairs(source: PairSource, subset: Subset, settings: Mapping[str, Any]) -> Facts:
+def of_pairs(source: PairSource, subset: Subset, settings: RunSettings) -> Facts:
     """Return the facts of a run on pairs, as :func:`of_views` does; anchors are the texts.
 
     ``texts`` counts ``all`` training sentences, and those that are ``repeated``: equal to another
     one after normalisation.
     """
-    rows, weights, numbers = _trained(source, subset, settings["training"]["unit"])
+    unit = settings["training"]["unit"]
+    rows, weights, numbers = _trained(source, subset, unit)
     table = source.sentences.iloc[rows]
     expected = {"texts": probability_of_shared_class(numbers, weights)}
     if "eta true" in table:
         expected["matches"] = np.average(table["eta true"], weights=weights)
-    eta_of = functools.partial(_eta, source, settings["objective"], rows)
-    reports = (
-        len(set(source.reports[subset.train].tolist()))
-        if settings["training"]["unit"] == "study"
-        else None
-    )
-    facts = _facts(settings, settings["training"]["batch_size"] - 1, expected, eta_of) | _repeated(
-        numbers
-    )
-    return facts | _draws(settings, len(subset.train), reports)
+    eta_of = functools.partial(_eta, source, settings["objective"], rows, None)
+    facts = _facts(settings, settings["training"]["batch_size"] - 1, expected, eta_of)
+    per_epoch = len(subset.train)
+    if unit == "study":
+        per_epoch = len(set(source.reports[subset.train].tolist()))
+    return facts | _repeated(numbers) | _draws(settings, len(subset.train), per_epoch)
 
 
-def of_texts(source: TextSource, subset: Subset, settings: Mapping[str, Any]) -> Facts:
+def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts:
     """Return the facts of a run on pairs of texts, as :func:`of_pairs` does."""
-    labels, numbers, batch = (
-        source.labels[subset.train],
-        source.text_numbers[subset.train, 0],
-        settings["training"]["batch_size"],
-    )
+    labels, numbers = source.labels[subset.train], source.text_numbers[subset.train, 0]
+    batch = settings["training"]["batch_size"]
     negatives = batch * (source.pairs.shape[1] - 1 if len(source.pairs) else 1) - 1
     expected = {"texts": probability_of_shared_class(numbers, np.ones(len(numbers)))}
     if source.label_names:  # which hard negatives lack
-        expected["classes"] = (
-            probability_of_shared_class(labels, np.ones(len(labels))) * (batch - 1) / negatives
-        )
-    eta_of = functools.partial(
-        _eta,
-        source,
-        settings["objective"],
-        source.anchors[subset.train],
-        from_class_frequency(labels),
-    )
-    return (
-        _facts(settings, negatives, expected, eta_of)
-        | _repeated(numbers)
-        | _draws(settings, len(subset.train))
-    )
+        shared = probability_of_shared_class(labels, np.ones(len(labels)))
+        expected["classes"] = shared * (batch - 1) / negatives
+    rows, true = source.anchors[subset.train], from_class_frequency(labels)
+    eta_of = functools.partial(_eta, source, settings["objective"], rows, true)
+    facts = _facts(settings, negatives, expected, eta_of)
+    return facts | _repeated(numbers) | _draws(settings, len(subset.train))
 
 
-def _eta(source: Any, objective: Mapping[str, Any], rows: np.ndarray, *true: Any) -> Any:
+def _eta(
+    source: PairSource | TextSource,
+    objective: Mapping[str, Any],
+    rows: np.ndarray,
+    true: Any,
+    value: Any,
+) -> Any:
     """Return η as one number, or as one per row of a source's sentences; None: not computed yet.
 
     Args:
         source: sentences with class probabilities.
         objective: settings of the objective.
         rows: rows of the sentences.
-        true: the true η if the source does not hold it, then a setting that names η.
+        true: the true η; None: the source holds it.
+        value: a setting that names η.
     """
-    *known, value = true
     if not isinstance(value, str | Mapping):
         return value
-    if known and probability_name(value) == "true":
-        return known[0]
-    is_ready = probability_name(value) in source.class_probabilities
-    return (
-        source.class_probability(probability_name(value), objective.get("a"), objective.get("k"))[
-            rows
-        ]
-        if is_ready
-        else None
-    )
+    name = probability_name(value)
+    if true is not None and name == "true":
+        return true
+    if name not in source.class_probabilities:
+        return None
+    return source.class_probability(name, objective.get("a"), objective.get("k"))[rows]
 
 
 def _repeated(numbers: np.ndarray) -> Facts:
     """Return how many texts there are, given a number for each, and how many of them equal another
     one.
     """
-    return {
-        "texts": {"all": len(numbers), "repeated": int((np.bincount(numbers)[numbers] > 1).sum())}
-    }
+    repeated = np.bincount(numbers)[numbers] > 1
+    return {"texts": {"all": len(numbers), "repeated": int(repeated.sum())}}
 
 
 @functools.lru_cache(1)
@@ -137,20 +124,18 @@ def _trained(
     """Return the rows of the training sentences, how often an epoch draws each, and a number for
     each normalised text.
     """
-    reports, images = (
-        source.sentences["report"],
-        pd.Series(source.reports[subset.train]).value_counts(),
-    )
+    reports = source.sentences["report"]
+    images = pd.Series(source.reports[subset.train]).value_counts()
     rows = np.flatnonzero(reports.isin(images.index))
-    weights = (reports.map(images) if unit == "image" else 1.0) / reports.groupby(
-        reports
-    ).transform("size")
+    drawn = reports.map(images) if unit == "image" else 1.0
+    weights = drawn / reports.groupby(reports).transform("size")
     text_of, texts = source.sentences["sentence"].iloc[rows].factorize()
-    return rows, weights.to_numpy()[rows], pd.Index(texts).map(normalised).factorize()[0][text_of]
+    numbers, _ = pd.Index(texts).map(normalised).factorize()
+    return rows, weights.to_numpy()[rows], numbers[text_of]
 
 
 def _facts(
-    settings: Mapping[str, Any],
+    settings: RunSettings,
     negatives: int,
     shares: Mapping[str, float],
     eta_of: Callable[[Any], Any],
@@ -163,24 +148,27 @@ def _facts(
     model: Any = model_of(settings, "objective")
     if warnings := model.warnings(settings, negatives):
         facts["warnings"] = warnings
-    for value in (objective[key] for key in ETAS if objective.get(key) is not None):
-        if (eta := eta_of(value)) is not None:
-            numbers = (*np.quantile(eta, (0, MOST, 1)), np.mean(eta))
-            facts["eta"] = dict(
-                zip(("minimum", "most", "maximum", "mean"), map(float, numbers), strict=True)
-            )
-            facts["only_eta"] = not any(objective.get(key) for key in OTHERS)
+    for key in ETAS:
+        eta = eta_of(objective[key]) if objective.get(key) is not None else None
+        if eta is not None:
+            minimum, most, maximum = np.quantile(eta, (0, MOST, 1)).tolist()
+            facts["eta"] = {
+                "minimum": minimum,
+                "most": most,
+                "maximum": maximum,
+                "mean": float(np.mean(eta)),
+            }
+            facts["only_eta"] = not any(objective.get(other) for other in OTHERS)
     return facts
 
 
-def _draws(settings: Mapping[str, Any], samples: int, per_epoch: int | None = None) -> Facts:
+def _draws(settings: RunSettings, samples: int, per_epoch: int | None = None) -> Facts:
     """Return how often a run draws each of its samples, if the objective needs that; by default,
     once per epoch.
     """
     training, least = settings["training"], getattr(model_of(settings, "objective"), "DRAWS", 0)
     if not least:
         return {}
-    updates = training["updates"] or training["epochs"] * (
-        (per_epoch or samples) // training["batch_size"]
-    )
+    per_epoch = (per_epoch or samples) // training["batch_size"]
+    updates = training["updates"] or training["epochs"] * per_epoch
     return {"draws": {"mean": updates * training["batch_size"] / samples, "least": least}}

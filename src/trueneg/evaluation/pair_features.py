@@ -14,10 +14,10 @@ from trueneg.data.image_loading import read_ahead
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
-from trueneg.models.region_similarity import ImageEmbeddings
-from trueneg.models.towers.tower import as_embedded
-from trueneg.training.image_text_networks import Networks
-from trueneg.training.text_inputs import text_inputs
+from trueneg.models.pairs import PairModel
+from trueneg.models.towers.tower import Embedded, as_embedded
+from trueneg.training.networks import PairNetworks
+from trueneg.training.sides.text import TextSide
 
 IMAGES_AT_ONCE, TEXTS_AT_ONCE = 256, 256  # affect memory and speed, not the result
 Source = PairSource | Benchmark
@@ -34,16 +34,16 @@ class EmbeddedImages(NamedTuple):
 
     indices: np.ndarray
     features: Tensor
-    embeddings: ImageEmbeddings
+    embeddings: Embedded
 
-    def part(self, chosen: Sequence[int] | Tensor) -> ImageEmbeddings:
+    def part(self, chosen: Sequence[int] | Tensor) -> Embedded:
         """Return the embeddings of the images at the chosen positions in `indices`."""
         places = torch.as_tensor(chosen, device=self.features.device)
         pooled, regions = self.embeddings
-        return ImageEmbeddings(pooled[places], None if regions is None else regions[places])
+        return Embedded(pooled[places], None if regions is None else regions[places])
 
 
-def images_of(networks: Networks, source: Source) -> np.ndarray:
+def images_of(networks: PairNetworks, source: Source) -> np.ndarray:
     """Return the images of a source, or stored vectors in their place.
 
     Raises:
@@ -63,7 +63,7 @@ def images_of(networks: Networks, source: Source) -> np.ndarray:
 
 
 def central_crops(
-    networks: Networks, source: Source, indices: np.ndarray, device: torch.device
+    networks: PairNetworks, source: Source, indices: np.ndarray, device: torch.device
 ) -> Iterator[Tensor]:
     """Yield the selected images of a source in blocks, normalised and cropped to the part that
     evaluation uses.
@@ -71,12 +71,12 @@ def central_crops(
     blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
     with contextlib.closing(read_ahead(images_of(networks, source), blocks, device)) as batches:
         for pixels in batches:
-            yield networks.augmentation.normalise(pixels)
+            yield networks.columns.augmentation.normalise(pixels)
 
 
 @torch.no_grad()
 def embed_images(
-    networks: Networks, source: Source, indices: np.ndarray, device: torch.device, regions: bool
+    networks: PairNetworks, source: Source, indices: np.ndarray, device: torch.device, regions: bool
 ) -> EmbeddedImages:
     """Embed the selected images of a source in a single pass through encoder and projection.
 
@@ -87,40 +87,46 @@ def embed_images(
         device: device to compute on.
         regions: whether to return region embeddings too.
     """
-    features, embedded = [], []
+    features = []
+    embedded = []
+    model = networks.model
+    side = networks.columns
     for images in central_crops(networks, source, indices, device):
-        encoded = networks.model.image_encoder(images)
+        encoded = side.encoder(images)
         features.append(as_embedded(encoded).pooled.float())
-        embedded.append(networks.model.project_images(encoded, regions=regions))
+        embedded.append(model.project(side.prefix, encoded, regions=regions))
     pooled = torch.cat([batch.pooled for batch in embedded])
     grids = [batch.regions for batch in embedded if batch.regions is not None]
     return EmbeddedImages(
-        indices, torch.cat(features), ImageEmbeddings(pooled, torch.cat(grids) if grids else None)
+        indices, torch.cat(features), Embedded(pooled, torch.cat(grids) if grids else None)
     )
 
 
 @torch.no_grad()
-def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:
-    """Return unnormalised embeddings (T, D) of distinct texts; those that are too long are
-    truncated.
+def embed_texts(
+    model: PairModel, side: TextSide, texts: Sequence[str], device: torch.device
+) -> Tensor:
+    """Return unnormalised embeddings (T, D) of distinct texts by one side; those that are too long
+    are truncated.
     """
-    tokens = text_inputs(networks, texts, True, device)
+    inputs = side.inputs(texts, True, device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
-    return torch.cat([networks.model.embed_texts(**tokens.batch(block)) for block in blocks])
+    embedded = [model.embed(side.prefix, **inputs(block)) for block in blocks]
+    return torch.cat([part.pooled.float() for part in embedded])
 
 
 @torch.no_grad()
 def similarities(
-    networks: Networks, texts: Sequence[str], images: EmbeddedImages, device: torch.device
+    networks: PairNetworks, texts: Sequence[str], images: EmbeddedImages, device: torch.device
 ) -> np.ndarray:
     """Return s(text, image), shape (T, n), for distinct texts and the images, using the model's
     aggregation.
     """
-    embedded = embed_texts(networks, texts, device)
+    embedded = embed_texts(networks.model, networks.anchors, texts, device)
     # Split both images and texts, because the array of regions × texts dominates memory use.
     blocks = torch.arange(len(images.indices)).split(IMAGES_AT_ONCE)
     parts = [
-        networks.model.similarity(embedded, images.part(block), texts_at_once=TEXTS_AT_ONCE)
+        networks.model.similarity(embedded, images.part(block), anchors_at_once=TEXTS_AT_ONCE)
         for block in blocks
     ]
     return torch.cat(parts, dim=1).cpu().numpy()

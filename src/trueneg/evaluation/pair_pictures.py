@@ -15,8 +15,7 @@ from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.grounding import contrast_to_noise_ratio
-from trueneg.evaluation.pair_features import embed_texts
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.pairs.chexpert_8x200 import scored_queries
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases, phrase_maps
 from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
@@ -66,7 +65,7 @@ def picture_run(
         write_tables({similarities: shown.assign(**names), overlays: heatmaps.assign(**names)})
 
 
-def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
+def similarities_by_truth(run: EmbeddedPairs) -> pd.DataFrame:
     """Return the ``similarity`` and the ``relation`` between distinct sentences and test images.
 
     A sentence and an image of the same report are an "own pair". Other sentences that are known to
@@ -82,7 +81,7 @@ def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
     return _drawn(run, by_relation | {ALL: scores.ravel()})
 
 
-def similarities_by_class(run: EmbeddedRun, benchmark: Benchmark) -> pd.DataFrame:
+def similarities_by_class(run: EmbeddedPairs, benchmark: Benchmark) -> pd.DataFrame:
     """Return similarities between the queries of CheXpert 8×200 and its candidate images (ReCo,
     Fig. 4).
 
@@ -103,7 +102,7 @@ def similarities_by_class(run: EmbeddedRun, benchmark: Benchmark) -> pd.DataFram
     return pd.concat(parts, ignore_index=True)
 
 
-def _drawn(run: EmbeddedRun, by_relation: Mapping[str, np.ndarray]) -> pd.DataFrame:
+def _drawn(run: EmbeddedPairs, by_relation: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """Draw at most :data:`AT_MOST` similarities per relation."""
     generator = np.random.default_rng(seed_for(run.subset.seed, "shown similarities"))
     parts = []
@@ -115,7 +114,7 @@ def _drawn(run: EmbeddedRun, by_relation: Mapping[str, np.ndarray]) -> pd.DataFr
 
 
 @torch.no_grad()
-def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFrame:
+def phrase_heatmaps(run: EmbeddedPairs, count: int, smoothing: float) -> pd.DataFrame:
     """Compute heatmaps of up to `count` phrases on their test images, with findings as varied as
     possible.
 
@@ -130,7 +129,7 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
     if run.boxes is None or run.images("test").embeddings.regions is None:
         return pd.DataFrame(columns=HEATMAP_COLUMNS)
     source, images = run.source, run.images("test")
-    crop = run.networks.augmentation.evaluated_size(source.size)
+    crop = run.networks.columns.augmentation.evaluated_size(source.size)
     phrases = boxed_phrases(source, images.indices, run.boxes, crop)
     first = phrases.drop_duplicates("phrase")
     # Take the first phrase of every finding, then the second of every finding, and so on.
@@ -140,7 +139,7 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
     rows = []
     for phrase in turns["phrase"].head(count):
         boxes = phrases[phrases["phrase"] == phrase]
-        text = embed_texts(run.networks, boxes["sentence"].head(1).tolist(), run.device)
+        text = run.embed_texts(boxes["sentence"].head(1).tolist())
         ((_, scores, mask),) = phrase_maps(images, text, boxes, crop, smoothing)
         position = images.indices[boxes["image"].iloc[0]]
         pixels = center_crop(torch.from_numpy(np.array(source.images[position, 0])), list(crop))

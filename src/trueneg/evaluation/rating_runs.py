@@ -31,18 +31,18 @@ from trueneg.evaluation.implied_scores import (
     drawn_areas,
     false_negative_probability,
 )
-from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
 from trueneg.io.files import write_tables
+from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.store.records import read_rows
 from trueneg.store.run_store import RunStore
 from trueneg.text.words import TERM
-from trueneg.training.image_text_objectives import DIRECTIONS
 from trueneg.training.text_similarity import embeddings_of
 
 log = logging.getLogger(__name__)
 
-Measure = Callable[[EmbeddedRun, RatedPairs, Mapping[str, Any]], list[pd.DataFrame]]
+Measure = Callable[[EmbeddedPairs, RatedPairs, Mapping[str, Any]], list[pd.DataFrame]]
 
 
 def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
@@ -108,7 +108,9 @@ def measure_ratings(
     write_tables(dict(zip(paths, joined, strict=True)))
 
 
-def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
+def of_run(
+    run: EmbeddedPairs, rated: RatedPairs, settings: Mapping[str, Any]
+) -> list[pd.DataFrame]:
     """Return the within-anchor AUCs of a trained run's similarity, and the calibration of its
     objective's implied probability.
     """
@@ -121,7 +123,7 @@ def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> 
 
 
 def of_references(
-    run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]
+    run: EmbeddedPairs, rated: RatedPairs, settings: Mapping[str, Any]
 ) -> list[pd.DataFrame]:
     """Measure the references on a run's test images: return the within-anchor AUCs, η by caption,
     and its correlations.

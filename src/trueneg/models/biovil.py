@@ -17,12 +17,12 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from trueneg.models.region_similarity import ImageEmbeddings
+from trueneg.io.reading import reading
 from trueneg.models.spatial_encoders import SpatialResNet
-from trueneg.models.weights import load_exactly, read_tensors
+from trueneg.models.towers.tower import Embedded
+from trueneg.models.weights import read_tensors
 
-# D in the released networks; used only if a file lacks the projection, which `load_exactly` then
-# reports
+# D in the released networks; used only if a file lacks the projection, which is then reported
 DIMENSIONS = 128
 
 
@@ -35,6 +35,8 @@ class RegionProjection(nn.Sequential):
         dimensions: D, size of the shared space and of the hidden layer.
     """
 
+    projects_maps = True
+
     def __init__(self, channels: int, dimensions: int) -> None:
         hidden = (
             nn.Conv2d(channels, dimensions, 1, bias=False),
@@ -44,12 +46,12 @@ class RegionProjection(nn.Sequential):
         super().__init__(*hidden, nn.Conv2d(dimensions, dimensions, 1))
         self.dimensions = dimensions
 
-    def forward(self, features: Tensor, *, regions: bool = False) -> ImageEmbeddings:
+    def forward(self, features: Tensor, *, regions: bool = False) -> Embedded:
         """Embed feature maps (I, C, h, w): pooled (I, D) and, if requested, per region (I, D, h,
         w).
         """
         projected = super().forward(features)
-        return ImageEmbeddings(projected.mean((2, 3)), projected if regions else None)
+        return Embedded(projected.mean((2, 3)), projected if regions else None)
 
 
 class TextProjection(nn.Sequential):
@@ -109,9 +111,11 @@ def load_image_model(path: str | Path) -> tuple[SpatialResNet, RegionProjection]
     }
     images, projection = image_model(state, "encoder.encoder.", "projector.model.")
     expected = "hi-ml-multimodal's ImageModel, such as biovil_image_resnet50_proj_size_128.pt"
-    load_exactly(
-        {"encoder.encoder.": images, "projector.model.": projection}, state, path, expected
-    )
+    with reading(path, expected, "Use that file."):
+        encoder = nn.ModuleDict({"encoder": images})
+        projector = nn.ModuleDict({"model": projection})
+        both = nn.ModuleDict({"encoder": encoder, "projector": projector})
+        both.load_state_dict(state)
     return images.eval(), projection.eval()
 
 
@@ -125,10 +129,7 @@ def load_text_projection(path: str | Path, hidden: int) -> TextProjection:
     prefix = "cls_projection_head."
     state = {name: value for name, value in read_tensors(path).items() if name.startswith(prefix)}
     projection = text_projection(state, prefix, hidden)
-    load_exactly(
-        {prefix: projection},
-        state,
-        path,
-        "the weights of CXR-BERT-specialized, with its projection head",
-    )
+    expected = "the weights of CXR-BERT-specialized, with its projection head"
+    with reading(path, expected, "Use that file."):
+        nn.ModuleDict({"cls_projection_head": projection}).load_state_dict(state)
     return projection.eval()

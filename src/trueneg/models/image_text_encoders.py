@@ -5,7 +5,6 @@ Images and texts have the same interface: ``build`` draws weights from torch's R
 and ``restore`` only needs the shapes, because the weights are loaded afterwards.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -127,8 +126,3 @@ def _with_pooling(bert: "BertModel", settings: Settings) -> BertTextEncoder:
         return BertTextEncoder(bert, settings["pooling"], settings.get("frozen_layers"))
     except ValueError as error:
         raise UserError(f"text_encoder.{error}") from error
-
-
-def json_of(content: Tensor) -> Any:
-    """Return the content of an entry with JSON text as bytes."""
-    return json.loads(bytes(content.numpy()))

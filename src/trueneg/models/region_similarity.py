@@ -20,25 +20,13 @@ therefore have no default.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torchvision.ops import roi_align
 
-
-class ImageEmbeddings(NamedTuple):
-    """Unnormalised embeddings of images in the space shared with texts.
-
-    Attributes:
-        pooled: (I, D), one embedding per image.
-        regions: (I, D, h, w), one embedding per cell of the encoder's grid; None if only ``pooled``
-            is needed.
-    """
-
-    pooled: Tensor
-    regions: Any
+from trueneg.models.towers.tower import Embedded
 
 
 def heatmaps(texts: Tensor, regions: Tensor) -> Tensor:
@@ -142,7 +130,7 @@ class RegionSimilarity(nn.Module):
         needs_regions: whether region embeddings of the images are required.
 
     Example:
-        >>> images = ImageEmbeddings(
+        >>> images = Embedded(
         ...     pooled=torch.tensor([[1.0, 1.0]]),
         ...     regions=torch.tensor([[[[2.0, 0.0]], [[0.0, 2.0]]]]),
         ... )
@@ -160,38 +148,40 @@ class RegionSimilarity(nn.Module):
     ) -> None:
         super().__init__()
         self.names = tuple(aggregation.split("+"))
-        self.lse_sharpness: Any = lse_sharpness
-        self.attention_scale: Any = attention_scale
+        self.lse_sharpness = lse_sharpness or math.nan
+        self.attention_scale = math.nan if attention_scale is None else attention_scale
         self.needs_regions = self.names != ("global",)
 
-    def forward(self, texts: Tensor, images: ImageEmbeddings) -> Tensor:
-        """Return the mean of the parts, (T, I), in [−1, 1]; for the arguments see :meth:`parts`."""
-        return torch.stack(list(self.parts(texts, images).values())).mean(0)
+    def forward(self, anchors: Tensor, columns: Embedded) -> Tensor:
+        """Return the mean of the parts, (B, K), in [−1, 1]; for the arguments see :meth:`parts`."""
+        return torch.stack(list(self.parts(anchors, columns).values())).mean(0)
 
-    def parts(self, texts: Tensor, images: ImageEmbeddings) -> dict[str, Tensor]:
-        """Compute the score of each part for all pairs of texts and images, in at least float32
-        even under autocast.
+    def parts(self, anchors: Tensor, columns: Embedded) -> dict[str, Tensor]:
+        """Compute the score of each part for all anchors and columns, in at least float32 even
+        under autocast.
 
         Args:
-            texts: (T, D), not normalised.
-            images: embeddings of I images.
+            anchors: (B, D), texts, not normalised.
+            columns: embeddings of K images or, without regions, texts.
 
         Returns:
-            Part → (T, I), in [−1, 1].
+            Part → (B, K), in [−1, 1].
         """
-        with torch.autocast(texts.device.type, enabled=False):
-            texts = functional.normalize(_precise(texts), dim=1)
+        with torch.autocast(anchors.device.type, enabled=False):
+            anchors = functional.normalize(_precise(anchors), dim=1)
             scores = {}
             if "global" in self.names:
-                scores["global"] = texts @ functional.normalize(_precise(images.pooled), dim=1).T
+                units = functional.normalize(_precise(columns.pooled), dim=1)
+                scores["global"] = anchors @ units.T
             if self.needs_regions:
-                # (I, D, N)
-                regions = functional.normalize(_precise(images.regions).flatten(2), dim=1)
-                of_regions = texts @ regions  # (I, T, N)
+                assert columns.regions is not None
+                # (K, D, N)
+                regions = functional.normalize(_precise(columns.regions).flatten(2), dim=1)
+                of_regions = anchors @ regions  # (K, B, N)
                 if "lse" in self.names:
                     scores["lse"] = log_sum_exp(of_regions, self.lse_sharpness).T
                 if "nl" in self.names:
-                    scores["nl"] = non_local(texts, of_regions, regions, self.attention_scale).T
+                    scores["nl"] = non_local(anchors, of_regions, regions, self.attention_scale).T
         return {name: scores[name] for name in self.names}
 
 

@@ -127,7 +127,8 @@ def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
     """Load a state dict from torchvision, given the name of the weights, or from a file; only
     tensors are unpickled.
     """
-    published, path = get_model_weights(name).__members__, Path(weights)
+    published = get_model_weights(name).__members__
+    path = Path(weights)
     if (torchvision_weights := published.get(str(weights))) is not None:
         # Torch says that it downloads even if there is no network.
         with (

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write
@@ -50,7 +50,8 @@ def convert(source: str | Path, target: str | Path) -> int:
         UserError: if the source cannot be read or is not a state dict, or the target exists or
             cannot be written.
     """
-    target, content = Path(target), read_tensors(source)
+    target = Path(target)
+    content = read_tensors(source)
     state = content.get("state_dict", content)
     entries = state.items() if isinstance(state, Mapping) else []
     others = [
@@ -80,50 +81,6 @@ def convert(source: str | Path, target: str | Path) -> int:
             metadata={"format": "pt"},
         )
     return len(state)
-
-
-def load_exactly(
-    modules: Mapping[str, nn.Module], state: Mapping[str, Tensor], path: str | Path, expected: str
-) -> None:
-    """Load a file's tensors into modules, which together must have exactly the same tensors.
-
-    Args:
-        modules: modules by the prefix of their tensors in the file.
-        state: the file's tensors.
-        path: the file, for messages.
-        expected: description of the expected file, for messages.
-
-    Raises:
-        UserError: naming tensors that are missing, unexpected or of the wrong shape.
-    """
-    parts = {
-        prefix + name: value
-        for prefix, module in modules.items()
-        for name, value in module.state_dict().items()
-    }
-    groups = {
-        "missing": [name for name in parts if name not in state],
-        "unknown": [name for name in state if name not in parts],
-    }
-    faults = [
-        f"{what} tensors ({len(names)}): {_listed(names)}"
-        for what, names in groups.items()
-        if names
-    ]
-    shapes = {
-        name: (tuple(state[name].shape), tuple(part.shape))
-        for name, part in parts.items()
-        if name in state
-    }
-    wrong = [
-        f"{name} has shape {shape}; expected {fitting}"
-        for name, (shape, fitting) in shapes.items()
-        if shape != fitting
-    ]
-    if faults or wrong:
-        raise UserError(f"{path}: {'; '.join(faults + wrong[:3])}. Expected {expected}.")
-    for name, part in parts.items():
-        part.copy_(state[name])  # state_dict returns the modules' own tensors, detached
 
 
 def _listed(names: Sequence[str]) -> str:

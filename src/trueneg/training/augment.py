@@ -128,7 +128,8 @@ class ColorAugmentation(Augmentation):
         blur: float = 0.0,
     ) -> None:
         super().__init__(mean, std)
-        self.size, self.blur = None if size is None else (size, size), blur
+        self.size = None if size is None else (size, size)
+        self.blur = blur
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
         boxes = draw_boxes(count, size, CROP_SCALE, CROP_RATIO, generator)
@@ -139,7 +140,8 @@ class ColorAugmentation(Augmentation):
         factors = lowest + (1 + FACTOR_RANGE - lowest) * torch.rand(count, 3, generator=generator)
         hue = HUE_RANGE * (2 * torch.rand(count, 1, generator=generator) - 1)
         turns = torch.rand(count, 4, generator=generator).argsort(dim=1)  # a uniform permutation
-        factors, hue = torch.where(jitter, factors, 1.0), torch.where(jitter, hue, 0.0)
+        factors = torch.where(jitter, factors, 1.0)
+        hue = torch.where(jitter, hue, 0.0)
         drawn = [boxes, flip, factors, hue, turns, greyscale]
         if self.blur:  # drawn last, so that the other parameters do not depend on it
             chance, level = torch.rand(2, count, 1, generator=generator)
@@ -196,7 +198,8 @@ class DigitAugmentation(Augmentation):
         offsets = torch.tensor(self.RANGES) * (
             2 * torch.rand(count, len(self.RANGES), generator=generator) - 1
         )
-        affine, factors = offsets[:, :5], 1 + offsets[:, 5:]
+        affine = offsets[:, :5]
+        factors = 1 + offsets[:, 5:]
         level = self.NOISE * torch.rand(count, 1, generator=generator)
         noise = level * torch.randn(count, math.prod(size), generator=generator)
         return torch.cat([affine, factors, noise], dim=1)
@@ -205,7 +208,8 @@ class DigitAugmentation(Augmentation):
     def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
         affine, brightness, contrast, noise = parameters.tensor_split([5, 6, 7], dim=1)
         pixels = affine_map(_unit_range(images), affine)
-        brightness, contrast = brightness.view(-1, 1, 1, 1), contrast.view(-1, 1, 1, 1)
+        brightness = brightness.view(-1, 1, 1, 1)
+        contrast = contrast.view(-1, 1, 1, 1)
         pixels = pixels.mul_(brightness).clamp_(0, 1)
         pixels = torch.addcmul((1 - contrast) * mean_grey(pixels), pixels, contrast).clamp_(0, 1)
         pixels = pixels.add_(noise.view(-1, 1, *images.shape[-2:])).clamp_(0, 1)
@@ -362,7 +366,8 @@ def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -
     Returns:
         float32 in [0, 1], shape (B, 3, H, W).
     """
-    others, hue_turn = turns[:, :3], turns[:, 3:]
+    others = turns[:, :3]
+    hue_turn = turns[:, 3:]
     # 0, 1, 2 before hue; 3, 4, 5 after it
     slot = torch.where(others > hue_turn, others + 2, others)
     chosen = slot.unsqueeze(2) == torch.arange(6, device=turns.device)

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 import torch
 from safetensors.torch import save
+from torch import Tensor
 from tqdm import tqdm
 
 from trueneg.config.runs import OF_GUIDE, Run, training_devices
@@ -130,7 +131,7 @@ class TrainingJob:
     ):
         self.runs, self.store = [Run(**run) for run in runs], RunStore(store)
         self._kind = kind_of(self.runs[0].settings)
-        self._training: type[TrainingRun] = pkgutil.resolve_name(self._kind.TRAINING)
+        self._training: Any = pkgutil.resolve_name(self._kind.TRAINING)
         self._source = pkgutil.resolve_name(self._kind.READER)(source)
         self._subsets = self._training.read_subsets(subsets)
         self._vectors = vector_names(self.runs[0].settings)  # the runs differ only in their seeds
@@ -208,17 +209,15 @@ class TrainingJob:
             devices=processes.count,
         )
         with checkpoint:
-            training = self._start(run, device, processes)
-            rows = checkpoint.restore(training)
-            processes.share_state(training)
-            while training.epoch < training.epochs:
-                row = training.train_epoch(
-                    after_update=lambda: checkpoint.after_update(training, rows)
-                )
-                rows.append({"epoch": training.epoch, **row})
-                checkpoint.after_epoch(training, rows)
-                _report(run.seed, training, row, bar)
-        self._write_finished(run, folder, training, rows)
+            if _is_trained(run):
+                training = self._start(run, device, processes)
+                rows = _train_epochs(training, checkpoint, bar)
+                updates = training.updates
+                weights = training.weights()
+            else:
+                rows, updates = [UNTRAINED], 0
+                weights = self._untrained_weights(run)
+        _write_finished(run, folder, weights, rows, updates)
         record = run.to_json() | {
             "id": identifier,
             "source": {
@@ -238,42 +237,19 @@ class TrainingJob:
             "devices": processes.count,
             "threads": torch.get_num_threads(),
             self._training.SAMPLES: (
-                self._training.PER_PICK * training.updates * training.batch_size
+                self._training.PER_PICK * updates * run.settings["training"]["batch_size"]
             ),
             **checkpoint.spent(),
             "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
         self.store.finish(identifier, record)
 
-    def _write_finished(
-        self, run: Run, folder: Path, training: Any, rows: list[dict[str, Any]]
-    ) -> None:
-        """Write the curves and the weights of a run whose training has ended.
-
-        Raises:
-            UserError: if the weights contain NaN or inf.
-        """
-        weights = training.weights()
-        if not all(value.isfinite().all() for value in weights.values()):
-            rate = run.settings["training"]["learning_rate"]
-            raise UserError(
-                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of"
-                f" {training.updates} updates, the weights contain NaN or inf, so the run was not"
-                f" saved; lower training.learning_rate, which is {rate:g}."
-            )
-        write_tables({folder / RunStore.CURVES: pd.DataFrame(rows or [UNTRAINED])})
-        with atomic_write(folder / RunStore.MODEL) as path:
-            path.write_bytes(save(weights))
-
     def _data_checksum(self, run: Run) -> str:
         weights = {section: tower["weights"] for section, tower in self._frozen.towers.items()}
         return with_weights(self._training.data_checksum(self._source, run.settings), weights)
 
-    def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
-        start: Any = self._training
-        if not _is_trained(run):
-            start = pkgutil.resolve_name(self._kind.WITHOUT_TRAINING)
-        return start(
+    def _start(self, run: Run, device: torch.device, processes: Processes) -> TrainingRun:
+        return self._training(
             run.settings,
             run.seed,
             self._source,
@@ -282,6 +258,10 @@ class TrainingJob:
             processes,
             self._frozen,
         )
+
+    def _untrained_weights(self, run: Run) -> dict[str, Tensor]:
+        weights_of = self._training.untrained_weights
+        return weights_of(run.settings, run.seed, self._source, self._subset_of(run), self._frozen)
 
     def _subset_of(self, run: Run) -> Any:
         subset = self._subsets.get(run.seed)
@@ -325,14 +305,52 @@ def _is_trained(run: Run) -> bool:
     return objective.TRAINED
 
 
-def _report(seed: int, training: TrainingRun, row: Mapping[str, float], bar: tqdm) -> None:
+def _train_epochs(
+    training: TrainingRun, checkpoint: Checkpoint, bar: tqdm
+) -> list[dict[str, float]]:
+    """Train a run from its last checkpoint to its end, and return the rows of its epochs."""
+    rows = checkpoint.restore(training)
+    training.processes.share_state(training)
+    while training.epoch < training.epochs:
+        row = training.train_epoch(after_update=lambda: checkpoint.after_update(training, rows))
+        rows.append({"epoch": training.epoch, **row})
+        checkpoint.after_epoch(training, rows)
+        _report(training, row, bar)
+    return rows
+
+
+def _write_finished(
+    run: Run,
+    folder: Path,
+    weights: Mapping[str, Tensor],
+    rows: Sequence[Mapping[str, float]],
+    updates: int,
+) -> None:
+    """Write the curves and the weights of a run whose training has ended.
+
+    Raises:
+        UserError: if the weights contain NaN or inf.
+    """
+    if not all(value.isfinite().all() for value in weights.values()):
+        rate = run.settings["training"]["learning_rate"]
+        raise UserError(
+            f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {updates} updates,"
+            " the weights contain NaN or inf, so the run was not saved; lower"
+            f" training.learning_rate, which is {rate:g}."
+        )
+    write_tables({folder / RunStore.CURVES: pd.DataFrame(rows)})
+    with atomic_write(folder / RunStore.MODEL) as path:
+        path.write_bytes(save(dict(weights)))
+
+
+def _report(training: TrainingRun, row: Mapping[str, float], bar: tqdm) -> None:
     """Show an epoch on the progress bar and in the log."""
     speed = f"{row[f'{training.SAMPLES}_per_second']:,.0f} {training.SAMPLES}/s"
     position = f"epoch {training.epoch}/{training.epochs}"
-    bar.set_postfix_str(f"seed {seed}, {position}, loss {row['loss']:.3f}, {speed}")
+    bar.set_postfix_str(f"seed {training.seed}, {position}, loss {row['loss']:.3f}, {speed}")
     log.info(
         "seed %d  %s  loss %.4f  at bound %.3f  %s",
-        seed,
+        training.seed,
         position,
         row["loss"],
         row["share at bound common"],

@@ -23,7 +23,6 @@ from trueneg.errors import UserError
 from trueneg.io.files import writable
 from trueneg.io.privacy import owner_only
 from trueneg.models.biovil import RegionProjection
-from trueneg.models.image_text import SharedSpace
 from trueneg.models.towers.sentence_transformers_tower import (
     SentenceTransformerTower,
     tower_of_bert,
@@ -35,9 +34,8 @@ from trueneg.specs.temperature import temperature_of
 from trueneg.store.records import RunRecord
 from trueneg.store.run_store import RunStore
 from trueneg.training.frozen import Frozen, rebuild_tower
-from trueneg.training.image_text_networks import read_networks
+from trueneg.training.networks import read_networks
 from trueneg.training.simclr import augmentation_of, projected_encoder
-from trueneg.training.text_networks import read_text_networks
 
 LOADERS = Path(__file__).with_name("loaders")  # parts of load.py; what begins with $ is replaced
 FOLDERS = {"encoder": "image", "text_encoder": "text", "positive_encoder": "positives"}
@@ -141,29 +139,15 @@ def image_encoder(
 def pair_encoders(
     record: Mapping[str, Any], path: Path, results: Path, towers: Mapping[str, Any], frozen: Frozen
 ) -> tuple[dict[str, Encoder], dict[str, float]]:
-    """Rebuild the encoders of a run on images and sentences."""
-    model, tokenizer, longest, augmentation, *_ = read_networks(path, record["settings"], frozen)
-    images = towers.get("encoder", model.image_encoder), model.image_projection, augmentation
-    text_encoder = towers.get("text_encoder", model.text_encoder)
-    if tokenizer is not None:
-        text_encoder = tower_of_bert(text_encoder, tokenizer, longest)
-    texts = text_encoder, model.text_projection, None
-    scale = {"logit scale": model.logit_scale().item()}
-    return {"encoder": images, "text_encoder": texts}, scale
-
-
-def text_encoders(
-    record: Mapping[str, Any], path: Path, results: Path, towers: Mapping[str, Any], frozen: Frozen
-) -> tuple[dict[str, Encoder], dict[str, float]]:
-    """Rebuild the encoders of a run on pairs of texts."""
-    settings = record["settings"]
-    networks = read_text_networks(path, settings, frozen)
+    """Rebuild the encoders of a run on pairs."""
+    networks = read_networks(path, record["settings"], frozen)
     exported: dict[str, Encoder] = {}
-    for section in FOLDERS:
-        if section in settings:
-            side = networks.side(section).model
-            encoder = towers.get(section, side.text_encoder)
-            exported[section] = encoder, side.text_projection, None
+    for side in networks.sides:
+        encoder = towers.get(side.section, side.encoder)
+        if getattr(side, "tokenizer", None) is not None:
+            encoder = tower_of_bert(encoder, side.tokenizer, side.maximum_tokens)
+        head = networks.model.get_submodule(f"{side.prefix}projection")
+        exported[side.section] = encoder, head, getattr(side, "augmentation", None)
     return exported, {"logit scale": networks.model.logit_scale().item()}
 
 
@@ -175,12 +159,14 @@ def head_layers(head: Any) -> list[nn.Module]:
     """
     if not hasattr(head, "change"):  # not a ResidualHead
         leaves = (part for part in head.modules() if not [*part.children()])
-        return [
-            part for part in leaves if not isinstance(part, nn.Dropout | nn.Identity | SharedSpace)
-        ]
-    first, last, same = head.change[0], head.change[-1], torch.eye(head.change[0].in_features)
-    skip, hidden = getattr(head.skip, "weight", same), first.out_features + 2 * len(same)
-    wide, narrow = nn.Linear(len(same), hidden), nn.Linear(hidden, last.out_features)
+        return [part for part in leaves if not isinstance(part, nn.Dropout | nn.Identity)]
+    first = head.change[0]
+    last = head.change[-1]
+    same = torch.eye(head.change[0].in_features)
+    skip = getattr(head.skip, "weight", same)
+    hidden = first.out_features + 2 * len(same)
+    wide = nn.Linear(len(same), hidden)
+    narrow = nn.Linear(hidden, last.out_features)
     wide.load_state_dict(
         {
             "weight": torch.cat([first.weight, same, -same]),
@@ -204,12 +190,10 @@ def write_encoder(
         about: what the description says besides what is known of the network.
         folder: folder to create.
     """
-    layers, parts, code, is_tower = (
-        head_layers(head),
-        nn.ModuleDict(),
-        dict[str, str](),
-        isinstance(network, Tower),
-    )
+    layers = head_layers(head)
+    parts = nn.ModuleDict()
+    code = dict[str, str]()
+    is_tower = isinstance(network, Tower)
     library = LIBRARIES.get(type(network), "open_clip_torch") if is_tower else "torchvision"
     folder.mkdir(parents=True)
     if library == "sentence-transformers":
@@ -236,10 +220,8 @@ def write_encoder(
                 key: getattr(network if is_tower else augmentation, key).flatten().tolist()
                 for key in ("mean", "std")
             }
-        parts["head"], text = (
-            nn.Sequential(*layers),
-            (LOADERS / f"{template}.txt").read_text(encoding="utf-8"),
-        )
+        parts["head"] = nn.Sequential(*layers)
+        text = (LOADERS / f"{template}.txt").read_text(encoding="utf-8")
         for mark, replacement in {**code, "$head": _code(layers)}.items():
             text = text.replace(mark, replacement)
         (folder / "load.py").write_text(text, encoding="utf-8")

@@ -16,8 +16,10 @@ from torch import Tensor
 
 from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers, is_of_texts
 from trueneg.data.arrays import content_hash
-from trueneg.data.pairs.pair_source import distinct_texts
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.pairs.pair_source import PairSource, distinct_texts
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
+from trueneg.data.texts.text_source import TextSource
 from trueneg.data.vector_files import read_vectors
 from trueneg.errors import UserError
 from trueneg.models.towers.tower import Tower, state_checksum, train_only
@@ -35,6 +37,9 @@ NO_REGIONS = (
     "{section}: {model} has no vectors of image regions, which similarity.aggregation needs unless"
     " it is global. Set it to global, or use another network, such as a ResNet or ViT of timm."
 )
+
+
+Source = ImageSource | PairSource | TextSource
 
 
 class Frozen(NamedTuple):
@@ -87,7 +92,7 @@ def vector_names(settings: RunSettings) -> dict[str, str]:
     return {section: features_key(made) for section, made in frozen_towers(settings).items()}
 
 
-def read_frozen(names: Mapping[str, str], source: Any, vectors: Sequence[str | Path]) -> Frozen:
+def read_frozen(names: Mapping[str, str], source: Source, vectors: Sequence[str | Path]) -> Frozen:
     """Read the vectors of a run's frozen towers.
 
     Args:
@@ -126,6 +131,12 @@ def is_tower(settings: RunSettings, section: str) -> bool:
     return issubclass(model, TowerSettings)
 
 
+def encoder_of(settings: RunSettings, section: str) -> Any:
+    """Return the class that builds and restores the encoder of a section."""
+    model: Any = model_of(settings, section)
+    return pkgutil.resolve_name(model.IMPLEMENTATION)
+
+
 def build_tower(settings: RunSettings, section: str) -> Tower:
     """Build the tower of the section ``encoder`` or ``text_encoder``, with the parts frozen that
     the run does not train.
@@ -138,7 +149,6 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
         UserError: if the library is not installed, or the network or its weights cannot be
             obtained.
     """
-    model: Any = model_of(settings, section)
     with (
         torch.random.fork_rng(devices=[])
         if is_frozen(settings[section])
@@ -146,7 +156,7 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
     ):
         if is_frozen(settings[section]):
             torch.manual_seed(seed_for(0, "frozen tower"))
-        tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).build(settings[section])
+        tower: Tower = encoder_of(settings, section).build(settings[section])
     train_only(tower, settings[section]["train"], section)
     return tower.eval()
 
@@ -183,12 +193,10 @@ def restore_tower(settings: RunSettings, section: str, tensors: dict[str, Tensor
     """Rebuild the tower of a finished run, whose weights are loaded afterwards; its files are taken
     out of `tensors`.
     """
-    model: Any = model_of(settings, section)
     prefix = f"{section}/files/"
     names = [name for name in tensors if name.startswith(prefix)]
     files = {name.removeprefix(prefix): tensors.pop(name).numpy().tobytes() for name in names}
-    tower: Tower = pkgutil.resolve_name(model.IMPLEMENTATION).restore(settings[section], files)
-    return tower
+    return encoder_of(settings, section).restore(settings[section], files)
 
 
 def usable_tower(made_of: Mapping[str, Any], texts: Sequence[str]) -> Tower:
@@ -202,7 +210,8 @@ def usable_tower(made_of: Mapping[str, Any], texts: Sequence[str]) -> Tower:
         UserError: if the tower cannot be built or lacks regions that the study needs, or a text is
             too long.
     """
-    section, settings = made_of["section"], made_of["tower"]
+    section = made_of["section"]
+    settings = made_of["tower"]
     described: Any = {"training": {"kind": made_of["kind"]}, section: settings}
     tower = build_tower(described, section)
     if made_of.get("regions") == "needed" and tower.grid is None:
@@ -274,12 +283,13 @@ def compute_features(
 
 
 def _views_of(
-    made_of: Mapping[str, Any], source: Any, device: torch.device
+    made_of: Mapping[str, Any], source: ImageSource | PairSource, device: torch.device
 ) -> Callable[[Tensor, slice], list[Tensor]]:
     """Return a function of uint8 images and their slice: the images themselves and their augmented
     versions, in [0, 1].
     """
-    count, channels = made_of["tower"]["views"] or 0, source.images.shape[1]
+    count = made_of["tower"]["views"] or 0
+    channels = source.images.shape[1]
     if not count:
         return lambda pixels, chosen: [pixels / 255]
     unchanged = [0.0] * channels, [1.0] * channels
@@ -365,7 +375,9 @@ def vectors_of_file(made_of: Mapping[str, Any], source: Any) -> np.ndarray:
     Raises:
         UserError: if the file does not fit the source, or the study needs regions.
     """
-    section, path, column = made_of["section"], made_of["tower"]["path"], made_of["tower"]["column"]
+    section = made_of["section"]
+    path = made_of["tower"]["path"]
+    column = made_of["tower"]["column"]
     if made_of.get("regions") == "needed":
         raise UserError(NO_REGIONS.format(section=section, model=path))
     if section == "encoder":

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from trueneg.config.runs import RunSettings
 from trueneg.errors import UserError
 from trueneg.planning.updates import planned_updates
 from trueneg.randomness import generator_of, seed_for
@@ -19,10 +20,8 @@ from trueneg.runtime.distributed import ALONE, Processes, synchronise_norms
 from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
 from trueneg.store.identity import model_of
 from trueneg.training.frozen import NOTHING_FROZEN, Frozen
-from trueneg.training.guides.base import UNRATED, Batch, Guide, Rated
+from trueneg.training.guides.base import UNRATED, Guide, GuideBatch, Rated
 from trueneg.training.schedules import learning_rate_factor
-
-Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
 
 class TrainingRun(ABC):
@@ -48,10 +47,6 @@ class TrainingRun(ABC):
     Attributes:
         SAMPLES: unit counted in rows and records, such as ``views``.
         PER_PICK: units per sample in a batch, such as 2 views per image.
-        SAMPLE_KEY: key of a batch's rows that tells its samples apart: an attribute of ``data``
-            with one element per index.
-        TEXT_COLUMNS: key of the rows whose texts stand for the columns when the texts of pairs are
-            compared.
         STATE: names of attributes with plain values that are needed to resume a run; subclasses add
             their own.
         directions: directions in which a sample is an anchor; for views, there is one.
@@ -59,8 +54,7 @@ class TrainingRun(ABC):
         false_negatives: function of source, subset and settings that returns what is known before
             training.
         objective_model: class of the objective's settings, which says what the objective needs.
-        data: the training split, with ``source``, ``labels``, and ``counts`` and ``of_training``
-            for features of the source.
+        data: the training split, with ``source``, ``labels``, and the number of ``samples``.
         guide: rates the similarity of the samples of each batch; None if the objective needs no
             guide.
         network: all trained modules but the loss.
@@ -79,8 +73,6 @@ class TrainingRun(ABC):
 
     SAMPLES: ClassVar[str]
     PER_PICK: ClassVar[int]
-    SAMPLE_KEY: ClassVar[str] = "images"
-    TEXT_COLUMNS: ClassVar[str] = "sentences"
     STATE: ClassVar[tuple[str, ...]] = ("epoch", "update", "seconds")
     directions: tuple[str, ...]
     read_source: Any
@@ -96,7 +88,7 @@ class TrainingRun(ABC):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: RunSettings,
         seed: int,
         source: Any,
         subset: Any,
@@ -105,14 +97,13 @@ class TrainingRun(ABC):
         frozen: Frozen = NOTHING_FROZEN,
     ):
         self.frozen = frozen
-        self.training, self.seed, self.device, self.processes = (
-            settings["training"],
-            seed,
-            device,
-            processes,
-        )
+        self.training = settings["training"]
+        self.seed = seed
+        self.device = device
+        self.processes = processes
         self.objective_model: Any = model_of(settings, "objective")
-        self.name, self.batch_size = settings["objective"]["name"], self.training["batch_size"]
+        self.name = settings["objective"]["name"]
+        self.batch_size = self.training["batch_size"]
         self.epoch = self.update = 0
         self.seconds = 0.0
         with torch.random.fork_rng(devices=[]):
@@ -125,7 +116,7 @@ class TrainingRun(ABC):
         self.warmup = self.training.get("warmup_updates", 0)
 
     @abstractmethod
-    def set_up(self, settings: Settings, source: Any, subset: Any) -> int:
+    def set_up(self, settings: RunSettings, source: Any, subset: Any) -> int:
         """Set ``data``, ``network`` (with weights drawn from torch's RNG), ``guide``,
         ``optimizer``, ``monitors`` and ``remedy``.
 
@@ -141,7 +132,7 @@ class TrainingRun(ABC):
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{process}"))
 
     @staticmethod
-    def data_checksum(source: Any, settings: Settings) -> str:
+    def data_checksum(source: Any, settings: RunSettings) -> str:
         """Return a checksum of a run's training data."""
         return source.checksum
 
@@ -193,17 +184,21 @@ class TrainingRun(ABC):
                 )
                 self.optimizer.step()
                 self.monitors.add(*monitored)
-                self.update, self.seconds = update + 1, time.perf_counter() - began
+                self.update = update + 1
+                self.seconds = time.perf_counter() - began
                 if self.guide is not None:
                     self.guide.after_update()
                 if after_update is not None:
                     after_update()
-        row, seconds = self.monitors.read(), time.perf_counter() - began
+        row = self.monitors.read()
+        seconds = time.perf_counter() - began
         learned = {name.rpartition(".")[2]: value for name, value in self.loss.named_parameters()}
         row |= self.measured() | {
             name: value.item() for name, value in learned.items() if value.numel() == 1
         }
-        self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
+        self.epoch = self.epoch + 1
+        self.update = 0
+        self.seconds = 0.0
         if not math.isfinite(row["loss"]):
             raise UserError(
                 f"The loss became {row['loss']} in epoch {self.epoch} of {self.epochs} (updates"
@@ -249,7 +244,7 @@ class TrainingRun(ABC):
         return min(self.epoch * self.updates_per_epoch + self.update, self.updates)
 
     @torch.no_grad()
-    def rated(self, batch: Batch) -> Rated:
+    def rated(self, batch: GuideBatch) -> Rated:
         """Return the guide's similarities of a batch."""
         return UNRATED if self.guide is None else self.guide.rate(batch)
 

@@ -2,11 +2,64 @@
 words.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from trueneg.runtime.distributed import Processes
+from trueneg.runtime.precision import autocast
+from trueneg.training.sides.text import SentenceTokens, TextInputs, TextSide
+
+
+class MaskedWords:
+    """The masked-word term of a run's loss.
+
+    Args:
+        texts: the side of the texts, whose encoder is a BERT.
+        objective: settings of the objective: ``mask_share`` and ``masked_words_weight``.
+        processes: the processes that share a batch.
+
+    Attributes:
+        head: the head, whose weights are drawn from torch's RNG.
+    """
+
+    def __init__(self, texts: TextSide, objective: Mapping[str, Any], processes: Processes):
+        self._texts = texts
+        self._processes = processes
+        self._share = objective["mask_share"]
+        self._weight = objective["masked_words_weight"]
+        config = texts.encoder.bert.config
+        self.head = MaskedWordHead(config.hidden_size, config.vocab_size)
+
+    def backward(self, inputs: TextInputs, batch_size: int, generator: torch.Generator) -> Tensor:
+        """Add the gradients of the term, and return its contribution to the total loss.
+
+        Args:
+            inputs: this process's texts.
+            batch_size: number of texts of all processes.
+            generator: generator for the draws.
+        """
+        tokens = self._texts.texts
+        assert isinstance(tokens, SentenceTokens)
+        # One draw per position of the longest sentence overall, so the result does not depend on
+        # the batch's padding.
+        draws = torch.rand(batch_size, int(tokens.lengths.max()), generator=generator)
+        # Selected on the CPU: their number determines the shapes below, and reading it from a GPU
+        # would wait for all queued work.
+        lengths = tokens.lengths[inputs.numbers]
+        mask = masked_positions(self._processes.part(draws), lengths, self._share)
+        device = inputs.tokens["input_ids"].device
+        places = mask.flatten().nonzero()[:, 0].to(device, non_blocking=True)
+        count = self._processes.sum(torch.full((), len(places), device=device)).clamp(min=1)
+        bert = self._texts.encoder.bert
+        mask_id = self._texts.tokenizer.mask_token_id
+        with autocast(device):
+            loss = self._weight * self.head(bert, inputs.tokens, places, mask_id) / count
+        (self._processes.count * loss).backward()  # gradients are averaged over processes
+        return self._processes.sum(loss.detach())
 
 
 class MaskedWordHead(nn.Module):

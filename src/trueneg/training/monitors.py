@@ -4,81 +4,23 @@ not affect the loss.
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from trueneg.losses.contrastive import ContrastiveTerms
+from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss
 
 GROUPS = ("common", "rare", "unknown")
 MEANS = ("same-class to positive ratio", "estimated mean", "true mean")
 MASK = ("mask precision", "mask recall")
 
 
-def marks_negatives(loss: Any) -> bool:
+def marks_negatives(loss: EstimatorLoss) -> bool:
     """Return whether a loss marks individual negatives as false, so that its mask can be compared
     with the truth.
     """
     return loss.estimator.marks or getattr(loss.target_rule, "marks", False)
-
-
-class Agreement(NamedTuple):
-    """Agreement of a mask with the truth, as sums over the negatives of each of A anchors.
-
-    Attributes:
-        hits: (A,) false negatives that are marked.
-        marked: (A,) marked negatives.
-        false: (A,) false negatives.
-    """
-
-    hits: Tensor
-    marked: Tensor
-    false: Tensor
-
-    def values(self) -> list[Tensor]:
-        """Return precision and recall of each anchor."""
-        return [self.hits / self.marked.clamp(min=1), self.hits / self.false.clamp(min=1)]
-
-    def weights(self) -> list[Tensor]:
-        """Return the weights that make means of :meth:`values` means over all negatives."""
-        return [self.marked, self.false]
-
-
-class Means(NamedTuple):
-    """What debiasing assumes and estimates, for each of A anchors with positive logit p and
-    negative logits u.
-
-    Attributes:
-        ratio: (A,) mean of e^u over the negatives of the anchor's own class, divided by e^p, if it
-            has any, else 0. A debiased loss uses e^p in place of that mean; a ratio below 1 means
-            that it subtracts too much.
-        with_same: (A,) 1 if the anchor has negatives of its own class, else 0.
-        estimated: (A,) the objective's own N·g, divided by N.
-        known: (A,) 1 if the anchor's class is known and N·g is a mass of negatives, else 0.
-        true: (A,) mean of e^u over the negatives of other known classes, which a debiased loss is
-            meant to estimate, or 0.
-        with_true: (A,) 1 if there are such negatives, else 0.
-    """
-
-    ratio: Tensor
-    with_same: Tensor
-    estimated: Tensor
-    known: Tensor
-    true: Tensor
-    with_true: Tensor
-
-    def values(self) -> list[Tensor]:
-        """Return the mean of each kind over the anchors that have it; the fields may be sums over
-        several of them.
-        """
-        return [
-            value / number.clamp(min=1) for value, number in zip(self[::2], self[1::2], strict=True)
-        ]
-
-    def weights(self) -> list[Tensor]:
-        """Return the number of anchors that have each of :meth:`values`."""
-        return list(self[1::2])
 
 
 class ObjectiveTerms(NamedTuple):
@@ -92,10 +34,10 @@ class ObjectiveTerms(NamedTuple):
         removed: (B,) share of the negatives of a pair's anchors (in all directions) that are left
             out. A negative whose weight is reduced counts in part: one minus its weight, relative
             to a negative of similarity 0.
-        mask: (3, B) :class:`Agreement` of the pairs' anchors with the known matches, summed over
+        mask: (4, B) :func:`agreement` of the pairs' anchors with the known matches, summed over
             directions; (0, B) if the objective marks nothing, or nothing is known.
-        means: (6, B) :class:`Means` of the pairs' anchors, summed over directions; (0, B) if
-            nothing is known.
+        means: (6, B) :func:`means` of the pairs' anchors, summed over directions; (0, B) if nothing
+            is known.
     """
 
     loss: Tensor
@@ -107,13 +49,17 @@ class ObjectiveTerms(NamedTuple):
 
 def agreement(
     terms: ContrastiveTerms, false: Sequence[Tensor], labelled: Sequence[Tensor]
-) -> Agreement:
+) -> Tensor:
     """Compare the negatives that a loss marks with the known false ones.
 
     Args:
         terms: terms of a loss that marks negatives.
         false: (A, K) bool per direction, whether a column has the anchor's class.
         labelled: bool per direction, broadcastable to (A, K), whether this is known.
+
+    Returns:
+        (4, A): the numbers of negatives in precision and recall of each anchor: marked false ones
+        of the marked ones, and of the false ones.
     """
     parts = []
     for number, logits in enumerate(terms.logits):
@@ -122,13 +68,15 @@ def agreement(
         if terms.removed and terms.removed[number].dtype == torch.bool:
             marked = terms.removed[number]
         else:
-            marked = (terms.targets[number] > 0).repeat(
-                len(logits) // len(terms.targets[number]), 1
+            attracted = terms.targets[number] > 0
+            marked = attracted.repeat(
+                len(logits) // len(attracted), logits.shape[1] // attracted.shape[1]
             )
-            marked = marked.repeat(1, logits.shape[1] // marked.shape[1])
-        truth, marked = false[number] & valid, marked & valid
-        parts.append(Agreement(*(each.sum(1).double() for each in (truth & marked, marked, truth))))
-    return Agreement(*(torch.cat(each) for each in zip(*parts, strict=True)))
+        marked = (marked & valid).double()
+        truth = (false[number] & valid).double()
+        hits = (marked * truth).sum(1)
+        parts.append(torch.stack([hits, marked.sum(1), hits, truth.sum(1)]))
+    return torch.cat(parts, 1)
 
 
 def means(
@@ -136,37 +84,52 @@ def means(
     same: Sequence[Tensor],
     labelled: Sequence[Tensor],
     estimates: bool = True,
-) -> Means:
-    """Compare what a debiased loss assumes and estimates with the truth.
+) -> Tensor:
+    """Compare what a debiased loss assumes and estimates with the truth, for each anchor with
+    positive logit p and negative logits u.
+
+    * The mean of e^u over the negatives of the anchor's own class, divided by e^p. A debiased loss
+      uses e^p in place of that mean; a ratio below 1 means that it subtracts too much.
+    * The objective's own N·g, divided by N.
+    * The mean of e^u over the negatives of other known classes, which a debiased loss is meant to
+      estimate.
 
     Args:
         terms: terms of a loss.
         same: (A, K) bool per direction, whether a column has the anchor's class.
         labelled: bool per direction, broadcastable to (A, K), whether this is known.
         estimates: whether the loss's N·g is a mass of negatives.
+
+    Returns:
+        (6, A): each value, or 0, followed by 1 if the anchor has it, else 0.
     """
-    log_masses, positives = terms.log_negative_mass.double(), terms.positive[:, 0].double()
+    log_masses = terms.log_negative_mass.double()
+    positives = terms.positive[:, 0].double()
     parts = []
     for number, logits in enumerate(terms.logits):
         anchors = slice(number * len(logits), (number + 1) * len(logits))
         # float64 can represent e^(±2/t) down to t = 0.01; the cost is negligible compared with the
         # network.
-        # a mass of 0 where a column is not a negative
-        mass, valid = logits.double().exp(), ~logits.isneginf()
+        mass = logits.double().exp()  # 0 where a column is not a negative
+        valid = ~logits.isneginf()
         known = valid & labelled[number]
-        alike, other = same[number] & known, known & ~same[number]
-        (of_same, same_count), (of_true, true_count) = (
-            ((mass * each).sum(1), each.sum(1)) for each in (alike, other)
-        )
-        ratio, true = (
-            of_same / same_count.clamp(min=1) / positives[anchors].exp(),
-            of_true / true_count.clamp(min=1),
-        )
+        of_same, has_same = _mean_over(mass, same[number] & known)
+        of_others, has_others = _mean_over(mass, known & ~same[number])
+        ratio = of_same / positives[anchors].exp()
         estimated = log_masses[anchors].exp() / valid.sum(1).clamp(min=1)
-        flags = (same_count > 0, known.any(1) & estimates, true_count > 0)
-        values = zip((ratio, estimated, true), flags, strict=True)
-        parts.append([each for value, flag in values for each in (value * flag, flag.double())])
-    return Means(*(torch.cat(each) for each in zip(*parts, strict=True)))
+        has_estimate = (known.any(1) & estimates).double()
+        values = ratio * has_same, estimated * has_estimate, of_others * has_others
+        flags = has_same, has_estimate, has_others
+        parts.append(torch.stack([values[0], flags[0], values[1], flags[1], values[2], flags[2]]))
+    return torch.cat(parts, 1)
+
+
+def _mean_over(mass: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean of (A, K) values over the chosen ones of each row, and whether there are
+    any.
+    """
+    count = chosen.sum(1)
+    return (mass * chosen).sum(1) / count.clamp(min=1), (count > 0).double()
 
 
 class RunningMeans(nn.Module):
@@ -188,13 +151,15 @@ class RunningMeans(nn.Module):
         device: torch.device,
     ):
         super().__init__()
-        self._scalars, self._columns = (
-            scalars,
-            [f"{value} {group}".strip() for group in groups for value in values],
-        )
+        self._names = [
+            *scalars,
+            *(f"{value} {group}".strip() for group in groups for value in values),
+        ]
         zeros = functools.partial(torch.zeros, dtype=torch.float64, device=device)
-        self.totals, self.steps = nn.Buffer(zeros(len(scalars))), nn.Buffer(zeros(()))
-        self.sums, self.counts = (nn.Buffer(zeros(len(groups), len(values))) for _ in range(2))
+        self.totals = nn.Buffer(zeros(len(scalars)))
+        self.steps = nn.Buffer(zeros(()))
+        self.sums = nn.Buffer(zeros(len(groups), len(values)))
+        self.counts = nn.Buffer(zeros(len(groups), len(values)))
 
     def read(self) -> dict[str, float]:
         """Return the means since the last call. NaN if a group had no anchors."""
@@ -203,26 +168,26 @@ class RunningMeans(nn.Module):
         ).tolist()
         for total in self.buffers():
             total.zero_()
-        return dict(zip([*self._scalars, *self._columns], values, strict=True))
+        return dict(zip(self._names, values, strict=True))
 
-    def _add(
-        self,
-        scalars: Sequence[Tensor],
-        members: Tensor,
-        values: Sequence[Tensor],
-        counted: Sequence[Tensor],
-    ) -> None:
-        """Add a step of A anchors: S scalars, (G, A) bool members, V values (A,), and V masks (A,)
-        of the anchors to count.
+    def _add(self, scalars: Sequence[Tensor], members: Tensor, sums: Sequence[Tensor]) -> None:
+        """Add a step of A anchors: S scalars, (G, A) bool members, and parts of the V values.
+
+        A part has two rows for each of its values: sums over several anchors, and their numbers.
         """
-        counts, sums = (
-            torch.stack([each.double() for each in columns], dim=1) for columns in (counted, values)
-        )
+        rows = torch.cat([part.double() for part in sums])
+        counts = rows[1::2]
         # Matrix products instead of scatter-add, which has no fixed order of additions on a GPU.
-        self.sums.add_(members.double() @ (sums * counts))
-        self.counts.add_(members.double() @ counts)
+        values = rows[::2] / counts.clamp(min=1) * counts
+        self.sums.add_(members.double() @ values.T)
+        self.counts.add_(members.double() @ counts.T)
         self.totals.add_(torch.stack([value.double() for value in scalars]))
         self.steps.add_(1)
+
+
+def _for_all(values: Tensor) -> Tensor:
+    """Return (2, A): values that every anchor has."""
+    return torch.stack([values, torch.ones_like(values)])
 
 
 class ViewMonitors(RunningMeans):
@@ -231,7 +196,7 @@ class ViewMonitors(RunningMeans):
     For every anchor of known class:
 
     * share at the bound: whether the estimate of the negative mass was replaced by its lower bound;
-    * same-class to positive ratio, estimated mean and true mean (:class:`Means`);
+    * same-class to positive ratio, estimated mean and true mean (:func:`means`);
     * precision and recall of the negatives marked as false, for objectives that mark some
       (:func:`agreement`).
 
@@ -248,7 +213,9 @@ class ViewMonitors(RunningMeans):
         super().__init__(
             ("loss",), ("share at bound", *MEANS, *(MASK if marks else ())), GROUPS[:2], device
         )
-        self._rare, self._marks, self._estimates = rare.to(device), marks, estimates
+        self._rare = rare.to(device)
+        self._marks = marks
+        self._estimates = estimates
 
     @torch.no_grad()
     def add(self, terms: ContrastiveTerms, labels: Tensor) -> None:
@@ -258,25 +225,20 @@ class ViewMonitors(RunningMeans):
             terms: terms of the loss for its 2B anchors.
             labels: (B,) classes of the images; below 0 if unknown.
         """
-        same, labelled = (labels[:, None] == labels).repeat(2, 2), (labels >= 0).repeat(2)
-        truth = means(terms, [same], [labelled], self._estimates)
-        rare = self._rare[labels.clamp(min=0)].repeat(2)
-        members = torch.stack([labelled & ~rare, labelled & rare])
-        values, counted = (
-            [terms.at_bound, *truth.values()],
-            [torch.ones_like(terms.at_bound), *truth.weights()],
-        )
+        same = (labels[:, None] == labels).repeat(2, 2)
+        labelled = (labels >= 0).repeat(2)
+        sums = [_for_all(terms.at_bound), means(terms, [same], [labelled], self._estimates)]
         if self._marks:
-            mask = agreement(terms, [same], [labelled])
-            values, counted = values + mask.values(), counted + mask.weights()
-        self._add([terms.loss], members, values, counted)
+            sums.append(agreement(terms, [same], [labelled]))
+        rare = self._rare[labels.clamp(min=0)].repeat(2)
+        self._add([terms.loss], torch.stack([labelled & ~rare, labelled & rare]), sums)
 
 
 class PairMonitors(RunningMeans):
-    """Monitors for training on image–sentence pairs.
+    """Monitors for training on pairs.
 
     Args:
-        groups: (S,) class group of each training sentence: 0 common, 1 rare, 2 unknown.
+        groups: (S,) class group of each training text: 0 common, 1 rare, 2 unknown.
         compares: whether the source knows which negatives are false, and the objective has
             negatives.
         marks: whether the objective marks such negatives.
@@ -295,7 +257,7 @@ class PairMonitors(RunningMeans):
 
     @torch.no_grad()
     def add(
-        self, terms: ObjectiveTerms, masked_loss: Tensor, positive: Tensor, sentences: Tensor
+        self, terms: ObjectiveTerms, masked_loss: Tensor, positive: Tensor, anchors: Tensor
     ) -> None:
         """Add a step.
 
@@ -303,19 +265,16 @@ class PairMonitors(RunningMeans):
             terms: contrastive loss and the terms of the B pairs.
             masked_loss: masked-word loss, a scalar.
             positive: (B,) similarity of the pairs.
-            sentences: (B,) sentence indices of the batch.
+            anchors: (B,) indices of the batch's texts.
         """
-        groups, every = self._groups[sentences], torch.ones_like(terms.at_bound)
-        members = torch.stack([every.bool(), *(groups == number for number in range(len(GROUPS)))])
+        groups = self._groups[anchors]
+        every = torch.ones_like(groups, dtype=torch.bool)
+        members = torch.stack([every, *(groups == number for number in range(len(GROUPS)))])
         scalars = [
             terms.loss.double() + masked_loss.double(),
             terms.loss,
             masked_loss,
             positive.double().mean(),
         ]
-        values, counted = [terms.at_bound, terms.removed], [every, every]
-        for kind, sums in ((Means, terms.means), (Agreement, terms.mask)):
-            if len(sums):
-                found: Any = kind(*sums)
-                values, counted = values + found.values(), counted + found.weights()
-        self._add(scalars, members, values, counted)
+        of_all = [_for_all(terms.at_bound), _for_all(terms.removed)]
+        self._add(scalars, members, [*of_all, terms.means, terms.mask])

@@ -1,84 +1,184 @@
-"""Training on pairs with any objective, shared by image–text and text training."""
+"""Training on pairs with any objective: a text with an image, or two texts.
 
+A step embeds the anchors and the columns of a batch, each with its side
+(:mod:`trueneg.training.sides`), and compares them; the columns are the positives and the hard
+negatives.
+"""
+
+import contextlib
 import functools
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from trueneg.data.pairs.training_split import PairIndices
+from trueneg.config.runs import RunSettings
+from trueneg.data.pairs.inputs import data_checksum
+from trueneg.data.pairs.training_split import PairBatch
 from trueneg.losses.cross_modal import DIRECTIONS
-from trueneg.models.region_similarity import ImageEmbeddings
+from trueneg.models.pairs import PairModel
+from trueneg.models.towers.tower import Embedded
 from trueneg.randomness import seed_for
+from trueneg.training.frozen import NOTHING_FROZEN, Frozen
 from trueneg.training.guides import build_guide
-from trueneg.training.guides.base import Batch, Rated, rate_pairs
-from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
-from trueneg.training.loop import Settings, TrainingRun
+from trueneg.training.guides.base import GuideBatch, Rated, rate_pairs
+from trueneg.training.loop import TrainingRun
+from trueneg.training.masked_words import MaskedWords
 from trueneg.training.monitors import ObjectiveTerms, PairMonitors
+from trueneg.training.networks import build_networks
+from trueneg.training.pair_criterion import PairCriterion
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
-class PairTraining(TrainingRun):
-    """Training on pairs with any objective.
+class SideInputs(NamedTuple):
+    """What this process encodes of a batch."""
 
-    A subclass embeds both sides of a batch with its ``model``, which has ``region_similarity`` and
-    ``logit_scale``.
+    anchors: Any
+    columns: Any
+
+
+class PairTraining(TrainingRun):
+    """Training on pairs; subclasses say which data, whose settings say which sides
+    (:func:`~trueneg.training.sides.sides_of`).
+
+    Attributes:
+        SHARES: functions of the data and a batch that return which columns are negatives of a known
+            kind, by the name of their share in an epoch's row.
     """
 
-    SAMPLES, PER_PICK = "pairs", 1
+    SAMPLES = "pairs"
+    PER_PICK = 1
+    SHARES: ClassVar[Mapping[str, Callable[[Any, PairBatch], Tensor]]]
     remedy = "raise training.warmup_updates"
     data_checksum = staticmethod(data_checksum)
-    model: Any
+    masked_words: MaskedWords | None = None
 
-    def set_up_objective(self, settings: Settings, network: nn.Module) -> None:
-        """Set everything that follows from ``data`` and the networks: guide, objective, optimizer
-        and monitors.
+    @staticmethod
+    @abstractmethod
+    def read_data(
+        settings: RunSettings, source: Any, subset: Any, device: torch.device, frozen: Frozen
+    ) -> Any:
+        """Return the training split, after a check for leakage."""
+
+    @classmethod
+    def untrained_weights(
+        cls,
+        settings: RunSettings,
+        seed: int,
+        source: Any,
+        subset: Any,
+        frozen: Frozen = NOTHING_FROZEN,
+    ) -> dict[str, Tensor]:
+        """Return the content of the file of a run that trains nothing: released networks, or the
+        initial ones of a seed.
+
+        Raises:
+            UserError: if the weights cannot be loaded, or the splits overlap.
         """
-        similarity, objective = settings["similarity"], settings["objective"]
-        self.network = network
+        data = cls.read_data(settings, source, subset, torch.device("cpu"), frozen)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_for(seed, "weights"))
+            return build_networks(settings, data, frozen).tensors()
+
+    def set_up(self, settings: RunSettings, source: Any, subset: Any) -> int:
+        similarity = settings["similarity"]
+        objective = settings["objective"]
+        self.data = self.read_data(settings, source, subset, self.device, self.frozen)
+        self.networks = build_networks(settings, self.data, self.frozen)
+        self.model = self.networks.model.to(self.device)
+        self.network = nn.ModuleDict({"model": self.model})
+        # drawn last, so all objectives of a seed share the other weights
+        if objective.get("mask_share") is not None:
+            self.masked_words = MaskedWords(self.networks.anchors, objective, self.processes)
+            self.network["masked"] = self.masked_words.head.to(self.device)
+        for side in dict.fromkeys(self.networks.sides):
+            side.prepare(self.data, self.device)
         self.directions = DIRECTIONS[objective.get("directions", "both")]
         self.guide = build_guide(self.objective_model, objective, self)
         aggregation = similarity.get("aggregation", "global")
-        self.objective = ImageTextObjective(
+        self.criterion = PairCriterion(
             self.objective_model, objective, self.data, aggregation, self.guide
         )
-        self.loss = self.objective.loss.to(self.device)
+        self.loss = self.criterion.loss.to(self.device)
         self.each_part = similarity.get("combined") == "losses"
-        self.optimizer = optimizer_of(
-            nn.ModuleList([self.network, self.loss]), settings["training"]
-        )
+        learned = nn.ModuleList([self.network, self.loss])
+        self.optimizer = optimizer_of(learned, settings["training"])
         self.monitors = PairMonitors(
-            self.data.groups, self.objective.compares, self.objective.marks
+            self.data.groups, self.criterion.compares, self.criterion.marks
         )
+        return self.data.per_epoch(self.training.get("unit", ""))
 
-    @abstractmethod
-    def _embed(self, inputs: Any, model: Any) -> tuple[Tensor, ImageEmbeddings]:
-        """Embed this process's share of a batch, and return the embeddings of the whole batch:
-        texts (B, D), and images.
-        """
+    def batches(self, count: int) -> Generator[tuple[PairBatch, SideInputs], None, None]:
+        """Yield each whole batch, and this process's share of its inputs."""
+        size = self.batch_size
+        epoch = self.data.epoch(self.training.get("unit", ""), self.generator("pairs"))
+        places = [slice(start, start + size) for start in range(0, count * size, size)]
+        batches = [epoch.part(place, self.device) for place in places]
+        self.shares = {
+            name: share_of_negatives(is_of_kind(self.data, pairs) for pairs in batches)
+            for name, is_of_kind in self.SHARES.items()
+        }
+        if self.update == count:  # killed between the last update and the end of an epoch
+            return
+        with contextlib.ExitStack() as opened:
+            inputs = []
+            for side, rows in zip(self.networks.sides, epoch, strict=True):
+                of_side = side.batches([rows[place] for place in places], self)
+                inputs.append(opened.enter_context(contextlib.closing(of_side)))
+            for pairs, *of_sides in zip(batches[self.update :], *inputs, strict=True):
+                yield pairs, SideInputs(*of_sides)
 
-    def backward(self, pairs: PairIndices, inputs: Any) -> tuple[Any, ...]:
+    def backward(self, pairs: PairBatch, inputs: SideInputs) -> tuple[Any, ...]:
         # Dropout and resampling can only use torch's global RNG, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            texts, images = self._embed(inputs, self.model)
-            parts = list(self.model.region_similarity.parts(texts, images).values())
+            anchors, columns = self._embed(inputs, self.model)
+            parts = list(self.model.region_similarity.parts(anchors, columns).values())
             scores = torch.stack(parts).mean(0)
             rated = self.rated(
-                Batch(pairs._asdict(), functools.partial(self._rated_by, inputs, scores))
+                GuideBatch(
+                    *self.data.compared(pairs), functools.partial(self._rated_by, inputs, scores)
+                )
             )
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
-            if self.objective.on_embeddings:
-                terms = self.objective.of_embeddings(texts, images.pooled, pairs)
+            if self.criterion.on_embeddings:
+                terms = self.criterion.of_embeddings(anchors, columns.pooled, pairs)
             else:
                 terms = self._mean_terms(parts if self.each_part else [scores], pairs, rated)
             terms.loss.backward()
-            masked = self._backward_masked_words(inputs)
-        return terms, masked, scores.detach().diagonal(), pairs.sentences
+            masked_loss = torch.zeros((), device=self.device)
+            if self.masked_words is not None:
+                draws = self.generator(f"masked words/{self.update}")
+                masked_loss = self.masked_words.backward(inputs.anchors, self.batch_size, draws)
+        return terms, masked_loss, scores.detach().diagonal(), pairs.anchors
 
-    def _rated_by(self, inputs: Any, scores: Tensor, network: Any = None) -> Rated:
+    def _embed(self, inputs: SideInputs, model: PairModel) -> tuple[Tensor, Embedded]:
+        """Embed this process's share of a batch, and return the embeddings of the whole batch:
+        anchors (B, D), and columns.
+        """
+        self.seed_dropout()
+        # This order decides which draws of dropout each side gets.
+        if self.networks.columns.modality == "image":
+            columns = self.networks.columns.embed(model, inputs.columns)
+            anchors = self.networks.anchors.embed(model, inputs.anchors)
+        else:
+            anchors = self.networks.anchors.embed(model, inputs.anchors)
+            columns = self.networks.columns.embed(model, inputs.columns)
+        count = len(anchors.pooled)
+        pooled = self._whole_columns(columns.pooled, count)
+        regions = None if columns.regions is None else self._whole_columns(columns.regions, count)
+        return self.processes.whole(anchors.pooled.float()), Embedded(pooled, regions)
+
+    def _whole_columns(self, own: Tensor, count: int) -> Tensor:
+        """Return the columns of all processes, given those of this process's anchors, which are
+        ordered by anchor.
+        """
+        by_anchor = self.processes.whole(own.float().unflatten(0, (count, -1)))
+        return by_anchor.transpose(0, 1).flatten(0, 1)
+
+    def _rated_by(self, inputs: SideInputs, scores: Tensor, network: Any = None) -> Rated:
         """Return the similarities according to a copy of the network; None: the scores of the
         network being trained.
         """
@@ -88,27 +188,36 @@ class PairTraining(TrainingRun):
         return rate_pairs(model.region_similarity(*self._embed(inputs, model)))
 
     def _mean_terms(
-        self, similarities: Sequence[Tensor], pairs: PairIndices, rated: Rated
+        self, similarities: Sequence[Tensor], pairs: PairBatch, rated: Rated
     ) -> ObjectiveTerms:
         """Return the mean of the objective's terms over several similarities of the same pairs."""
         scale = self.model.logit_scale()
         several = [
-            self.objective.of_similarities(similarity, scale, pairs, rated)
+            self.criterion.of_similarities(similarity, scale, pairs, rated)
             for similarity in similarities
         ]
         return ObjectiveTerms(
             *(torch.stack(values).mean(0) for values in zip(*several, strict=True))
         )
 
-    def _backward_masked_words(self, inputs: Any) -> Tensor:
-        """Add the gradients of a masked-word loss, if there is one, and return its contribution to
-        the total loss.
+    def measured(self) -> dict[str, float]:
+        """Return the logit scale, the shares of known kinds of negatives, and any threshold.
+
+        The shares are measured before any are left out (``own_report``, ``same_text``).
         """
-        return torch.zeros((), device=self.device)
+        row = {"logit_scale": self.model.logit_scale().item()}
+        row |= {name: share.item() for name, share in self.shares.items()}
+        return row if self.guide is None else row | self.guide.measured()
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the tensors, on the CPU, that :func:`trueneg.training.networks.read_networks`
+        restores.
+        """
+        return self.networks.tensors()
 
 
 def share_of_negatives(masks: Iterable[Tensor]) -> Tensor:
-    """Return the mean share of the negatives that (B, B + H) masks mark, which also mark the B
+    """Return the mean share of the negatives that (B, K) masks mark, which also mark the B
     positives on the diagonal.
     """
     return torch.stack(

@@ -81,9 +81,12 @@ class RadiographAugmentation(Augmentation):
         blur: float = 0.0,
     ) -> None:
         super().__init__(mean, std)
-        self.crop, self.evaluated = crop, evaluated
+        self.crop = crop
+        self.evaluated = evaluated
         self.jitter = (brightness, contrast)
-        self.crop_area, self.flip, self.blur = crop_area, flip, blur
+        self.crop_area = crop_area
+        self.flip = flip
+        self.blur = blur
         self.affine = (math.radians(rotation), scaling, translation, translation)
         # crops, brightness and contrast only
         self.is_simple = crop_area is None and not any((flip, *self.affine, blur))
@@ -113,10 +116,8 @@ class RadiographAugmentation(Augmentation):
         if self.crop_area is not None:
             boxes = draw_boxes(count, size, (self.crop_area, 1.0), CROP_RATIO, generator)
         uniform = torch.rand(count, 6, generator=generator, dtype=torch.float64)
-        flip, sigma = (
-            uniform[:, :1] < self.flip,
-            SMALLEST_SIGMA + (self.blur - SMALLEST_SIGMA) * uniform[:, 1:2],
-        )
+        flip = uniform[:, :1] < self.flip
+        sigma = SMALLEST_SIGMA + (self.blur - SMALLEST_SIGMA) * uniform[:, 1:2]
         rotation, scale, *shifts = (torch.tensor(self.affine) * (2 * uniform[:, 2:] - 1)).split(
             1, dim=1
         )

@@ -76,7 +76,8 @@ def macro_auc(embeddings: Tensor, groups: Tensor) -> float:
     itself = torch.eye(len(groups), dtype=torch.bool, device=groups.device)
     areas = []
     for row, group, near in zip(similarities, same_group, same_group & ~itself, strict=True):
-        same, other = row[near], row[~group].sort().values
+        same = row[near]
+        other = row[~group].sort().values
         if len(same) and len(other):
             # Each member of the group counts the others below it, and half of those tied with it.
             below = torch.searchsorted(other, same, side="left") + torch.searchsorted(

@@ -1,5 +1,13 @@
 """SimCLR with any objective: two augmented views of an image are positives of each other (Chen et
 al., 2020).
+
+One run from top to bottom: :meth:`SimCLR.set_up` reads the images and builds encoder, head, loss
+and optimizer. :meth:`SimCLR.batches` draws the order of an epoch and the augmentation of both
+views. For each batch, :meth:`~trueneg.training.loop.TrainingRun.train_epoch` sets the learning
+rate, calls :meth:`SimCLR.backward` (augment, embed, loss, gradients), lets the optimizer step, and
+adds the terms of the loss to the monitors. What is shared with training on pairs stands in
+:mod:`trueneg.training.loop`; what an objective compares samples with, if it needs that, in
+:mod:`trueneg.training.guides`.
 """
 
 import functools
@@ -11,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_views
 from trueneg.data.image_loading import statistics_of
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
@@ -18,13 +27,14 @@ from trueneg.data.images.training_split import ViewData
 from trueneg.data.samples import Subset, read_subsets
 from trueneg.errors import UserError
 from trueneg.losses import build
+from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss
 from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import build_head
 from trueneg.models.towers.stored import PooledTower, StoredTower, StoredViews
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.specs.temperature import temperature_of
-from trueneg.training.augment import build_augmentation
+from trueneg.training.augment import Augmentation, build_augmentation
 from trueneg.training.frozen import (
     NOTHING_FROZEN,
     Frozen,
@@ -34,8 +44,8 @@ from trueneg.training.frozen import (
     restore_tower,
 )
 from trueneg.training.guides import build_guide
-from trueneg.training.guides.base import Batch, Rated, rate_views
-from trueneg.training.loop import Settings, TrainingRun
+from trueneg.training.guides.base import GuideBatch, Rated, rate_views
+from trueneg.training.loop import TrainingRun
 from trueneg.training.monitors import ViewMonitors, marks_negatives
 from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
 
@@ -45,18 +55,24 @@ FIRST_VALUE = 0.5  # initial value of scheduled parameters, until the first epoc
 class SimCLR(TrainingRun):
     """Training on two views of each image."""
 
-    SAMPLES, PER_PICK = "views", 2
+    SAMPLES = "views"
+    PER_PICK = 2
     STATE = (*TrainingRun.STATE, "scheduled")
     directions = ("views",)
-    read_source, read_subsets = staticmethod(read_source), staticmethod(read_subsets)
-    data_checksum, false_negatives = staticmethod(data_checksum), staticmethod(of_views)
+    read_source = staticmethod(read_source)
+    read_subsets = staticmethod(read_subsets)
+    data_checksum = staticmethod(data_checksum)
+    false_negatives = staticmethod(of_views)
 
-    def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> int:
-        training, objective = settings["training"], settings["objective"]
+    def set_up(self, settings: RunSettings, source: ImageSource, subset: Subset) -> int:
+        training = settings["training"]
+        objective = settings["objective"]
         self.data = ViewData(source, subset, self.device, self.frozen.vectors)
         self.augmentation = augmentation_of(settings, source, self.frozen).to(self.device)
         network = projected_encoder(settings, source.images.shape[1], self.frozen)
         self.network = network.to(memory_format=torch.channels_last).to(self.device)
+        self.embed = compiled_embedding() if training["compile"] else embed_views
+
         self.guide = build_guide(self.objective_model, objective, self)
         values = self.objective_model.loss_settings(objective)
         values = values if self.guide is None else self.guide.loss_settings(values)
@@ -72,69 +88,72 @@ class SimCLR(TrainingRun):
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)
         self.loss = build(values | self.scheduled, temperature=temperature).to(self.device)
         self.by_sample = compares_samples(self.loss)
-        rate, decay = training["learning_rate"], training["weight_decay"]
+
         groups = [
             {"params": self.network.parameters()},
             {"params": self.loss.parameters(), "weight_decay": 0.0},
         ]
-        self.optimizer = torch.optim.Adam(groups, lr=rate, weight_decay=decay, fused=True)
-        marks, estimates = marks_negatives(self.loss), self.loss.estimator.combines
-        self.monitors = ViewMonitors(self.data.rare, self.device, marks, estimates)
-        self.embed = compiled_embedding() if training["compile"] else embed_views
+        self.optimizer = torch.optim.Adam(
+            groups, lr=training["learning_rate"], weight_decay=training["weight_decay"], fused=True
+        )
+        self.monitors = ViewMonitors(
+            self.data.rare, self.device, marks_negatives(self.loss), self.loss.estimator.combines
+        )
         return len(self.data.images)
 
-    def batches(self, count: int) -> Generator[tuple[Tensor, list[Any]], None, None]:
+    def batches(self, count: int) -> Generator[tuple[Tensor, list[Tensor]], None, None]:
         """Yield the image indices of each batch and the augmentation parameters of both views."""
         if self.update == 0:
             self._follow_schedules()
         for name, value in self.scheduled.items():
             setattr(self.loss.estimator, name, value)
-        order = torch.randperm(len(self.data.images), generator=self.generator("batches")).to(
-            self.device
-        )
-        drawn, size = count * self.batch_size, self.data.images.shape[-2:]
+        order = torch.randperm(len(self.data.images), generator=self.generator("batches"))
+        order = order.to(self.device)
         generators = [self.generator(f"augmentation {view}") for view in (1, 2)]
-        views = [
-            view.to(self.device) for view in self.augmentation.draw_views(drawn, size, generators)
-        ]
+        drawn = self.augmentation.draw_views(
+            count * self.batch_size, self.data.images.shape[-2:], generators
+        )
+        views = [view.to(self.device) for view in drawn]
         for update in range(self.update, count):
             batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
             yield order[batch], [view[batch] for view in views]
 
-    def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[Any, ...]:
-        images, drawn = (
-            self.data.images[self.processes.part(chosen)],
-            [self.processes.part(view) for view in parameters],
-        )
-        eta, labels = self.class_probability, self.data.labels[chosen]
+    def backward(self, chosen: Tensor, parameters: list[Tensor]) -> tuple[ContrastiveTerms, Tensor]:
+        images = self.data.images[self.processes.part(chosen)]
+        drawn = [self.processes.part(view) for view in parameters]
+        labels = self.data.labels[chosen]
+        eta = self.class_probability
         eta = eta[chosen] if isinstance(eta, Tensor) else eta
         # Dropout, resampling and the oracle's controls can only use torch's global RNG, so each
         # step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             self.seed_dropout()
-            first, second = views = self._embed(images, drawn)
-            rated = self.rated(
-                Batch({"images": chosen}, functools.partial(self._rated_by, images, drawn, views))
-            )
+            views = self._embed(images, drawn)
+            rated_by = functools.partial(self._rated_by, images, drawn, views)
+            rated = self.rated(GuideBatch((chosen, chosen), None, rated_by))
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
-            terms = self.loss.terms(
-                first, second, class_probability=eta, labels=labels, **rated._asdict()
-            )
+            terms = self.loss.terms(*views, class_probability=eta, labels=labels, **rated._asdict())
             terms.loss.backward()
         return terms, labels
 
-    def _embed(self, images: Tensor, drawn: list[Any], network: Any = None) -> list[Tensor]:
+    def _embed(
+        self, images: Tensor, drawn: list[Tensor], network: nn.Module | None = None
+    ) -> list[Tensor]:
         """Embed this process's share of a batch, by default with the network being trained; return
         the whole batch's views.
         """
-        embed, network = (self.embed, self.network) if network is None else (embed_views, network)
-        return [
-            self.processes.whole(view)
-            for view in embed(network, self.augmentation, images, drawn).chunk(2)
-        ]
+        if network is None:
+            embedded = self.embed(self.network, self.augmentation, images, drawn)
+        else:
+            embedded = embed_views(network, self.augmentation, images, drawn)
+        return [self.processes.whole(view) for view in embedded.chunk(2)]
 
     def _rated_by(
-        self, images: Tensor, drawn: list[Any], views: list[Tensor], network: Any = None
+        self,
+        images: Tensor,
+        drawn: list[Tensor],
+        views: list[Tensor],
+        network: nn.Module | None = None,
     ) -> Rated:
         """Return the similarities according to a copy of the network; None: those of the views as
         embedded in training.
@@ -151,7 +170,8 @@ class SimCLR(TrainingRun):
 
     def _follow_schedules(self) -> None:
         """Set the scheduled parameters to their values for this epoch."""
-        progress, before = self.epoch / self.epochs, (self.epoch - 1) / self.epochs
+        progress = self.epoch / self.epochs
+        before = (self.epoch - 1) / self.epochs
         for name, setting in self.schedules.items():
             if setting["schedule"] != "adjusted":
                 self.scheduled[name] = scheduled_value(setting, progress)
@@ -172,7 +192,7 @@ class SimCLR(TrainingRun):
         return min(max(macro_auc(embeddings, labels), 0.5), 0.99)
 
 
-def compares_samples(loss: Any) -> bool:
+def compares_samples(loss: EstimatorLoss) -> bool:
     """Return whether the estimator or, if it uses no similarities, the rule of the targets compares
     samples instead of views.
     """
@@ -181,8 +201,8 @@ def compares_samples(loss: Any) -> bool:
 
 
 def augmentation_of(
-    settings: Settings, source: ImageSource, frozen: Frozen = NOTHING_FROZEN
-) -> Any:
+    settings: RunSettings, source: ImageSource, frozen: Frozen = NOTHING_FROZEN
+) -> Augmentation | StoredViews:
     """Return the augmentation of a run: stored versions of images if the tower is frozen; towers
     normalise images themselves.
     """
@@ -206,7 +226,7 @@ def augmentation_of(
 
 
 def projected_encoder(
-    settings: Settings,
+    settings: RunSettings,
     channels: int,
     frozen: Frozen = NOTHING_FROZEN,
     tensors: dict[str, Tensor] | None = None,
@@ -241,7 +261,7 @@ def projected_encoder(
 
 
 def evaluated_encoder(
-    settings: Settings, channels: int, frozen: Frozen, tensors: dict[str, Tensor]
+    settings: RunSettings, channels: int, frozen: Frozen, tensors: dict[str, Tensor]
 ) -> Any:
     """Return a finished run's encoder without its projection; if the encoder is frozen, with it: it
     is all that was trained.
@@ -254,7 +274,7 @@ def evaluated_encoder(
 
 
 def embed_views(
-    network: nn.Module, augmentation: nn.Module, images: Tensor, parameters: Sequence[Any]
+    network: nn.Module, augmentation: nn.Module, images: Tensor, parameters: Sequence[Tensor]
 ) -> Tensor:
     """Embed augmented views of (B, C, H, W) uint8 images; returns float32 (V·B, D), ordered by
     view.

@@ -46,10 +46,8 @@ class TextSimilarity:
     def __init__(self, embeddings: Tensor, text_of: Tensor, sample: Tensor):
         share = embeddings.new_full((len(text_of),), 1 / len(text_of))
         frequency = embeddings.new_zeros(len(embeddings)).index_add_(0, text_of, share)
-        self._units, self._text_of = (
-            functional.normalize(embeddings - frequency @ embeddings, dim=1),
-            text_of,
-        )
+        self._units = functional.normalize(embeddings - frequency @ embeddings, dim=1)
+        self._text_of = text_of
         rows, columns = torch.triu_indices(len(sample), len(sample), 1, device=sample.device)
         self._sorted = self(sample, sample)[rows, columns].sort().values
 

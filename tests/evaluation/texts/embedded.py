@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
-from trueneg.evaluation.texts import EmbeddedRun
+from trueneg.evaluation.texts import EmbeddedTexts
 
 PARTS = (
     "bank",
@@ -49,7 +49,7 @@ def embedded_run(
         train=samples["bank"],
         **samples,
     )
-    return EmbeddedRun("abc", source, subset, anchors, positives)
+    return EmbeddedTexts("abc", source, subset, anchors, positives)
 
 
 def labelled_run(seed=0, dtype=np.float64):

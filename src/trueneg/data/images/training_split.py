@@ -1,6 +1,5 @@
 """Training images of a run on two views, with their classes."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,8 @@ class ViewData:
             false negatives.
         rare: (C,) bool, whether a class is rare; on the CPU.
         held_out: images of the validation split and their classes, on the CPU.
-        counts: number of images of the source, by ``images``.
+        image_rows: positions of the images in the source.
+        samples: n.
     """
 
     def __init__(
@@ -40,7 +40,11 @@ class ViewData:
         device: torch.device,
         vectors: np.ndarray | None = None,
     ):
-        self.source, self._subset, self._device = source, subset, device
+        self.source = source
+        self._subset = subset
+        self._device = device
+        self.image_rows = subset.train
+        self.samples = len(subset.train)
         images = source.images if vectors is None else vectors
         self.images = torch.from_numpy(images[subset.train]).to(device)
         self._classes = source.labels[subset.train]
@@ -56,11 +60,6 @@ class ViewData:
             torch.from_numpy(images[held_out]),
             torch.from_numpy(source.labels[held_out]),
         )
-        self.counts = {"images": len(source.images)}
-
-    def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the rows of the training images, given features of all ``images``."""
-        return {"images": features["images"][torch.from_numpy(self._subset.train)].to(self._device)}
 
     def class_probability(self, value: float | str | None) -> float | Tensor | None:
         """Return η: that of a rare class (``low``), of a common one (``high``), or (n,) of each
@@ -72,7 +71,8 @@ class ViewData:
         if value != "true":
             by_name: dict[Any, Any] = {"low": self._subset.eta_low, "high": self._subset.eta_high}
             return by_name.get(value, value)
-        eta, labelled = torch.zeros(len(self._classes)), self._classes >= 0
+        eta = torch.zeros(len(self._classes))
+        labelled = self._classes >= 0
         eta[labelled] = torch.as_tensor(
             from_class_frequency(self._classes[labelled]), dtype=torch.float32
         )

@@ -10,27 +10,42 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from trueneg.data.image_loading import TrainingImages
+from trueneg.data.image_loading import TrainingImages, statistics_of
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.samples import Subset
 from trueneg.randomness import seed_for
 from trueneg.text.cleaning import normalised
 
 
-class PairIndices(NamedTuple):
-    """B pairs of an image and a sentence of its report.
+class PairBatch(NamedTuple):
+    """Pairs of anchors and columns, by their indices among the training samples.
 
     Attributes:
-        images: (B,) int64, indices of training images.
-        sentences: (B,) int64, indices of training sentences.
+        anchors: (B,) int64.
+        columns: (B·(1 + H),) int64: the positives, then the first hard negative of every pair, then
+            the second ones, and so on. Of an epoch, before :meth:`part`: (n, 1 + H).
     """
 
-    images: Tensor
-    sentences: Tensor
+    anchors: Tensor
+    columns: Tensor
 
-    def part(self, chosen: slice) -> "PairIndices":
-        """Return a slice of the pairs."""
-        return PairIndices(self.images[chosen], self.sentences[chosen])
+    def part(self, chosen: slice, device: torch.device) -> "PairBatch":
+        """Return a slice of an epoch as a batch on a device."""
+        columns = self.columns[chosen].T.flatten()
+        return PairBatch(self.anchors[chosen].to(device), columns.to(device))
+
+
+class Compared(NamedTuple):
+    """Indices of what stands for the anchors and for the columns when a guide compares them.
+
+    Attributes:
+        samples: of what is told apart and labelled: images, or the texts of pairs of texts.
+        texts: of texts: the text of a column that is an image is that of its pair; None: there are
+            none.
+    """
+
+    samples: tuple[Tensor, Tensor]
+    texts: tuple[Tensor, Tensor] | None = None
 
 
 class PairData:
@@ -44,16 +59,15 @@ class PairData:
 
     Attributes:
         source: images and sentences.
-        counts: number of ``images`` and ``sentences`` of the source.
         sentences: the S sentences, including repetitions.
         texts: the U distinct sentences.
-        images: the n images.
+        images: the n images; ``image_rows`` are their positions in the source.
+        samples: n.
         labels: (n, K) labels of the images: 1, 0, or NaN for unknown.
         shown: bool (n, C), as in :class:`~trueneg.data.pairs.pair_source.PairSource`.
         text_of: (S,) index of each sentence in ``texts``; ``text_numbers`` is a copy on the CPU.
         class_of: (S,) latent class, −1 if unknown.
         report_of: (n,) index of each image's report.
-        said: (n, L) indices of the texts in each image's report, padded with −1.
         groups: (S,) class group of each sentence: 0 common, 1 rare, 2 unknown. The common classes
             are the most frequent ones that together account for half of the sentences with a known
             class.
@@ -66,8 +80,9 @@ class PairData:
         device: torch.device,
         vectors: np.ndarray | None = None,
     ):
-        self.source, self._device, self._seed = source, device, subset.seed
-        self.counts = {"images": len(source.images), "sentences": len(source.sentences)}
+        self.source = source
+        self._device = device
+        self._seed = subset.seed
         reports = source.reports[subset.train]
         names, report_of = np.unique(reports, return_inverse=True)
         rows = np.flatnonzero(source.sentences["report"].isin(names))
@@ -75,16 +90,16 @@ class PairData:
         owner = np.searchsorted(names, table["report"].to_numpy().astype(names.dtype))
         order = np.lexsort((table["index"].to_numpy(), owner))
         self._table = table.iloc[order]
-        self._rows = {
-            "images": torch.from_numpy(subset.train.copy()),
-            "sentences": torch.from_numpy(rows[order]),
-        }
+        self._sentence_rows = rows[order]
+        self.image_rows = subset.train
+        self.samples = len(subset.train)
         self._sentence_counts = torch.from_numpy(np.bincount(owner, minlength=len(names)))
         self._image_counts = torch.from_numpy(np.bincount(report_of, minlength=len(names)))
         self._images_by_report = torch.from_numpy(np.argsort(report_of, kind="stable"))
         self._report_of = torch.from_numpy(report_of)
         text_of, texts = pd.factorize(self._table["sentence"], sort=True)
-        self.sentences, self.texts = self._table["sentence"].tolist(), texts.tolist()
+        self.sentences = self._table["sentence"].tolist()
+        self.texts = texts.tolist()
         self.text_numbers = torch.from_numpy(text_of)
         self.text_of = self.text_numbers.to(device)
         classes = self._table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
@@ -95,16 +110,29 @@ class PairData:
         )
         self.labels = torch.from_numpy(source.labels[subset.train]).to(device)
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
-        of_reports = self.text_numbers.split(self._sentence_counts.tolist())
-        self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[
-            self._report_of
-        ].to(device)
         self.report_of = self._report_of.to(device)
+
+    @functools.cached_property
+    def said(self) -> Tensor:
+        """(n, L) indices of the texts in each image's report, padded with −1."""
+        of_reports = self.text_numbers.split(self._sentence_counts.tolist())
+        padded = pad_sequence(of_reports, batch_first=True, padding_value=-1)
+        return padded[self._report_of].to(self._device)
 
     @property
     def knows_matches(self) -> bool:
         """Whether it is known which sentences are true of which images."""
         return bool(self.shown.shape[1])
+
+    @property
+    def channels(self) -> int:
+        """Number of image channels."""
+        return self.source.images.shape[1]
+
+    @functools.cached_property
+    def statistics(self) -> tuple[list[float], list[float]]:
+        """Mean and standard deviation of each channel of the images."""
+        return statistics_of(self.source.images, self.image_rows)
 
     @property
     def class_probabilities(self) -> tuple[str, ...]:
@@ -120,11 +148,11 @@ class PairData:
             self._image_counts / self._sentence_counts.double() / len(self.images)
         ).repeat_interleave(self._sentence_counts)
 
-    def units(self, unit: str) -> int:
+    def per_epoch(self, unit: str) -> int:
         """Return the number of pairs per epoch."""
         return len(self.images) if unit == "image" else len(self._image_counts)
 
-    def epoch(self, unit: str, generator: torch.Generator) -> PairIndices:
+    def epoch(self, unit: str, generator: torch.Generator) -> PairBatch:
         """Draw one pair per image, or per study (a report with its images), in random order;
         returned on the CPU.
 
@@ -133,34 +161,39 @@ class PairData:
                 Debiasing); ``"study"``: every report once, with one of its images and one of its
                 sentences (ReCo).
             generator: generator for all draws.
+
+        Returns:
+            Sentences (n,), and images (n, 1).
         """
-        order = torch.randperm(self.units(unit), generator=generator)
+        order = torch.randperm(self.per_epoch(unit), generator=generator)
         which = torch.rand(len(order), 2, generator=generator, dtype=torch.float64)
         if unit == "image":
-            images, reports = order, self._report_of[order]
+            images = order
+            reports = self._report_of[order]
         else:
-            images, reports = (
-                self._images_by_report[_member(self._image_counts, order, which[:, 0])],
-                order,
-            )
-        return PairIndices(images, _member(self._sentence_counts, reports, which[:, 1]))
+            images = self._images_by_report[_member(self._image_counts, order, which[:, 0])]
+            reports = order
+        sentences = _member(self._sentence_counts, reports, which[:, 1])
+        return PairBatch(sentences, images[:, None])
 
-    def reports_with(self, pairs: PairIndices) -> Tensor:
+    def compared(self, pairs: PairBatch) -> Compared:
+        """Return what guides compare: images with images, and sentences with sentences."""
+        return Compared((pairs.columns, pairs.columns), (pairs.anchors, pairs.anchors))
+
+    def reports_with(self, pairs: PairBatch) -> Tensor:
         """Return (B, B) bool: whether the report of image j contains sentence i."""
-        return (self.said[pairs.images] == self.text_of[pairs.sentences][:, None, None]).any(2)
+        return (self.said[pairs.columns] == self.text_of[pairs.anchors][:, None, None]).any(2)
 
-    def of_own_report(self, images: Tensor) -> Tensor:
-        """Return (B, B) bool: whether images i and j belong to the same report, from B indices of
-        images.
-        """
-        reports = self.report_of[images]
+    def of_own_report(self, pairs: PairBatch) -> Tensor:
+        """Return (B, B) bool: whether images i and j belong to the same report."""
+        reports = self.report_of[pairs.columns]
         return reports[:, None] == reports
 
-    def same_text(self, pairs: PairIndices) -> Tensor:
+    def same_text(self, pairs: PairBatch) -> Tensor:
         """Return (B, B) bool: whether sentences i and j are equal once
         :func:`~trueneg.text.cleaning.normalised`.
         """
-        numbers = self._normalised_of[pairs.sentences]
+        numbers = self._normalised_of[pairs.anchors]
         return numbers[:, None] == numbers
 
     @functools.cached_property
@@ -171,17 +204,11 @@ class PairData:
         numbers, _ = pd.Index(self.texts).map(normalised).factorize()
         return torch.from_numpy(numbers).to(self._device)[self.text_of]
 
-    def matches(self, pairs: PairIndices) -> tuple[Tensor, Tensor]:
+    def matches(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """Return (B, B) bools: whether sentence i is true of image j, and whether it is known."""
-        classes = self.class_of[pairs.sentences]
-        shown = self.shown[pairs.images][:, classes.clamp(min=0)].T
+        classes = self.class_of[pairs.anchors]
+        shown = self.shown[pairs.columns][:, classes.clamp(min=0)].T
         return shown, (classes >= 0)[:, None].expand_as(shown)
-
-    def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the rows of the training images and sentences, given features of all ``images`` or
-        ``sentences``.
-        """
-        return {key: value[self._rows[key]].to(self._device) for key, value in features.items()}
 
     def class_probability(
         self, name: str | Mapping[str, float], a: float | None = None, k: float | None = None
@@ -192,10 +219,9 @@ class PairData:
         the others are permuted. So all s have the same values, and a sentence that keeps its η at
         some s keeps it at every larger one.
         """
-        values = self.source.class_probability(probability_name(name), a, k)[
-            self._rows["sentences"].numpy()
-        ].astype(np.float32)
-        return torch.from_numpy(partly_exchanged(values, name, self._seed)).to(self._device)
+        values = self.source.class_probability(probability_name(name), a, k)
+        own = values[self._sentence_rows].astype(np.float32)
+        return torch.from_numpy(partly_exchanged(own, name, self._seed)).to(self._device)
 
 
 def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:

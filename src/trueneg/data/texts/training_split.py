@@ -10,7 +10,12 @@ from torch import Tensor
 
 from trueneg.class_probability import from_class_frequency
 from trueneg.data.pairs.pair_source import probability_name
-from trueneg.data.pairs.training_split import PairIndices, frequency_groups, partly_exchanged
+from trueneg.data.pairs.training_split import (
+    Compared,
+    PairBatch,
+    frequency_groups,
+    partly_exchanged,
+)
 from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
 from trueneg.text.cleaning import normalised
@@ -20,10 +25,6 @@ class TextData:
     """A source's training split: n samples of T texts; a sample is a given pair, or a text whose
     positive is drawn.
 
-    Batches are :class:`~trueneg.data.pairs.training_split.PairIndices`: ``sentences`` (B,) are the
-    anchors, and ``images`` (B + B·H,) the columns: the positives, then the first hard negative of
-    every pair, then the second ones, and so on.
-
     Args:
         source: texts.
         subset: subset of the source; only its ``train`` split is used.
@@ -32,8 +33,9 @@ class TextData:
 
     Attributes:
         source: texts.
-        counts: number of ``sentences`` of the source.
-        sentences: the T training texts, including repetitions.
+        samples: T.
+        sentences: the T training texts, including repetitions; ``rows`` are their positions in the
+            source's sentences.
         texts: the distinct ones.
         text_of: (T,) index in ``texts``; ``text_numbers`` is a copy on the CPU.
         class_of: (T,) label of each text, −1 if there is none. Only objectives that declare labels
@@ -43,33 +45,26 @@ class TextData:
     """
 
     def __init__(self, source: TextSource, subset: Subset, positives: str, device: torch.device):
-        self.source, self._seed, self._device, self._positives = (
-            source,
-            subset.seed,
-            device,
-            positives,
-        )
-        self.counts = {"sentences": len(source.sentences)}
-        samples = (
-            source.pairs[subset.train]
-            if positives == "given"
-            else source.anchors[subset.train][:, None]
-        )
-        rows, places = np.unique(samples, return_inverse=True)
-        self._rows, self._samples = (
-            torch.from_numpy(rows),
-            torch.from_numpy(places.reshape(samples.shape)),
-        )
+        self.source = source
+        self._seed = subset.seed
+        self._device = device
+        if positives == "given":
+            drawn = source.pairs[subset.train]
+        else:
+            drawn = source.anchors[subset.train][:, None]
+        rows, places = np.unique(drawn, return_inverse=True)
+        self.rows = rows
+        self.samples = len(rows)
+        self._drawn = torch.from_numpy(places.reshape(drawn.shape))
         table = source.sentences.iloc[rows]
         self.sentences = table["sentence"].tolist()
         text_of, texts = pd.factorize(table["sentence"], sort=True)
-        self.texts, self.text_numbers = texts.tolist(), torch.from_numpy(text_of)
+        self.texts = texts.tolist()
+        self.text_numbers = torch.from_numpy(text_of)
+        self.text_of = self.text_numbers.to(device)
         same = pd.factorize(table["sentence"].map(normalised))[0]
+        self._same_of = torch.from_numpy(same).to(device)
         classes = table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
-        self.text_of, self._same_of = (
-            self.text_numbers.to(device),
-            torch.from_numpy(same).to(device),
-        )
         self.class_of = self.labels = torch.from_numpy(classes).to(device)
         self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
@@ -86,12 +81,11 @@ class TextData:
         """
         return (*self.source.class_probabilities, *(("true",) if self.knows_matches else ()))
 
-    @property
-    def samples(self) -> int:
-        """Number of samples, each of which is an anchor once per epoch."""
-        return len(self._samples)
+    def per_epoch(self, unit: str = "") -> int:
+        """Return the number of pairs per epoch: every sample is an anchor once."""
+        return len(self._drawn)
 
-    def epoch(self, unit: str, generator: torch.Generator) -> PairIndices:
+    def epoch(self, unit: str, generator: torch.Generator) -> PairBatch:
         """Draw every sample once, in random order; returned on the CPU.
 
         Args:
@@ -101,40 +95,41 @@ class TextData:
         Returns:
             Anchors (n,), and (n, 1 + H) their positives and hard negatives.
         """
-        order = self._samples[torch.randperm(self.samples, generator=generator)]
+        order = self._drawn[torch.randperm(len(self._drawn), generator=generator)]
+        anchors = order[:, 0]
         if self._partners is not None:
             uniform = torch.rand(len(order), generator=generator, dtype=torch.float64)
-            return PairIndices(self._partners.draw(order[:, 0], uniform)[:, None], order[:, 0])
-        return PairIndices(order[:, -max(order.shape[1] - 1, 1) :], order[:, 0])
+            return PairBatch(anchors, self._partners.draw(anchors, uniform)[:, None])
+        return PairBatch(anchors, order[:, -max(order.shape[1] - 1, 1) :])
 
-    def same_text(self, pairs: PairIndices) -> Tensor:
+    def compared(self, pairs: PairBatch) -> Compared:
+        """Return what guides compare: anchors with columns."""
+        return Compared(tuple(pairs), tuple(pairs))
+
+    def same_text(self, pairs: PairBatch) -> Tensor:
         """Return (B, B + H) bool: whether column j is a text of pair i, or its pair has the anchor
         of i, after normalisation.
         """
-        anchors, columns = self._same_of[pairs.sentences], self._same_of[pairs.images]
-        own, count = anchors[:, None], len(anchors)
+        anchors = self._same_of[pairs.anchors]
+        columns = self._same_of[pairs.columns]
+        own = anchors[:, None]
+        count = len(anchors)
         same = (columns == own) | (columns == columns[:count, None])
         same[:, :count] |= anchors == own
         return same
 
-    def reports_with(self, pairs: PairIndices) -> Tensor:
+    def reports_with(self, pairs: PairBatch) -> Tensor:
         """Return the same as :meth:`same_text`, because a sample consists of its text alone."""
         return self.same_text(pairs)
 
-    def matches(self, pairs: PairIndices) -> tuple[Tensor, Tensor]:
+    def matches(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """Return (B, B + H) bools: whether anchor i and column j have the same label, and whether
         both have one.
         """
-        anchors, columns = self.class_of[pairs.sentences][:, None], self.class_of[pairs.images]
+        anchors = self.class_of[pairs.anchors][:, None]
+        columns = self.class_of[pairs.columns]
         labelled = (anchors >= 0) & (columns >= 0)
         return (anchors == columns) & labelled, labelled
-
-    def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the rows of the training texts, given features of all ``sentences``; the rows of
-        the columns are the same.
-        """
-        rows = features["sentences"][self._rows].to(self._device)
-        return {"sentences": rows, "images": rows}
 
     def class_probability(
         self, name: str | Mapping[str, float], a: float | None = None, k: float | None = None
@@ -145,13 +140,12 @@ class TextData:
         ``{"true_share": s}`` see
         :meth:`~trueneg.data.pairs.training_split.PairData.class_probability`.
         """
-        anchors = self._samples[:, 0]
+        anchors = self._drawn[:, 0]
         if probability_name(name) == "true":
             values = np.asarray(from_class_frequency(self.class_of.cpu().numpy()[anchors]))
         else:
-            values = self.source.class_probability(probability_name(name), a, k)[
-                self._rows.numpy()[anchors]
-            ]
+            values = self.source.class_probability(probability_name(name), a, k)
+            values = values[self.rows[anchors]]
         # of texts that are not anchors
         eta = torch.full((len(self.sentences),), math.nan, dtype=torch.float32)
         eta[anchors] = torch.from_numpy(
@@ -171,7 +165,8 @@ class _Partners:
 
     def __init__(self, classes: np.ndarray, same: np.ndarray):
         order = np.lexsort((same, classes))
-        self._order, self._place = torch.from_numpy(order), torch.from_numpy(np.argsort(order))
+        self._order = torch.from_numpy(order)
+        self._place = torch.from_numpy(np.argsort(order))
         self._label = _blocks(classes[order])
         self._text = _blocks(classes[order] * (same.max() + 1) + same[order])
 

@@ -92,11 +92,13 @@ def encoded(
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
-    source, by_seed = read_source(data["source"]), read_subsets(data["subsets"])
+    source = read_source(data["source"])
+    by_seed = read_subsets(data["subsets"])
     labels = torch.from_numpy(source.labels).to(device)
     encoded_runs = []
     for run in runs:
-        subset, settings = by_seed[run["seed"]], store.record(run["id"])["settings"]
+        subset = by_seed[run["seed"]]
+        settings = store.record(run["id"])["settings"]
         frozen = read_frozen(run["vectors"], source, data.get("vectors") or ())
         encoder = evaluated_encoder(
             settings, source.images.shape[1], frozen, load_file(run["model"])

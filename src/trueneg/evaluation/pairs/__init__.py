@@ -15,22 +15,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from trueneg.data.pairs.chexpert_8x200 import Benchmark, read_benchmark
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.samples import Subset, read_subsets, refuse_leakage
-from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, similarities
+from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
 from trueneg.store.run_store import RunStore
 from trueneg.training.frozen import read_frozen
-from trueneg.training.image_text_networks import Networks, read_networks
+from trueneg.training.networks import PairNetworks, read_networks
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class EmbeddedRun:
+class EmbeddedPairs:
     """A finished run's networks and their evaluation data; images are embedded on first access.
 
     Attributes:
@@ -40,7 +41,7 @@ class EmbeddedRun:
     """
 
     id: str
-    networks: Networks
+    networks: PairNetworks
     source: PairSource
     subset: Subset
     device: torch.device
@@ -51,7 +52,7 @@ class EmbeddedRun:
     def __post_init__(self) -> None:
         refuse_leakage(self.source, self.subset)
         self.networks.model.to(self.device).eval()
-        self.networks.augmentation.to(self.device)
+        self.networks.columns.augmentation.to(self.device)
 
     def images(self, split: str) -> EmbeddedImages:
         """Return the embedded images of ``"train"`` or a held-out split, with regions only for
@@ -78,12 +79,16 @@ class EmbeddedRun:
             else labels[:, [self.source.label_names.index(name) for name in names]]
         )
 
+    def embed_texts(self, texts: Sequence[str]) -> Tensor:
+        """Return unnormalised embeddings (T, D) of distinct texts."""
+        return embed_texts(self.networks.model, self.networks.anchors, texts, self.device)
+
     def similarities(self, texts: Sequence[str], split: str) -> np.ndarray:
         """Return similarities (T, n) between distinct texts and a split's images."""
         return similarities(self.networks, texts, self.images(split), self.device)
 
 
-Measured = tuple[EmbeddedRun, str, Measurement, float]
+Measured = tuple[EmbeddedPairs, str, Measurement, float]
 
 
 def encoded(
@@ -91,13 +96,14 @@ def encoded(
     store: RunStore,
     data: Mapping[str, Any],
     device: torch.device,
-) -> Iterator[list[EmbeddedRun]]:
+) -> Iterator[list[EmbeddedPairs]]:
     """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's
     embeddings are in memory.
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
-    source, by_seed = read_pairs(data["source"]), read_subsets(data["subsets"])
+    source = read_pairs(data["source"])
+    by_seed = read_subsets(data["subsets"])
     boxes = read_rows(data["boxes"]) if data.get("boxes") else pd.DataFrame()
     benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:
@@ -106,7 +112,7 @@ def encoded(
             run["model"], settings, read_frozen(run["vectors"], source, data.get("vectors") or ())
         )
         yield [
-            EmbeddedRun(
+            EmbeddedPairs(
                 run["id"],
                 networks,
                 source,
@@ -134,7 +140,7 @@ def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
 
 
 def of_classes(
-    run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Any, float]
+    run: EmbeddedPairs, split: str, measured: Measurement, values: Mapping[Any, float]
 ) -> Iterator[Measured]:
     """Yield the value of each class with the class as its group, and the value of ``"mean"``
     without a group.

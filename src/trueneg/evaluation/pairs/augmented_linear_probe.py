@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trueneg.evaluation.pairs import EmbeddedRun, Measured
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.pairs.fine_tuning import fine_tuned
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield areas under the ROC curve of linear classifiers."""
     return fine_tuned(
         runs, "augmented linear probe", settings["augmented_linear_probe"], frozen=True

@@ -17,7 +17,7 @@ from torch.nn import functional
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.errors import UserError
 from trueneg.evaluation.pair_features import embed_images, similarities
-from trueneg.evaluation.pairs import EmbeddedRun, Measured
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.pairs.precision import both_queries, label_precisions
 from trueneg.evaluation.retrieval import as_array
 from trueneg.stats.measurement import Measurement
@@ -27,11 +27,12 @@ from trueneg.stats.measurement import Measurement
 Queries = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield precisions by direction, list length and label, and ReCo's average."""
     for run in runs:
         if run.benchmark is not None:
-            ks, names = settings["chexpert_8x200"]["ks"], run.benchmark.label_names
+            ks = settings["chexpert_8x200"]["ks"]
+            names = run.benchmark.label_names
             by_image, by_text = (
                 label_precisions(*queries, ks, names)
                 for queries in scored_queries(run, run.benchmark)
@@ -41,22 +42,21 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
             )
 
 
-def scored_queries(run: EmbeddedRun, benchmark: Benchmark) -> tuple[Queries, Queries]:
+def scored_queries(run: EmbeddedPairs, benchmark: Benchmark) -> tuple[Queries, Queries]:
     """Return the image queries and the text queries, with their similarities to the candidates,
     computed by a run's networks.
     """
-    networks, expected, channels = (
-        run.networks,
-        run.source.images.shape[1],
-        benchmark.images.shape[1],
-    )
+    networks = run.networks
+    expected = run.source.images.shape[1]
+    channels = benchmark.images.shape[1]
     if channels != expected:
         problem = (
             f"images of CheXpert 8×200 have {channels} channels, but the networks were trained on"
             f" images with {expected}"
         )
         raise UserError(f"evaluation.chexpert_8x200: {problem}; remove this section.")
-    regions, is_query = networks.model.region_similarity.needs_regions, benchmark.is_query
+    regions = networks.model.region_similarity.needs_regions
+    is_query = benchmark.is_query
     candidates, queries = (
         embed_images(networks, benchmark, np.flatnonzero(chosen), run.device, regions=regions)
         for chosen in (~is_query, is_query)
@@ -65,7 +65,8 @@ def scored_queries(run: EmbeddedRun, benchmark: Benchmark) -> tuple[Queries, Que
         functional.normalize(images.embeddings.pooled.float(), dim=1)
         for images in (candidates, queries)
     )
-    labels, table = benchmark.labels[~is_query], benchmark.texts
+    labels = benchmark.labels[~is_query]
+    table = benchmark.texts
     asked = table["label"].map(benchmark.label_names.index).to_numpy(np.int64)
     scores = similarities(networks, table["sentence"].tolist(), candidates, run.device)
     return (as_array(wanted @ units.T), benchmark.labels[is_query], labels), (scores, asked, labels)

@@ -13,7 +13,7 @@ from torch import nn
 from trueneg.evaluation.augmented_training import LabelledImages, diverged, train_classifier
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy
 from trueneg.evaluation.pair_features import central_crops, images_of
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured, measurable, of_classes
 from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.models.towers.tower import as_embedded
@@ -22,13 +22,13 @@ from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield areas under the ROC curve of classifiers trained together with their encoders."""
     return fine_tuned(runs, "fine-tuning", settings["fine_tuning"], frozen=False)
 
 
 def fine_tuned(
-    runs: Sequence[EmbeddedRun], task: str, settings: Mapping[str, Any], *, frozen: bool
+    runs: Sequence[EmbeddedPairs], task: str, settings: Mapping[str, Any], *, frozen: bool
 ) -> Iterator[Measured]:
     """Yield the AUC of classifiers trained once for both splits; labels without positives or
     negatives in a split are skipped.
@@ -49,7 +49,7 @@ def fine_tuned(
 
 
 def fine_tuned_scores(
-    run: EmbeddedRun, names: Sequence[str], settings: Mapping[str, Any], *, frozen: bool
+    run: EmbeddedPairs, names: Sequence[str], settings: Mapping[str, Any], *, frozen: bool
 ) -> dict[float, dict[str, np.ndarray]]:
     """Score held-out images with classifiers trained on fractions of the labels, starting from the
     finished encoder.
@@ -77,7 +77,9 @@ def fine_tuned_scores(
     Raises:
         UserError: if the training diverges.
     """
-    scores, seed, labels = {}, run.subset.seed, run.labels("train", names)
+    scores = {}
+    seed = run.subset.seed
+    labels = run.labels("train", names)
     for fraction in settings["fractions"]:
         kept = multilabel_subset(labels, fraction, seed)
         targets = torch.from_numpy(labels[kept]).to(run.device)
@@ -85,12 +87,10 @@ def fine_tuned_scores(
             images_of(run.networks, run.source),
             run.subset.train[kept],
             targets,
-            run.networks.augmentation,
+            run.networks.columns.augmentation,
         )
         encoder: Any = (
-            copy.deepcopy(run.networks.model.image_encoder)
-            .requires_grad_(not frozen)
-            .train(not frozen)
+            copy.deepcopy(run.networks.columns.encoder).requires_grad_(not frozen).train(not frozen)
         )
         training = (
             labelled,
@@ -107,7 +107,7 @@ def fine_tuned_scores(
 
 
 @torch.no_grad()
-def _logits(encoder: nn.Module, head: nn.Module, run: EmbeddedRun, split: str) -> np.ndarray:
+def _logits(encoder: nn.Module, head: nn.Module, run: EmbeddedPairs, split: str) -> np.ndarray:
     """Return the logits of the central crops of a split's images."""
     crops = central_crops(run.networks, run.source, getattr(run.subset, split), run.device)
     return torch.cat([head(as_embedded(encoder(images)).pooled) for images in crops]).cpu().numpy()

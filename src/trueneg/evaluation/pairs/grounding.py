@@ -21,8 +21,8 @@ from trueneg.evaluation.grounding import (
     mean_by_category,
     upsample,
 )
-from trueneg.evaluation.pair_features import EmbeddedImages, embed_texts
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, of_classes
+from trueneg.evaluation.pair_features import EmbeddedImages
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured, of_classes
 from trueneg.models.region_similarity import heatmaps
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
@@ -33,7 +33,7 @@ CORNERS = ["x0", "y0", "x1", "y1"]
 SMALLEST_BOX = 0.25  # share of a box's area that must lie in the crop
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the agreement of heatmaps with boxes, and the number of phrases."""
     for run, split, phrases, texts, crop in with_boxes(runs):
         maps = phrase_maps(
@@ -44,14 +44,14 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def with_boxes(
-    runs: Sequence[EmbeddedRun],
-) -> Iterator[tuple[EmbeddedRun, str, pd.DataFrame, Tensor, tuple[int, int]]]:
+    runs: Sequence[EmbeddedPairs],
+) -> Iterator[tuple[EmbeddedPairs, str, pd.DataFrame, Tensor, tuple[int, int]]]:
     """Yield run, split, phrases with boxes in the crop, one embedding per distinct sentence, and
     the crop's size.
     """
     for run, split in itertools.product(runs, SPLITS):
         if run.boxes is not None:
-            crop = run.networks.augmentation.evaluated_size(run.source.size)
+            crop = run.networks.columns.augmentation.evaluated_size(run.source.size)
             phrases = boxed_phrases(run.source, run.images(split).indices, run.boxes, crop)
             if run.images(split).embeddings.regions is None:
                 log.warning(
@@ -59,7 +59,7 @@ def with_boxes(
                     " in images"
                 )
             elif len(phrases):
-                texts = embed_texts(run.networks, phrases["sentence"].unique().tolist(), run.device)
+                texts = run.embed_texts(phrases["sentence"].unique().tolist())
                 yield run, split, phrases, texts, crop
 
 
@@ -153,7 +153,8 @@ def phrase_maps(
     """
     text_of = pd.Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
     for _, boxes in phrases.groupby("phrase"):
-        text, image = int(text_of[boxes.index[0]]), int(boxes["image"].iloc[0])
+        text = int(text_of[boxes.index[0]])
+        image = int(boxes["image"].iloc[0])
         heatmap = heatmaps(texts[text][None], images.part([image]).regions)[0]
         pixels = upsample(heatmap.detach(), crop, smoothing=smoothing)
         yield boxes, pixels, np.any(box_masks(boxes[CORNERS].to_numpy(), crop), axis=0)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_linear_heads
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
 from trueneg.specs.tasks.base import SPLITS
@@ -20,7 +20,7 @@ from trueneg.stats.measurement import Measurement
 Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the AUC of linear probes on frozen features; labels without positives or negatives in a
     split are left out.
     """
@@ -72,11 +72,14 @@ def linear_evaluation(
     Returns:
         Fraction → class → AUC; the class ``"mean"`` is the mean over classes.
     """
-    (features, labels), (test_features, test_labels) = train, held_out
-    targets, areas = torch.from_numpy(labels).to(features), {}
+    (features, labels) = train
+    (test_features, test_labels) = held_out
+    targets = torch.from_numpy(labels).to(features)
+    areas = {}
     for fraction in fractions:
         kept = torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device)
-        samples, seeds = ([features[kept]], [targets[kept]]), [seed_for(seed, "linear probe")]
+        samples = ([features[kept]], [targets[kept]])
+        seeds = [seed_for(seed, "linear probe")]
         probe = train_linear_heads(
             *samples, len(class_names), known_binary_cross_entropy, seeds=seeds, **training
         )

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, of_classes
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured, of_classes
 from trueneg.evaluation.pairs.zero_shot import prompts_of
 from trueneg.evaluation.retrieval import as_array, precisions_at_k
 from trueneg.specs.tasks.base import SPLITS
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 Precisions = dict[int, dict[str, float]]  # k → label → precision
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield precisions for images with a single label; the text queries are the positive prompts.
 
     Images are compared by the cosine of their embeddings in the space shared with texts; ConVIRT
@@ -31,18 +31,14 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     :func:`single_label_gallery` is a query and a candidate for the images of other patients.
     """
     for run, split in itertools.product(runs, SPLITS):
-        names, ks, prompts = (
-            run.source.label_names,
-            settings["precision"]["ks"],
-            prompts_of(run, settings),
-        )
+        names = run.source.label_names
+        ks = settings["precision"]["ks"]
+        prompts = prompts_of(run, settings)
         asked = np.array([label for label, name in enumerate(names) if name in prompts])
         if len(asked):
             texts = run.similarities([prompts[names[label]]["positive"] for label in asked], split)
-            all_images, patients = (
-                run.images(split).embeddings.pooled,
-                run.source.patients[run.images(split).indices],
-            )
+            all_images = run.images(split).embeddings.pooled
+            patients = run.source.patients[run.images(split).indices]
             images, labels = single_label_gallery(run.labels(split), patients)
             units = functional.normalize(
                 all_images[torch.as_tensor(images, device=all_images.device)].float(), dim=1
@@ -59,7 +55,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def both_queries(
-    run: EmbeddedRun, split: str, key: Measurement, by_image: Precisions, by_text: Precisions
+    run: EmbeddedPairs, split: str, key: Measurement, by_image: Precisions, by_text: Precisions
 ) -> Iterator[Measured]:
     """Yield the precisions of image queries and of text queries, by list length and label, and
     ReCo's average (Table 1).

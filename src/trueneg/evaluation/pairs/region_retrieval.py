@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.evaluation.pairs import EmbeddedRun, Measured
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.pairs.grounding import CORNERS, with_boxes
 from trueneg.evaluation.pairs.retrieval import both_ways
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
@@ -19,7 +19,7 @@ from trueneg.models.region_similarity import box_features
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield recalls and median ranks for each relevance criterion."""
     for run, split, phrases, texts, crop in with_boxes(runs):
         # never None for runs with boxes

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from trueneg.evaluation.pairs import EmbeddedRun, Measured
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.retrieval import Metric, chance_recall_both_ways, retrieval_both_ways
 from trueneg.evaluation.said import said_of
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield recalls, median ranks and chance recalls; the score of a report is the mean over its
     sentences.
     """
@@ -25,7 +25,9 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
                 yield from both_ways(run, split, Measurement(task, "", labels), values)
 
 
-def _retrievals(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+def _retrievals(
+    run: EmbeddedPairs, split: str
+) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
     """Yield task, relevance criterion, scores (texts, images), and the mask of relevant pairs."""
     images = run.images(split)
     said = said_of(run.source, images.indices)
@@ -45,7 +47,7 @@ def _retrievals(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.nda
 
 
 def both_ways(
-    run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Metric, float]
+    run: EmbeddedPairs, split: str, measured: Measurement, values: Mapping[Metric, float]
 ) -> Iterator[Measured]:
     """Yield the values of the retrieval metrics in both directions."""
     for metric, value in values.items():

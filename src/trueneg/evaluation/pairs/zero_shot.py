@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trueneg.errors import UserError
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
+from trueneg.evaluation.pairs import EmbeddedPairs, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
@@ -28,7 +28,7 @@ PROMPTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield areas under the ROC curve and accuracies for labels with prompts."""
     for run, split in itertools.product(runs, SPLITS):
         prompts = prompts_of(run, settings)
@@ -53,11 +53,12 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
                 yield from of_classes(run, split, Measurement("zero-shot", metric), by_class)
 
 
-def prompts_of(run: EmbeddedRun, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+def prompts_of(run: EmbeddedPairs, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
     """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS`; none if nothing
     can embed them.
     """
-    source, prompts = run.source, settings["zero_shot"]["prompts"]
+    source = run.source
+    prompts = settings["zero_shot"]["prompts"]
     if "path" in run.networks.settings["text_encoder"]:
         log.warning(
             "text_encoder is a file of vectors, so prompts cannot be embedded and nothing is"

@@ -18,18 +18,16 @@ from torch.nn import functional
 from trueneg.data.samples import Subset, read_subsets
 from trueneg.data.texts.text_source import TextSource, read_texts
 from trueneg.data.texts.text_splits import UNSEEN
+from trueneg.evaluation.pair_features import embed_texts
 from trueneg.stats.measurement import Measurement
 from trueneg.store.run_store import RunStore
 from trueneg.training.frozen import read_frozen
-from trueneg.training.image_text_networks import Networks
-from trueneg.training.text_inputs import text_inputs
-from trueneg.training.text_networks import ANCHORS, POSITIVES, read_text_networks
-
-TEXTS_AT_ONCE = 256  # affects memory and speed, not the result
+from trueneg.training.networks import PairNetworks, read_networks
+from trueneg.training.sides.text import TextSide
 
 
 @dataclass(eq=False)
-class EmbeddedRun:
+class EmbeddedTexts:
     """A finished run's embeddings of the texts of its held-out samples and of those that they are
     compared with.
 
@@ -63,7 +61,7 @@ class EmbeddedRun:
         return self.source.labels[samples]
 
 
-Measured = tuple[EmbeddedRun, str, Measurement, float]
+Measured = tuple[EmbeddedTexts, str, Measurement, float]
 
 
 def encoded(
@@ -71,31 +69,29 @@ def encoded(
     store: RunStore,
     data: Mapping[str, Any],
     device: torch.device,
-) -> Iterator[list[EmbeddedRun]]:
+) -> Iterator[list[EmbeddedTexts]]:
     """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's
     embeddings are in memory.
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
     """
-    source, by_seed = read_texts(data["source"]), read_subsets(data["subsets"])
+    source = read_texts(data["source"])
+    by_seed = read_subsets(data["subsets"])
     for run in runs:
-        settings, subset = store.record(run["id"])["settings"], by_seed[run["seed"]]
-        networks = read_text_networks(
-            run["model"], settings, read_frozen(run["vectors"], source, data.get("vectors") or ())
-        )
+        settings = store.record(run["id"])["settings"]
+        subset = by_seed[run["seed"]]
+        frozen = read_frozen(run["vectors"], source, data.get("vectors") or ())
+        networks = read_networks(run["model"], settings, frozen)
         networks.model.to(device)
-        (anchors, positives), is_shared = (
-            needed_rows(source, subset),
-            networks.model.own_positives is None,
-        )
-        anchors = np.union1d(anchors, positives) if is_shared else anchors
-        embedded = embed_texts(networks.side(ANCHORS), source, anchors, device)
-        others = (
-            embedded
-            if is_shared
-            else embed_texts(networks.side(POSITIVES), source, positives, device)
-        )
-        yield [EmbeddedRun(run["id"], source, subset, embedded, others)]
+        anchors, positives = needed_rows(source, subset)
+        if networks.anchors is networks.columns:
+            rows = np.union1d(anchors, positives)
+            embedded = vectors_of(networks, networks.anchors, source, rows, device)
+            others = embedded
+        else:
+            embedded = vectors_of(networks, networks.anchors, source, anchors, device)
+            others = vectors_of(networks, networks.columns, source, positives, device)
+        yield [EmbeddedTexts(run["id"], source, subset, embedded, others)]
 
 
 def needed_rows(source: TextSource, subset: Subset) -> tuple[np.ndarray, np.ndarray]:
@@ -112,24 +108,24 @@ def needed_rows(source: TextSource, subset: Subset) -> tuple[np.ndarray, np.ndar
     first, second = source.rated[["first", "second"]].to_numpy(np.int64).T
     anchors = np.concatenate([source.anchors[held_out], source.anchors[compared], first])
     positives = source.pairs[held_out, 1] if len(source.pairs) else first[:0]
-    return np.unique(anchors), np.unique(np.concatenate([positives, second]))
+    return np.unique(anchors), np.union1d(positives, second)
 
 
-@torch.no_grad()
-def embed_texts(
-    networks: Networks, source: TextSource, rows: np.ndarray, device: torch.device
+def vectors_of(
+    networks: PairNetworks,
+    side: TextSide,
+    source: TextSource,
+    rows: np.ndarray,
+    device: torch.device,
 ) -> Tensor:
-    """Return unit vectors (n, D) of a source's texts, which are zero except in `rows`; texts that
-    are too long are truncated.
+    """Return unit vectors (n, D) of a source's texts by one side, which are zero except in
+    `rows`.
     """
     texts, numbers = np.unique(
         source.sentences["sentence"].to_numpy(object)[rows], return_inverse=True
     )
-    inputs = text_inputs(networks, texts.tolist(), True, device)
-    blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
-    vectors = torch.cat([networks.model(**inputs.batch(block)).float() for block in blocks])
-    embedded = vectors.new_zeros(len(source.sentences), vectors.shape[1])
-    embedded[torch.from_numpy(rows).to(device)] = functional.normalize(vectors, dim=1)[
-        torch.from_numpy(numbers).to(device)
-    ]
+    vectors = embed_texts(networks.model, side, texts.tolist(), device)
+    units = functional.normalize(vectors, dim=1)
+    embedded = units.new_zeros(len(source.sentences), units.shape[1])
+    embedded[torch.from_numpy(rows).to(device)] = units[torch.from_numpy(numbers).to(device)]
     return embedded

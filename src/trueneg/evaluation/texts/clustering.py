@@ -7,16 +7,17 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.metrics import v_measure_score
 
-from trueneg.evaluation.texts import EmbeddedRun, Measured
+from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.evaluation.texts.knn import labelled_parts
 from trueneg.randomness import seed_for
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the V-measure of the best of ten runs of k-means (Rosenberg and Hirschberg, 2007)."""
     for run, split, part, _, samples in labelled_parts(runs):
-        labels, seed = run.labels(samples), seed_for(run.subset.seed, "clustering") % 2**32
+        labels = run.labels(samples)
+        seed = seed_for(run.subset.seed, "clustering") % 2**32
         clusters = KMeans(len(np.unique(labels)), n_init=10, random_state=seed).fit_predict(
             run.rows(samples).cpu().numpy()
         )

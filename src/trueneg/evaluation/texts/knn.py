@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
-from trueneg.evaluation.texts import EmbeddedRun, Measured
+from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with
     equal votes, the first wins.
 
@@ -46,8 +46,8 @@ def fewest_of_label(labels: np.ndarray) -> int:
 
 
 def labelled_parts(
-    runs: Sequence[EmbeddedRun],
-) -> Iterator[tuple[EmbeddedRun, str, str, np.ndarray, np.ndarray]]:
+    runs: Sequence[EmbeddedTexts],
+) -> Iterator[tuple[EmbeddedTexts, str, str, np.ndarray, np.ndarray]]:
     """Yield run, split, ``seen`` or ``unseen``, and positions of its training and held-out texts;
     nothing without labels.
     """
@@ -56,7 +56,7 @@ def labelled_parts(
 
 
 def classified(
-    runs: Sequence[EmbeddedRun], task: str, classifier: Callable[[int], Any]
+    runs: Sequence[EmbeddedTexts], task: str, classifier: Callable[[int], Any]
 ) -> Iterator[Measured]:
     """Yield a classifier's accuracy and its mean over labels, and what always answering the largest
     label or any one reaches.
@@ -69,7 +69,8 @@ def classified(
     """
     for run, split, part, bank, samples in labelled_parts(runs):
         texts, queries = (run.rows(positions).cpu().numpy() for positions in (bank, samples))
-        labels, bank_labels = run.labels(samples), run.labels(bank)
+        labels = run.labels(samples)
+        bank_labels = run.labels(bank)
         correct = (
             classifier(fewest_of_label(bank_labels)).fit(texts, bank_labels).predict(queries)
             == labels

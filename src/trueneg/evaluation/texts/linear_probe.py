@@ -5,11 +5,11 @@ from typing import Any
 
 from sklearn.linear_model import LogisticRegression
 
-from trueneg.evaluation.texts import EmbeddedRun, Measured
+from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.evaluation.texts.knn import classified
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the accuracies of the probe of each run, split and part of the labels."""
     yield from classified(
         runs,

@@ -13,7 +13,7 @@ from scipy.stats import hypergeom
 from torch import Tensor
 
 from trueneg.evaluation.retrieval import as_array, ranks
-from trueneg.evaluation.texts import EmbeddedRun, Measured
+from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.specs.tasks.texts.retrieval import CUTOFF
 from trueneg.stats.measurement import Measurement
@@ -26,7 +26,7 @@ BLOCK = 2**23  # similarities in memory at once
 Search = tuple[Tensor, Tensor, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield R@k with its chance level, the mean reciprocal rank, and nDCG; equal similarities count
     against the encoder.
     """
@@ -43,13 +43,14 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
                 yield run, split, Measurement("retrieval", metric, part, k=k), value
 
 
-def of_positives(run: EmbeddedRun, samples: np.ndarray) -> Search:
+def of_positives(run: EmbeddedTexts, samples: np.ndarray) -> Search:
     """Search distinct positives, other than the anchor itself, by distinct anchors, which are the
     groups.
 
     All positives of equal anchors are relevant.
     """
-    rows, texts = run.source.pairs[samples, :2].T, run.source.text_numbers[samples, :2].T
+    rows = run.source.pairs[samples, :2].T
+    texts = run.source.text_numbers[samples, :2].T
     (asked, anchors, group), (found, positives, candidate) = (
         np.unique(side, return_index=True, return_inverse=True) for side in texts
     )
@@ -63,25 +64,25 @@ def of_positives(run: EmbeddedRun, samples: np.ndarray) -> Search:
     )
 
 
-def of_labels(run: EmbeddedRun, bank: np.ndarray, samples: np.ndarray) -> Search:
+def of_labels(run: EmbeddedTexts, bank: np.ndarray, samples: np.ndarray) -> Search:
     """Search training texts by held-out texts; labels are the groups."""
-    labels, bank_labels = run.labels(samples), run.labels(bank)
+    labels = run.labels(samples)
+    bank_labels = run.labels(bank)
     if not (answerable := np.isin(labels, bank_labels)).all():
         log.warning(
             "retrieval: left out %d held-out texts whose label no training text has",
             np.count_nonzero(~answerable),
         )
-    members, none = (bank_labels, np.arange(len(bank))), np.full(np.count_nonzero(answerable), -1)
+    members = (bank_labels, np.arange(len(bank)))
+    none = np.full(np.count_nonzero(answerable), -1)
     return run.rows(samples[answerable]), run.rows(bank), labels[answerable], members, none
 
 
 def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None, float]]:
     """Yield each metric with its k and value; similarities are computed for blocks of queries."""
     queries, candidates, groups, members, own = search
-    relevant, total = (
-        csr_array((np.ones(len(members[0]), bool), members)),
-        len(candidates) - (own >= 0),
-    )
+    relevant = csr_array((np.ones(len(members[0]), bool), members))
+    total = len(candidates) - (own >= 0)
     blocks = np.array_split(np.arange(len(queries)), 1 + len(queries) * len(candidates) // BLOCK)
     ranked = []
     for rows in blocks:

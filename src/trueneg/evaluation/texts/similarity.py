@@ -5,11 +5,11 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
-from trueneg.evaluation.texts import EmbeddedRun, Measured
+from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield Spearman's correlation of the cosine, of the first text as an anchor and the second as
     a positive, with the rating.
 

@@ -39,11 +39,13 @@ class ImageTower(Tower):
         trunk: Any = None,
     ) -> None:
         super().__init__()
-        self.network, self.size = network, tuple(size)
+        self.network = network
+        self.size = tuple(size)
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
         self.eval()
-        images, self.map_axes = torch.zeros(1, 3, *self.size), 0
+        images = torch.zeros(1, 3, *self.size)
+        self.map_axes = 0
         with torch.no_grad():
             if trunk is not None and isinstance(features := trunk.forward_features(images), Tensor):
                 self.map_axes = (

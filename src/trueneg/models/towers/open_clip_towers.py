@@ -20,7 +20,9 @@ from trueneg.models.towers.packages import library, unknown_model
 from trueneg.models.towers.timm_tower import timm_blocks
 from trueneg.models.towers.tower import Embedded, Tower, transformer_blocks
 
-CONFIG, HF_CONFIG, HF_TOKENIZER = "open_clip_config.json", "config.json", "tokenizer_config.json"
+CONFIG = "open_clip_config.json"
+HF_CONFIG = "config.json"
+HF_TOKENIZER = "tokenizer_config.json"
 
 
 class OpenClipTower(Tower):
@@ -49,10 +51,14 @@ class OpenClipTower(Tower):
             UserError: if open_clip is missing, or the model or its weights are unknown, cannot be
                 obtained, or do not fit.
         """
-        open_clip, model, weights = library("open_clip"), settings["model"], settings["weights"]
+        open_clip = library("open_clip")
+        model = settings["model"]
+        weights = settings["weights"]
         config, folder = _configuration(model)
-        architecture, preprocessing = config["model_cfg"], config["preprocess_cfg"]
-        path, tag = Path(weights), open_clip.get_pretrained_cfg(model, weights)
+        architecture = config["model_cfg"]
+        preprocessing = config["preprocess_cfg"]
+        path = Path(weights)
+        tag = open_clip.get_pretrained_cfg(model, weights)
         if tag:
             preprocessing |= {"mean": tag["mean"], "std": tag["std"]}
             # the activation that the weights were trained with
@@ -99,10 +105,8 @@ class OpenClipTower(Tower):
                 ):
                     open_clip.load_checkpoint(network, str(path), weights_only=True)
             tower = cls(network, config, folder, settings)
-        tower.config, tower.logit_scale = (
-            config | {"model_cfg": alone},
-            network.logit_scale.exp().item(),
-        )
+        tower.config = config | {"model_cfg": alone}
+        tower.logit_scale = network.logit_scale.exp().item()
         return tower
 
     @classmethod
@@ -146,12 +150,11 @@ class OpenClipImages(OpenClipTower, ImageTower):
         folder: Path | None,
         settings: Mapping[str, Any],
     ) -> None:
-        visual, preprocessing = model.visual, config["preprocess_cfg"]
+        visual = model.visual
+        preprocessing = config["preprocess_cfg"]
         visual.output_tokens = False  # CoCa's towers also return their tokens
-        trunk, size = (
-            getattr(visual, "trunk", None),
-            library("timm.layers").to_2tuple(visual.image_size),
-        )
+        trunk = getattr(visual, "trunk", None)
+        size = library("timm.layers").to_2tuple(visual.image_size)
         if settings["resolution"] and trunk is not None:
             visual.set_input_size(size)
         super().__init__(visual, size, preprocessing["mean"], preprocessing["std"], trunk)
@@ -192,7 +195,8 @@ class OpenClipTexts(OpenClipTower):
         settings: Mapping[str, Any],
     ) -> None:
         super().__init__()
-        text, text_config = model.text, config["model_cfg"]["text_cfg"]
+        text = model.text
+        text_config = config["model_cfg"]["text_cfg"]
         text.output_tokens = False
         limit = text_config.get("context_length", 77)
         self.maximum_tokens: int = settings["maximum_tokens"] or limit
@@ -201,7 +205,8 @@ class OpenClipTexts(OpenClipTower):
                 f"maximum_tokens is {self.maximum_tokens}; expected at most {limit}, the limit of"
                 f" {settings['model']}."
             )
-        self.network, self.tokenizer = text, _tokenizer(text_config, folder, settings["model"])
+        self.network = text
+        self.tokenizer = _tokenizer(text_config, folder, settings["model"])
         self.is_causal = getattr(text, "attn_mask", None) is not None
         if self.is_causal:  # as a buffer, a moving average would make the mask NaN
             del text.attn_mask
@@ -254,7 +259,8 @@ class OpenClipTexts(OpenClipTower):
 
 def _configuration(model: str) -> tuple[dict[str, Any], Path | None]:
     """Return a model's ``model_cfg`` and ``preprocess_cfg``, and the folder of its file."""
-    open_clip, path = library("open_clip"), Path(model)
+    open_clip = library("open_clip")
+    path = Path(model)
     preprocessing = {"mean": open_clip.OPENAI_DATASET_MEAN, "std": open_clip.OPENAI_DATASET_STD}
     if path.suffix == ".json":
         with reading(
@@ -278,7 +284,8 @@ def _configuration(model: str) -> tuple[dict[str, Any], Path | None]:
 
 def _network(architecture: Mapping[str, Any], folder: Path | None, model: str) -> Any:
     """Create open_clip's model with random weights, without weights of other libraries."""
-    open_clip, config = library("open_clip"), copy.deepcopy(dict(architecture))
+    open_clip = library("open_clip")
+    config = copy.deepcopy(dict(architecture))
     config["vision_cfg"]["timm_model_pretrained"] = config["text_cfg"]["hf_model_pretrained"] = (
         False
     )
@@ -299,7 +306,8 @@ def _tokenizer(text_config: Mapping[str, Any], folder: Path | None, model: str) 
     """Return the tokenizer of ``open_clip.get_tokenizer``, which takes no dictionary; never run
     custom code.
     """
-    tokenizers, name = library("open_clip.tokenizer"), text_config.get("hf_tokenizer_name")
+    tokenizers = library("open_clip.tokenizer")
+    name = text_config.get("hf_tokenizer_name")
     arguments = {
         "context_length": text_config.get("context_length", 77),
         **text_config.get("tokenizer_kwargs", {}),

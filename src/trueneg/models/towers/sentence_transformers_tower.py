@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 # A model that an installed package ships (extra: pretrained), and the zip file in the package.
-PACKAGED, MEMBER = "all-MiniLM-L6-v2", ("all_minilm_l6_v2", "model.zip")
+PACKAGED = "all-MiniLM-L6-v2"
+MEMBER = ("all_minilm_l6_v2", "model.zip")
 HUB = "sentence-transformers/"  # the organisation that the library adds to names without one
 NO_LIMIT = 10**9  # transformers states 10**30 tokens if a network has no limit
 EXPECTED = "a text encoder that sentence-transformers loads without custom code"
@@ -51,12 +52,12 @@ class SentenceTransformerTower(Tower):
 
     def __init__(self, model: "SentenceTransformer", settings: Mapping[str, Any]) -> None:
         super().__init__()
-        self.model, name = model.float(), settings["model"]
-        self.prompt, first = (
-            model.prompts.get(model.default_prompt_name or "") or "",
-            type(model[0]).__name__,
-        )
-        self.static, kinds = first == "StaticEmbedding", list(map(str, model.modalities))
+        self.model = model.float()
+        name = settings["model"]
+        self.prompt = model.prompts.get(model.default_prompt_name or "") or ""
+        first = type(model[0]).__name__
+        self.static = first == "StaticEmbedding"
+        kinds = list(map(str, model.modalities))
         if (
             first not in ("Transformer", "StaticEmbedding")
             or "text" not in kinds
@@ -218,7 +219,8 @@ def _load(source: str, settings: Mapping[str, Any]) -> "SentenceTransformer":
     """Load a model from a folder or by its name on the hub, never run custom code, and refuse one
     that lacks weights.
     """
-    sentence_transformers, transformers = library("sentence_transformers"), library("transformers")
+    sentence_transformers = library("sentence_transformers")
+    transformers = library("transformers")
     version = sentence_transformers.__version__
     # earlier versions run code that comes with a local model
     if int(version.partition(".")[0]) < 6:
@@ -228,7 +230,9 @@ def _load(source: str, settings: Mapping[str, Any]) -> "SentenceTransformer":
         )
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    name, is_local, report = settings["model"], Path(source).is_dir(), list[str]()
+    name = settings["model"]
+    is_local = Path(source).is_dir()
+    report = list[str]()
     reporter: Any = logging.getLogger("transformers.modeling_utils")
     with (
         reading(name, EXPECTED, "Get a complete copy, or use another model."),

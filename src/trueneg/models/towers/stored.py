@@ -20,7 +20,8 @@ class StoredTower(Tower):
 
     def __init__(self, dimensions: int, grid: Sequence[int] | None = None) -> None:
         super().__init__()
-        self.dimensions, self.grid = dimensions, grid and tuple(grid)
+        self.dimensions = dimensions
+        self.grid = grid and tuple(grid)
 
     def forward(self, batch: Tensor) -> Embedded:
         """Return the vectors of samples and regions from (B, D, 1, R), as in stored features."""
@@ -39,7 +40,8 @@ class PooledTower(nn.Module):
 
     def __init__(self, tower: Tower) -> None:
         super().__init__()
-        self.tower, self.dimensions = tower, tower.dimensions
+        self.tower = tower
+        self.dimensions = tower.dimensions
 
     def forward(self, images: Tensor) -> Tensor:
         """Return (B, D)."""

@@ -52,10 +52,13 @@ class TimmTower(ImageTower):
             UserError: if timm is missing, does not know the network or cannot build it at this
                 resolution, or if its weights cannot be obtained or do not fit.
         """
-        timm, model, weights = library("timm"), settings["model"], settings["weights"]
+        timm = library("timm")
+        model = settings["model"]
+        weights = settings["weights"]
         if model not in (networks := timm.list_models() + timm.list_models(include_tags=True)):
             raise unknown_model(model, "timm", networks)
-        published, resolution = timm.get_pretrained_cfg(model), settings["resolution"]
+        published = timm.get_pretrained_cfg(model)
+        resolution = settings["resolution"]
         sized = {"img_size": resolution} if resolution and published.fixed_input_size else {}
         is_lite0 = weights == "pretrained" and model.partition(".")[0] == "tf_efficientnet_lite0"
         packaged = (
@@ -112,7 +115,8 @@ class TimmTower(ImageTower):
 
     @classmethod
     def _of(cls, network: Any, settings: Mapping[str, Any]) -> "TimmTower":
-        config, resolution = network.pretrained_cfg, settings["resolution"]
+        config = network.pretrained_cfg
+        resolution = settings["resolution"]
         size = (resolution, resolution) if resolution else config["input_size"][1:]
         return cls(network, size, config["mean"], config["std"], network)
 

@@ -16,16 +16,17 @@ STEM = re.compile(r"embed|shared|relative|conv1|ln_pre|\bw[tp]e\b")
 
 
 class Embedded(NamedTuple):
-    """A tower's output for a batch of B samples.
+    """Vectors of B samples, not normalised: the output of a tower, or embeddings in the shared
+    space.
 
     Attributes:
         pooled: (B, D), one vector per sample.
-        regions: (B, D, h, w), one vector per region, comparable with ``pooled``; None if the
-            network has none.
+        regions: (B, D, h, w), one vector per region, comparable with ``pooled``; None: there are
+            none, or they are not needed.
     """
 
     pooled: Tensor
-    regions: Any = None
+    regions: Tensor | None = None
 
 
 class Tower(nn.Module):
@@ -101,7 +102,8 @@ def train_only(tower: Tower, train: Any, name: str) -> None:
     if train == "none":
         tower.requires_grad_(False)
     elif isinstance(train, Mapping):
-        blocks, count = tower.blocks(), train["last"]
+        blocks = tower.blocks()
+        count = train["last"]
         if len(blocks) < count:
             has = (
                 f"has {len(blocks)} blocks"
@@ -136,6 +138,10 @@ def state_checksum(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def as_embedded(features: Any) -> Embedded:
-    """Return an encoder's output for images; feature maps (B, C, h, w) are pooled by their mean."""
-    return features if isinstance(features, Embedded) else Embedded(features.mean((2, 3)), features)
+def as_embedded(features: Embedded | Tensor) -> Embedded:
+    """Return an encoder's output, vectors (B, C) or feature maps (B, C, h, w), which are pooled by
+    their mean.
+    """
+    if isinstance(features, Embedded):
+        return features
+    return Embedded(features) if features.dim() == 2 else Embedded(features.mean((2, 3)), features)

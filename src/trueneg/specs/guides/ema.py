@@ -8,7 +8,7 @@ from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import OpenFraction
 
 
-class AverageGuide(GuideSettings):
+class EmaGuideSettings(GuideSettings):
     """Similarities from an exponential moving average (EMA) of the networks being trained."""
 
     IMPLEMENTATION = "trueneg.training.guides.ema:EmaGuide"
@@ -17,4 +17,4 @@ class AverageGuide(GuideSettings):
     momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
 
 
-TWO_VIEWS = PAIRS = AverageGuide
+TWO_VIEWS = PAIRS = EmaGuideSettings

@@ -5,7 +5,7 @@ from typing import Literal
 from trueneg.specs.guides.base import GuideSettings
 
 
-class LabelGuide(GuideSettings):
+class LabelGuideSettings(GuideSettings):
     """Labels: whether two images have the same class or, with several labels, the cosine of the
     masks of positive labels.
     """
@@ -17,11 +17,11 @@ class LabelGuide(GuideSettings):
     name: Literal["labels"]
 
 
-class SharedLabelGuide(GuideSettings):
+class SharedLabelGuideSettings(GuideSettings):
     """Whether two images share a positive label (``by: labels``)."""
 
     IMPLEMENTATION = "trueneg.training.guides.labels:SharedLabelGuide"
     NEEDS = "labels"
 
 
-TWO_VIEWS = PAIRS = LabelGuide
+TWO_VIEWS = PAIRS = LabelGuideSettings

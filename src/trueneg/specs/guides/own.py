@@ -5,7 +5,7 @@ from typing import Literal
 from trueneg.specs.guides.base import GuideSettings
 
 
-class OwnGuide(GuideSettings):
+class OwnGuideSettings(GuideSettings):
     """Similarities from the networks being trained, without gradient."""
 
     IMPLEMENTATION = "trueneg.training.guides.own:OwnGuide"
@@ -13,4 +13,4 @@ class OwnGuide(GuideSettings):
     name: Literal["self"]
 
 
-TWO_VIEWS = PAIRS = OwnGuide
+TWO_VIEWS = PAIRS = OwnGuideSettings

@@ -3,7 +3,7 @@
 from trueneg.specs.guides.base import LANGUAGE_MODEL, GuideSettings
 
 
-class SentenceGuide(GuideSettings):
+class SentenceGuideSettings(GuideSettings):
     """The cosine between centred sentence embeddings of the language model that provides η (``by:
     text``).
     """

@@ -8,7 +8,7 @@ from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import Boolean
 
 
-class WordGuide(GuideSettings):
+class WordGuideSettings(GuideSettings):
     """The cosine between the tf-idf vectors of sentences, with document frequencies from the
     training sentences.
     """
@@ -21,4 +21,4 @@ class WordGuide(GuideSettings):
     )
 
 
-PAIRS = WordGuide
+PAIRS = WordGuideSettings

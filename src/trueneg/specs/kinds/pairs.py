@@ -232,7 +232,6 @@ class ImageTextStudy(TrainedStudy):
     READER = "trueneg.data.pairs.pair_source:read_pairs"
     SPLITTER = "trueneg.data.pairs.pair_splits:pair_subset"
     TRAINING = "trueneg.training.image_text:ImageText"
-    WITHOUT_TRAINING = "trueneg.training.image_text:ReleasedNetworks"
     AUGMENTATION = "trueneg.training.radiograph_augmentation:build_radiograph_augmentation"
     EXPORTED_BY = "trueneg.training.export:pair_encoders"
     FALSE_NEGATIVES = "trueneg.data.false_negatives:of_pairs"

@@ -95,8 +95,7 @@ class TextStudy(TrainedStudy):
     READER = "trueneg.data.texts.text_source:read_texts"
     SPLITTER = "trueneg.data.texts.text_splits:text_subset"
     TRAINING = "trueneg.training.text_pairs:TextPairs"
-    WITHOUT_TRAINING = "trueneg.training.text_pairs:UntrainedTowers"
-    EXPORTED_BY = "trueneg.training.export:text_encoders"
+    EXPORTED_BY = "trueneg.training.export:pair_encoders"
     FALSE_NEGATIVES = "trueneg.data.false_negatives:of_texts"
     PLANNED_DATA = "trueneg.cli.planned_data:planned_texts"
     PASSES = ("text_encoder", "positive_encoder")

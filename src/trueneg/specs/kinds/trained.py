@@ -243,7 +243,6 @@ class TrainedStudy(Study):
         SPLITTER: draws the subset of a seed, given the source, the data set's settings, the seed
             and the official splits.
         TRAINING: trains a run.
-        WITHOUT_TRAINING: starts a run whose objective trains nothing.
         AUGMENTATION: makes the augmentation of images, given its settings, means and deviations.
         EXPORTED_BY: rebuilds the encoders of a finished run.
         FALSE_NEGATIVES: says what is known of a run's false negatives before training.
@@ -272,7 +271,6 @@ class TrainedStudy(Study):
     READER: ClassVar[str]
     SPLITTER: ClassVar[str]
     TRAINING: ClassVar[str]
-    WITHOUT_TRAINING: ClassVar[str]
     AUGMENTATION: ClassVar[str]
     EXPORTED_BY: ClassVar[str]
     FALSE_NEGATIVES: ClassVar[str]

@@ -12,8 +12,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from trueneg.specs.guides import GUIDES, PairGuide, TwoViewGuide
 from trueneg.specs.guides.base import LANGUAGE_MODEL, GuideSettings
-from trueneg.specs.guides.labels import SharedLabelGuide
-from trueneg.specs.guides.sentences import SentenceGuide
+from trueneg.specs.guides.labels import SharedLabelGuideSettings
+from trueneg.specs.guides.sentences import SentenceGuideSettings
 from trueneg.specs.settings import (
     Boolean,
     Count,
@@ -408,7 +408,10 @@ class ProbabilityObjective(PairObjective):
 
 
 # guides of values of ``by``
-BY: dict[str, type[GuideSettings]] = {"text": SentenceGuide, "labels": SharedLabelGuide}
+BY: dict[str, type[GuideSettings]] = {
+    "text": SentenceGuideSettings,
+    "labels": SharedLabelGuideSettings,
+}
 
 
 class SimilarityObjective(PairObjective):

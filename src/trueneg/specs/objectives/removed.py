@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trueneg.specs.guides.ema import AverageGuide
-from trueneg.specs.guides.own import OwnGuide
+from trueneg.specs.guides.ema import EmaGuideSettings
+from trueneg.specs.guides.own import OwnGuideSettings
 from trueneg.specs.objectives.base import (
     ComponentsSettings,
     SimilarityObjective,
@@ -53,7 +53,7 @@ class TwoViewRemoved(TwoViewObjective):
     def check_combination(self):
         super().check_combination()
         if isinstance(self.targets, SoftmaxSettings | ComponentsSettings) and isinstance(
-            self.guide, OwnGuide | AverageGuide
+            self.guide, OwnGuideSettings | EmaGuideSettings
         ):
             problem = (
                 f".targets.name is {self.targets.name}, which compares views, but remove compares"

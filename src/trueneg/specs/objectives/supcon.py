@@ -4,20 +4,20 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from trueneg.specs.guides.base import GuideSettings
-from trueneg.specs.guides.labels import SharedLabelGuide
+from trueneg.specs.guides.labels import SharedLabelGuideSettings
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 
 
 class Supervised(EstimatorObjective):
     """Settings of SupCon in every kind of study."""
 
-    GUIDE: ClassVar[type[GuideSettings] | None] = SharedLabelGuide
+    GUIDE: ClassVar[type[GuideSettings] | None] = SharedLabelGuideSettings
     LOSS = "cl"
 
     name: Literal["supcon"]
 
     def needs(self) -> list[tuple[str, str]]:
-        return [("", SharedLabelGuide.NEEDS), *super().needs()]
+        return [("", SharedLabelGuideSettings.NEEDS), *super().needs()]
 
     @classmethod
     def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:

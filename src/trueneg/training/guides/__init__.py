@@ -5,16 +5,21 @@ classes.
 import pkgutil
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trueneg.specs.objectives.base import Objective
 from trueneg.training.guides.base import Guide
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 # parts of a checkpoint, beside those of a guide
 PARTS = {"network", "loss", "monitors", "optimizer"}
 
 
-def build_guide(objective: type[Objective], settings: Mapping[str, Any], run: Any) -> Guide | None:
+def build_guide(
+    objective: type[Objective], settings: Mapping[str, Any], run: "TrainingRun"
+) -> Guide | None:
     """Build the guide of an objective; None if it has none.
 
     Args:

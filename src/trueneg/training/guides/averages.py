@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from trueneg.training.guides.base import Batch, Guide, Rated
+from trueneg.training.guides.base import Guide, GuideBatch, Rated
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class AverageGuide(Guide):
@@ -19,19 +22,17 @@ class AverageGuide(Guide):
     larger one counts.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
-        samples = len(getattr(run.data, run.SAMPLE_KEY))
-        self.log_averages = nn.Buffer(
-            torch.full((len(run.directions), samples), -math.inf, device=run.device)
-        )
+        size = len(run.directions), run.data.samples
+        self.log_averages = nn.Buffer(torch.full(size, -math.inf, device=run.device))
         self._new: list[Tensor] = []
 
     def loss_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
         return settings | {"keep": self._new.append}
 
-    def rate(self, batch: Batch) -> Rated:
-        self._samples = batch.rows[self.run.SAMPLE_KEY]
+    def rate(self, batch: GuideBatch) -> Rated:
+        self._samples, _ = batch.samples
         self._new.clear()
         return Rated(positive_similarity=self.log_averages[:, self._samples].flatten())
 

@@ -1,11 +1,14 @@
 """Guides rate how similar the samples of a batch are, without gradient, as the losses expect."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class Rated(NamedTuple):
@@ -16,23 +19,27 @@ class Rated(NamedTuple):
         positive_similarity: see :meth:`trueneg.losses.ContrastiveLoss.terms`.
     """
 
-    negative_similarity: Any = None
+    negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None
     positive_similarity: Tensor | None = None
 
 
 UNRATED = Rated()
 
 
-class Batch(NamedTuple):
-    """What a guide can ask of a batch of B samples.
+class GuideBatch(NamedTuple):
+    """What a guide can ask of a batch of B anchors and K columns.
 
     Attributes:
-        rows: (B,) indices of the training ``images`` and, for pairs, of the training ``sentences``.
+        samples: (B,) and (K,) indices of training samples, which are told apart and labelled:
+            images, or the texts of pairs of texts.
+        texts: (B,) and (K,) indices of training texts: of a column that is an image, the text of
+            its pair; None: there are none.
         rated: returns the similarities according to a copy of the network; without an argument, to
             the network being trained.
     """
 
-    rows: Mapping[str, Tensor]
+    samples: tuple[Tensor, Tensor]
+    texts: tuple[Tensor, Tensor] | None
     rated: Callable[..., Rated]
 
 
@@ -46,11 +53,12 @@ class Guide(nn.Module):
             weak reference, because the run owns its guide.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__()
-        self.settings, self.run = settings, run
+        self.settings = settings
+        self.run = run
 
-    def rate(self, batch: Batch) -> Rated:
+    def rate(self, batch: GuideBatch) -> Rated:
         """Rate a batch; called without gradients, once per update."""
         raise NotImplementedError
 
@@ -97,6 +105,6 @@ def rate_features(features: Tensor) -> Rated:
 
 
 def rate_pairs(scores: Tensor) -> Rated:
-    """Rate the pairs of a batch by (B, B) similarities of texts and images."""
+    """Rate the pairs of a batch by (B, K) similarities of anchors and columns."""
     scores = scores.detach()
     return Rated(scores, scores.diagonal())

@@ -1,12 +1,15 @@
 """A moving average of the networks as the guide."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from trueneg.training.guides.base import Batch, Guide, Rated
+from trueneg.training.guides.base import Guide, GuideBatch, Rated
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class EmaGuide(Guide):
@@ -14,7 +17,7 @@ class EmaGuide(Guide):
     included, in evaluation mode.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         average = get_ema_multi_avg_fn(settings["momentum"])
 
@@ -31,7 +34,7 @@ class EmaGuide(Guide):
         self.average = AveragedModel(run.network, multi_avg_fn=averaged, use_buffers=True)
         self.average.requires_grad_(False).eval()
 
-    def rate(self, batch: Batch) -> Rated:
+    def rate(self, batch: GuideBatch) -> Rated:
         return batch.rated(self.average.module)
 
     def after_update(self) -> None:

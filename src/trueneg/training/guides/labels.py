@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from trueneg.training.guides.base import Batch, Guide, Rated, rate_features
+from trueneg.training.guides.base import Guide, GuideBatch, Rated, rate_features
 
 
 class LabelGuide(Guide):
@@ -10,25 +10,21 @@ class LabelGuide(Guide):
     their positive labels.
     """
 
-    def rate(self, batch: Batch) -> Rated:
-        return rate_labels(
-            *(self.run.data.labels[batch.rows[key]] for key in (self.run.SAMPLE_KEY, "images"))
-        )
+    def rate(self, batch: GuideBatch) -> Rated:
+        anchors, columns = batch.samples
+        return rate_labels(self.run.data.labels[anchors], self.run.data.labels[columns])
 
 
 class SharedLabelGuide(Guide):
     """1 if two images share a positive label, otherwise 0."""
 
-    def rate(self, batch: Batch) -> Rated:
-        labels = self.run.data.labels[batch.rows["images"]]
+    def rate(self, batch: GuideBatch) -> Rated:
+        anchors, columns = batch.samples
+        labels = self.run.data.labels
         if labels.dim() == 1:  # one class each
-            return Rated(
-                rate_labels(
-                    self.run.data.labels[batch.rows[self.run.SAMPLE_KEY]], labels
-                ).negative_similarity
-            )
-        positive = (labels == 1).float()
-        return Rated(((positive @ positive.T) > 0).float())
+            return Rated(rate_labels(labels[anchors], labels[columns]).negative_similarity)
+        first, second = ((labels[rows] == 1).float() for rows in (anchors, columns))
+        return Rated((first @ second.T > 0).float())
 
 
 def rate_labels(anchors: Tensor, labels: Tensor) -> Rated:
@@ -38,6 +34,6 @@ def rate_labels(anchors: Tensor, labels: Tensor) -> Rated:
     if labels.dim() == 1:
         same = (anchors[:, None] == labels).float()
         return Rated(same, same.new_ones(len(anchors)))
-    rated = rate_features((labels == 1).float())
-    rated.negative_similarity.fill_diagonal_(1)  # even without positive labels
-    return rated
+    similarity, positive = rate_features((labels == 1).float())
+    similarity.fill_diagonal_(1)  # even without positive labels
+    return Rated(similarity, positive)

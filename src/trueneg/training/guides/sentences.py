@@ -1,10 +1,13 @@
 """A language model's sentence embeddings as the guide."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trueneg.training.guides.base import Batch, Guide, Rated
+from trueneg.training.guides.base import Guide, GuideBatch, Rated
 from trueneg.training.text_similarity import SAMPLE, TextSimilarity, embeddings_of
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class SentenceGuide(Guide):
@@ -12,21 +15,19 @@ class SentenceGuide(Guide):
     loss's threshold is a quantile.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         data = run.data
-        sample = (
-            data.epoch(run.training.get("unit"), run.generator("similarity of texts"))
-            .sentences[:SAMPLE]
-            .to(run.device)
-        )
+        drawn = data.epoch(run.training.get("unit"), run.generator("similarity of texts"))
+        embeddings = embeddings_of(data.source, data.texts, run.device)
         self._threshold: float | None = None
         self.similarity = TextSimilarity(
-            embeddings_of(data.source, data.texts, run.device), data.text_of, sample
+            embeddings, data.text_of, drawn.anchors[:SAMPLE].to(run.device)
         )
 
-    def rate(self, batch: Batch) -> Rated:
-        return Rated(self.similarity(batch.rows["sentences"], batch.rows[self.run.TEXT_COLUMNS]))
+    def rate(self, batch: GuideBatch) -> Rated:
+        assert batch.texts is not None
+        return Rated(self.similarity(*batch.texts))
 
     def loss_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
         if "threshold" not in settings:

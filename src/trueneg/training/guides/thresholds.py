@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from trueneg.losses import LearnedThresholds
 from trueneg.training.guides.averages import AverageGuide
-from trueneg.training.guides.base import Batch, Guide, Rated
+from trueneg.training.guides.base import Guide, GuideBatch, Rated
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class ThresholdGuide(Guide):
@@ -22,26 +25,24 @@ class ThresholdGuide(Guide):
     because they are not random samples.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
-        self._samples = len(getattr(run.data, run.SAMPLE_KEY))
+        self._samples = run.data.samples
         thresholds = LearnedThresholds(
             len(run.directions) * self._samples, settings["share"], settings["threshold_rate"]
         )
         self.thresholds = thresholds.to(run.device)
 
-    def rate(self, batch: Batch) -> Rated:
+    def rate(self, batch: GuideBatch) -> Rated:
         return Rated(*self.similarity_and_thresholds(batch))
 
-    def similarity_and_thresholds(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def similarity_and_thresholds(self, batch: GuideBatch) -> tuple[Tensor, Tensor]:
         """Learn from a batch; return its similarities and, for all anchors by direction, their
         thresholds.
         """
-        similarity, samples, directions = (
-            batch.rated().negative_similarity,
-            batch.rows[self.run.SAMPLE_KEY],
-            self.run.directions,
-        )
+        similarity: Any = batch.rated().negative_similarity
+        samples, _ = batch.samples
+        directions = self.run.directions
         if self.run.updates_done < self.settings["start"] * self.run.updates:
             return similarity, similarity.new_full((len(directions) * len(samples),), math.inf)
         square = similarity[:, : len(similarity)]
@@ -59,14 +60,14 @@ class ThresholdedAverageGuide(AverageGuide):
     positives' similarities.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         self.learned = ThresholdGuide(settings, run)
 
-    def rate(self, batch: Batch) -> Rated:
+    def rate(self, batch: GuideBatch) -> Rated:
         averages = super().rate(batch).positive_similarity
         similarity, thresholds = self.learned.similarity_and_thresholds(batch)
-        samples = batch.rows[self.run.SAMPLE_KEY]
+        samples, _ = batch.samples
         # Above every cosine, but finite: minus an infinite threshold, all similarities would rank
         # the same.
         each = thresholds.clamp(max=2).view(-1, len(samples))

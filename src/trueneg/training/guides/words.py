@@ -1,7 +1,7 @@
 """The words of sentences as the guide."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -10,7 +10,10 @@ from torch import Tensor
 
 from trueneg.errors import UserError
 from trueneg.text.words import TERM
-from trueneg.training.guides.base import Batch, Guide, Rated, rate_pairs
+from trueneg.training.guides.base import Guide, GuideBatch, Rated, rate_pairs
+
+if TYPE_CHECKING:
+    from trueneg.training.loop import TrainingRun
 
 
 class WordGuide(Guide):
@@ -18,16 +21,12 @@ class WordGuide(Guide):
     one, drawn at random.
     """
 
-    def __init__(self, settings: Mapping[str, Any], run: Any):
+    def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         texts = run.data.texts
         if settings["permuted"]:
-            texts = [
-                texts[number]
-                for number in torch.randperm(
-                    len(texts), generator=run.generator("permuted words")
-                ).tolist()
-            ]
+            order = torch.randperm(len(texts), generator=run.generator("permuted words"))
+            texts = [texts[number] for number in order.tolist()]
         if not any(TERM.search(text) for text in texts):
             raise UserError(
                 f"objective.guide is words, but none of the {len(texts):,} distinct training"
@@ -36,11 +35,9 @@ class WordGuide(Guide):
             )
         self.overlap = WordOverlap(texts)
 
-    def rate(self, batch: Batch) -> Rated:
-        text_of = self.run.data.text_of
-        anchors, columns = (
-            text_of[batch.rows[key]] for key in ("sentences", self.run.TEXT_COLUMNS)
-        )
+    def rate(self, batch: GuideBatch) -> Rated:
+        assert batch.texts is not None
+        anchors, columns = (self.run.data.text_of[rows] for rows in batch.texts)
         return rate_pairs(self.overlap(anchors.cpu(), columns.cpu()).to(anchors.device))
 
 
