@@ -44,7 +44,8 @@ def describe_candidates(
             the columns
         :data:`CANDIDATE`; ``tied`` marks other candidates with the same mean as the chosen one.
     """
-    validation, tables = measured.rows_of(rows[rows["split"] == "validation"]), []
+    validation = measured.rows_of(rows[rows["split"] == "validation"])
+    tables = []
     several = selection.loc[selection["candidates"] > 1, ["dataset", "objective", "variant"]]
     for dataset, objective, best in several.itertuples(index=False):
         variants = list(candidates[objective])
@@ -53,9 +54,8 @@ def describe_candidates(
         ]
         tried = tried[tried["variant"].isin(variants)]
         shared = tried[tried.groupby("seed")["variant"].transform("nunique") == len(variants)]
-        table = (
-            means(shared.assign(objective=shared["variant"])).set_index("objective").loc[variants]
-        )
+        by_variant = means(shared.assign(objective=shared["variant"])).set_index("objective")
+        table = by_variant.loc[variants]
         is_best = table.index == best
         is_tied = np.isclose(table["mean"], table["mean"][best], rtol=0, atol=ROUNDING) & ~is_best
         table = table.reset_index(names="variant").assign(

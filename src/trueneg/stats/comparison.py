@@ -28,6 +28,9 @@ HEADROOM = [
     *("study", "dataset", "seeds", "baseline mean", "baseline low", "baseline high"),
     *("chance", "difference", "low", "high", "above chance", "label"),
 ]
+SELECTION = [
+    *("study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"),
+]
 # Labels of a data set's headroom.
 CLEAR, UNCLEAR, UNKNOWN = "clear headroom", "no clear headroom", "unknown headroom"
 NOT_ABOVE_CHANCE = "not clearly above chance"
@@ -118,11 +121,10 @@ def paired_differences(
     """
     rows = _checked(rows)
     available = list(dict.fromkeys(rows["objective"]))
-    compared = (
-        [name for name in available if name != baseline] if objectives is None else list(objectives)
-    )
-    _require(available, [baseline, *compared], "objective")
-    pairs = pd.concat([rows.iloc[:0], *(rows[rows["objective"] == name] for name in compared)])
+    if objectives is None:
+        objectives = [name for name in available if name != baseline]
+    _require(available, [baseline, *objectives], "objective")
+    pairs = pd.concat([rows.iloc[:0], *(rows[rows["objective"] == name] for name in objectives)])
     of_baseline = rows.loc[rows["objective"] == baseline, [*KEYS, "seed", "run", "value"]]
     pairs = pairs.merge(of_baseline, how="left", on=[*KEYS, "seed"], suffixes=("", " of baseline"))
     pairs["value"] = pairs["value"].where(pairs["value of baseline"].notna())
@@ -145,17 +147,19 @@ def paired_differences(
         ["standard deviation", "own deviation", "baseline deviation"],
     )
     table = _with_interval(table, "difference")
-    distance, deviation, seeds = (
-        table["difference"].abs(),
-        table["standard deviation"],
-        table["seeds"],
-    )
-    error, degrees = deviation.where(deviation > 0) / np.sqrt(seeds), np.maximum(seeds - 1, 1)
-    first, second = table.pop("own deviation"), table.pop("baseline deviation")
-    covariance = (first**2 + second**2 - deviation**2) / 2
+    seeds = table["seeds"]
+    degrees = np.maximum(seeds - 1, 1)
+    distance = table["difference"].abs()
+    deviation = table["standard deviation"]
+    error = deviation.where(deviation > 0) / np.sqrt(seeds)
+    own_deviation = table.pop("own deviation")
+    baseline_deviation = table.pop("baseline deviation")
+    product = own_deviation * baseline_deviation
     table["baseline"] = baseline
     table["correlation"] = (
-        covariance / (first * second).where((first * second > 0) & (seeds > 2))
+        (own_deviation**2 + baseline_deviation**2 - deviation**2)
+        / 2
+        / product.where((product > 0) & (seeds > 2))
     ).clip(-1, 1)
     table["minimum detectable"] = seeds.map(detectable_multiplier) * error
     table["p"] = 2 * scipy.stats.t.sf(distance / error, degrees)
@@ -388,56 +392,43 @@ def select(
         ValueError: if a variant has no rows; or if an objective has several variants that share no
             seed or have no validation rows of that measurement.
     """
-    choices: list[tuple[Any, ...]] = []
+    choices: list[dict[str, object]] = []
     for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
         for objective, variants in candidates.items():
-            tried, place = group[group["objective"] == objective], (study, dataset, objective)
+            tried = group[group["objective"] == objective]
+            choice: dict[str, object] = {
+                "study": study,
+                "dataset": dataset,
+                "objective": objective,
+                "variant": variants[0],
+                "candidates": len(variants),
+            }
+            choices.append(choice)
+            what = f"variant of {objective}"
             if len(variants) == 1:
-                _require(
-                    tried["variant"].unique(), variants, f"variant of {objective}", f" of {dataset}"
-                )
-                choices.append(
-                    (
-                        *place,
-                        *variants,
-                        1,
-                        tried.loc[tried["variant"] == variants[0], "seed"].nunique(),
-                        np.nan,
-                    )
-                )
+                _require(tried["variant"].unique(), variants, what, f" of {dataset}")
+                seeds = tried.loc[tried["variant"] == variants[0], "seed"].nunique()
+                choice |= {"seeds": seeds, "validation mean": np.nan}
                 continue
             measurable = _checked(
                 _chosen(tried, measured, split="validation"), names=("objective", "variant")
             )
             table = measurable.pivot(index="seed", columns="variant", values="value")
-            _require(
-                table.columns,
-                variants,
-                f"variant of {objective}",
-                f" of {dataset} on the validation split",
-            )
+            _require(table.columns, variants, what, f" of {dataset} on the validation split")
             complete = table[list(variants)].dropna()
             if complete.empty:
-                lacking = (
-                    f"the variants of {objective} ({', '.join(variants)}) have no seed in common;"
-                    " expected at least one"
+                raise ValueError(
+                    f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed"
+                    " in common; expected at least one. Finish their runs."
                 )
-                raise ValueError(f"{dataset}: {lacking}. Finish their runs.")
             ranked = complete.mean().round(12)  # equal means may differ in their last bits
             best = ranked.idxmax() if higher_is_better else ranked.idxmin()  # ties go to the first
-            choices.append((*place, best, len(variants), len(complete), complete[best].mean()))
-    return pd.DataFrame(
-        choices,
-        columns=[
-            "study",
-            "dataset",
-            "objective",
-            "variant",
-            "candidates",
-            "seeds",
-            "validation mean",
-        ],
-    )
+            choice |= {
+                "variant": best,
+                "seeds": len(complete),
+                "validation mean": complete[best].mean(),
+            }
+    return pd.DataFrame(choices, columns=SELECTION)
 
 
 def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:

@@ -43,7 +43,7 @@ class Measurement(NamedTuple):
 KEYS = list(Measurement._fields)
 
 
-def with_value(table: pd.DataFrame, column: str, value: Any) -> pd.DataFrame:
+def with_value(table: pd.DataFrame, column: str, value: str | float | None) -> pd.DataFrame:
     """Return the rows with the given value in a column; None selects null values."""
     return table[table[column].isna() if value is None else table[column].eq(value).fillna(False)]
 
