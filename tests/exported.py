@@ -21,7 +21,7 @@ def finish(results: Path, name: str, run: Run, weights: Any, source: Any) -> Non
     store.folder(name).mkdir(parents=True)
     save_file(weights, store.folder(name) / RunStore.MODEL)
     made = {
-        "code": {"versions": {}, "files": {}},
+        "code": {"versions": {}},
         "commit": "",
         "machine": {"host": "", "system": ""},
         "versions": {},

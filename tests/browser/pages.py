@@ -31,7 +31,7 @@ def record(run, number, **changes):
         "id": f"{number:012x}",
         "source": {"name": "phantom", "checksum": "7e3f" * 16},
         "images": 1800,
-        "code": {"versions": versions.training_versions(run.settings), "files": {}},
+        "code": {"versions": versions.training_versions(run.settings)},
         "versions": {"python": "3.11.7", "torch": "2.15.0", "numpy": "2.4.6"},
         "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70",
         "machine": {"host": "here", "system": "Linux-6.18-x86_64", "cores": 2},
@@ -147,7 +147,7 @@ def add_likelihoods(results: Path, name: str = "words") -> None:
     record = {
         "id": "abcdef",
         "seed": 0,
-        "code": {"versions": {"language_model": STALE}, "files": {}},
+        "code": {"versions": {"language_model": STALE}},
         "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70",
     }
     record |= {

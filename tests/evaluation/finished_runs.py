@@ -30,9 +30,7 @@ def write_runs(
         model = store.folder(run) / RunStore.MODEL
         model.parent.mkdir(parents=True)
         save_file(training.weights(), model)
-        store.finish(
-            run, {"settings": settings, "study": "other", "code": {"versions": {}, "files": {}}}
-        )
+        store.finish(run, {"settings": settings, "study": "other", "code": {"versions": {}}})
         listed.append({"seed": seed, "id": run, "checksum": file_checksum(model)})
     manifest = {"study": "s", "dataset": "textures", "objective": "CL"} | names | {"runs": listed}
     path = folder / f"{manifest['objective']}-manifest.json"

@@ -94,7 +94,7 @@ def test_features_and_weights_are_a_parameter_that_changes_with_their_content_al
     assert training_jobs.files(guided) == before
     run = tmp_path / "results/runs/0123456789ab"
     run.mkdir(parents=True)
-    made = {"settings": {"training": {}}, "code": {"versions": {}, "files": {}}, "checksum": "0"}
+    made = {"settings": {"training": {}}, "code": {"versions": {}}, "checksum": "0"}
     record = made | {"files": before | {"other.safetensors": "0"}}
     (run / "run.json").write_text(json.dumps(record))
     listed = {"seed": 0, "id": run.name, "checksum": "0"}

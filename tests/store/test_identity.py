@@ -11,15 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.projects import ROOT, Project, new_project
+from tests.projects import Project, new_project
 from tests.studies import first_run, tiny_study, tiny_words, tiny_world
 from trueneg.config import runs
 from trueneg.config.likelihood_study import LanguageModelSettings
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
-from trueneg.losses import RelaxedContrastiveLoss, Uncorrected
-from trueneg.losses.registry import ESTIMATORS
-from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.store import identity
 
@@ -288,25 +285,3 @@ def test_ids_are_those_of_earlier_releases():
         "6c0f0b47b78c",
         "eb27f7bb2ee5",
     ]
-
-
-def test_every_objective_names_the_files_that_implement_it():
-    classes = (
-        ESTIMATORS
-        | dict.fromkeys(("reco", "oc"), RelaxedContrastiveLoss)
-        | dict.fromkeys(("clip", "biovil"), Uncorrected)
-    )
-    for study in identity.STUDIES.values():
-        for model in models_within(study.model_fields["objectives"].annotation):
-            for name in model.model_fields["name"].annotation.__args__:
-                modules = (
-                    [model.__module__]
-                    if name in NOT_TRAINED
-                    else [model.__module__, classes[model.LOSS or name].__module__]
-                )
-                modules += [model.GUIDE.IMPLEMENTATION.partition(":")[0]] if model.GUIDE else []
-                files = {
-                    f"{module.removeprefix('trueneg.').replace('.', '/')}.py" for module in modules
-                }
-                assert files <= {*model.files()}, name
-                assert all((ROOT / "src/trueneg" / file).is_file() for file in model.files()), name

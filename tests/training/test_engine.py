@@ -146,38 +146,6 @@ def test_a_run_started_with_other_versions_restarts_and_counts_both_attempts(
     assert second["digest"] != first["digest"]
 
 
-def test_files_edited_during_training_are_recorded_as_they_were_at_the_start(tmp_path, monkeypatch):
-    job = new_job(tmp_path, checkpoint_minutes=5)
-    answers = iter([{"file.py": "before"}, {"file.py": "after"}])
-    monkeypatch.setattr(engine.versions, "objective_files", lambda settings: next(answers))
-    train_runs(**job.arguments())
-    assert job.record["code"]["files"] == {"file.py": "before"}
-
-
-def test_an_edit_without_a_higher_version_is_logged_and_does_not_make_runs_stale(
-    tmp_path, monkeypatch, caplog
-):
-    job = new_job(tmp_path)
-    job.killed_at(RunStore.CURVES, "half written")
-    monkeypatch.setattr(
-        engine.versions,
-        "objective_files",
-        lambda settings: {"losses/estimators/debiased.py": "edited"},
-    )
-    train_runs(**job.arguments())
-    assert "code differs, VERSION not raised since an earlier attempt" in caplog.text
-    assert job.record["code"]["files"] == {"losses/estimators/debiased.py": "edited"}
-    assert len(job.record["attempts"]) == 2
-    caplog.clear()
-    monkeypatch.undo()
-    train_runs(**job.arguments())
-    assert (
-        f"run {job.run.name}: code differs, VERSION not raised since it was trained" in caplog.text
-    )
-    (row,) = run_table(job.store.path.parent).to_dict("records")
-    assert (row["state"], row["code"]) == ("finished", "code differs, VERSION not raised")
-
-
 def test_damaged_weights_are_refused_and_the_printed_remedy_works(tmp_path):
     job = new_job(tmp_path, checkpoint_minutes=5).finish()
     intact = job.model

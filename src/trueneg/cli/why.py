@@ -247,7 +247,7 @@ def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> di
         reasons.append("trained again since it was evaluated")
     stale = ", ".join(filter(None, reasons))
     state = store.marked(identifier, f"stale: {stale}" if stale else "finished")
-    return {"state": state, "edited": versions.is_edited(record), **record}
+    return {"state": state, **record}
 
 
 def _valid(settings: Mapping[str, Any]) -> Any:
@@ -281,7 +281,6 @@ def as_text(origin: Mapping[str, Any]) -> str:
         origin.get("comparison"),
     )
     trained = [*runs, *(model for model in models if "versions" in model)]
-    edited = sum(run["edited"] for run in runs)
 
     def code(record: Mapping[str, Any]) -> str:
         return (
@@ -302,9 +301,6 @@ def as_text(origin: Mapping[str, Any]) -> str:
         "study": [": ".join(filter(None, (origin["study"], origin.get("title"))))],
         "written": [origin["written"]],
         "state": origin["stale"] or ["up to date with the code and the runs in the store"],
-        "note": (
-            [f"{edited} of the runs: {versions.UNEDITED} since they were trained"] if edited else []
-        ),
         "data set": (run["dataset"] for run in runs),
         "objective": (run["objective"] for run in runs),
         "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],

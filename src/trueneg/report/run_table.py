@@ -28,8 +28,7 @@ def run_table(results: Path, studies: Collection[str] = ()) -> pd.DataFrame:
     (one was raised after the evaluation), ``owned by`` the training process, or ``interrupted``.
     Unfinished runs show their last recorded epoch and training time. Runs without weights are
     marked as imported. Finished runs, including stale ones, are marked if their data changed after
-    training (:mod:`trueneg.data.user_files`). The column ``code`` says if the objective's own files
-    were edited since then without a higher VERSION; such runs are not stale.
+    training (:mod:`trueneg.data.user_files`).
 
     Args:
         results: the results folder.
@@ -179,7 +178,6 @@ def _finished(
         **{name: values.get(record["id"]) for name, values in metrics.items()},
         "seconds": round(record["seconds"], 1),
         "device": record["device"],
-        "code": versions.UNEDITED if versions.is_edited(record) else None,
         "commit": record["commit"][:12],
         "finished": record["finished"],
     }

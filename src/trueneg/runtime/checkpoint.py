@@ -22,7 +22,6 @@ from torch import Size, Tensor
 
 from trueneg.io.files import atomic_write, write_text
 from trueneg.store.run_store import RunStore
-from trueneg.store.versions import UNEDITED
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +53,6 @@ class Checkpoint(contextlib.AbstractContextManager):
             different digest is moved aside.
         minutes: maximum number of minutes between checkpoints.
         about: information about the run to write to ``progress.json`` along with its progress.
-        files: digest of the objective's own files; if it differs from that of an earlier attempt,
-            the log says so.
         device: device of the run: ``"cpu"`` or the name of a GPU.
         devices: number of devices.
     """
@@ -67,7 +64,6 @@ class Checkpoint(contextlib.AbstractContextManager):
         *,
         minutes: float,
         about: Mapping[str, Any],
-        files: str = "",
         device: str = "cpu",
         devices: int = 1,
     ):
@@ -84,7 +80,6 @@ class Checkpoint(contextlib.AbstractContextManager):
             "devices": devices,
             "digest": digest,
         }
-        self._attempt |= {"files": files} if files else {}
         self._progress = {**about, "epoch": 0, "epochs": 0}
         self._note()
 
@@ -132,11 +127,6 @@ class Checkpoint(contextlib.AbstractContextManager):
                 training.epoch + 1,
                 training.update,
             )
-            if any(
-                attempt.get("files", "") not in ("", self._attempt.get("files"))
-                for attempt in self._earlier
-            ):
-                log.warning("%s since an earlier attempt", UNEDITED)
         elif existing:
             log.warning(
                 "%s has no usable checkpoint; the run starts from the beginning", self._path.parent

@@ -46,15 +46,14 @@ LIBRARIES = (
 )
 
 
-def environment(code: Mapping[str, int], files: Mapping[str, str] | None = None) -> dict[str, Any]:
+def environment(code: Mapping[str, int]) -> dict[str, Any]:
     """Describe the code and the machine that computed a result, for the result's record.
 
     Args:
         code: versions of everything that made the result (:mod:`trueneg.store.versions`).
-        files: SHA-256 of the files that implement a run's objective.
     """
     return {
-        "code": {"versions": dict(code), "files": dict(files or {})},
+        "code": {"versions": dict(code)},
         "versions": library_versions(),
         "commit": _commit(),
         "machine": {

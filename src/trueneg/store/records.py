@@ -40,10 +40,9 @@ class Machine(Content):
 
 
 class Code(Content):
-    """Version of each method's code, and SHA-256 checksum of each source file."""
+    """Version of everything that made a result."""
 
     versions: dict[str, int]
-    files: dict[str, str]
 
 
 class Environment(Content):
@@ -127,9 +126,7 @@ class EvaluatedRun(RunRecord):
 
 
 class TrainedModel(Content):
-    """The keys that the records of all runs and language models have and version 0.2.0 did not
-    write.
-    """
+    """The keys that the records of all runs and language models have."""
 
     code: Code
     checksum: str
@@ -267,11 +264,6 @@ def require_valid(content: Any, model: Any, path: str | Path, remedy: str = AGAI
             "missing"
             if mistake["type"] == "missing"
             else f"invalid ({message}; found {reprlib.repr(mistake['input'])})"
-        )
-        problem += (
-            ", as in results of TrueNeg 0.2.0"
-            if problem == "missing" and place.endswith("code")
-            else ""
         )
         raise UserError(f"{path}: {place} is {problem}. {remedy}") from error
 

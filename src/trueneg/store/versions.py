@@ -3,11 +3,9 @@
 Everything expensive has a version: an integer ``VERSION`` of its settings class, or an entry in
 :mod:`trueneg.specs.stages`. Whoever changes results raises it; the golden tests fail otherwise. A
 record holds the versions of everything that made it, and a result is stale if one of them has been
-raised since. As information only, a run's record also holds the checksums of the files that
-implement its objective, so that an edit without a higher version is noticed.
+raised since.
 """
 
-import functools
 import hashlib
 import json
 import pkgutil
@@ -16,22 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.config.runs import RunSettings, is_of_texts, towers_of, training_kind
-from trueneg.io.files import file_checksum
 from trueneg.legible import counted
 from trueneg.specs import tasks
-from trueneg.specs.objectives.base import FROM_LIKELIHOODS, Objective
+from trueneg.specs.objectives.base import FROM_LIKELIHOODS
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.settings import Settings, models_within, tag_of
 from trueneg.specs.stages import DECODING, VERSIONS
 from trueneg.specs.texts import TEXT_PAIRS
-from trueneg.store.identity import STUDIES, model_of
+from trueneg.store.identity import STUDIES
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # folder of the evaluation tasks, by kind of training
 TASKS = {"images": "images", "image-text": "pairs", "text": "texts"}
 SPECS = {"images": tasks.IMAGES, "image-text": tasks.PAIRS, "text": tasks.TEXTS}  # their settings
 NESTED = ("targets", "guide")  # parts of an objective that have versions of their own
-UNEDITED = "code differs, VERSION not raised"
 
 Versions = dict[str, int]
 Record = Mapping[str, Any]
@@ -156,20 +152,6 @@ def reading_version(kind: str, source: str) -> int:
     return today()[f"{'decoding' if kind == 'images' else kind}/{source}"]
 
 
-def objective_files(settings: RunSettings) -> dict[str, str]:
-    """Return the SHA-256 of each file that implements a run's objective; empty if the objective no
-    longer exists.
-    """
-    model = model_of(settings, "objective")
-    files = model.files() if model is not None and issubclass(model, Objective) else ()
-    return {file: _checksum(file) for file in files if (PACKAGE / file).is_file()}
-
-
-@functools.cache
-def _checksum(file: str) -> str:
-    return file_checksum(PACKAGE / file)
-
-
 def summary(versions: Mapping[str, int]) -> str:
     """Return versions in a few words.
 
@@ -227,14 +209,6 @@ def stale_rows(record: Record) -> list[str]:
 def stale_language_model(record: Record) -> list[str]:
     """Describe the versions that have been raised since a language model was trained."""
     return raised(record["code"]["versions"], _current(["language_model"]))
-
-
-def is_edited(record: Record) -> bool:
-    """Return whether a file that implements a run's objective differs from when the run was
-    trained.
-    """
-    recorded, now = record["code"]["files"], objective_files(record["settings"])
-    return any(now.get(file, checksum) != checksum for file, checksum in recorded.items())
 
 
 def code_state(record: Record) -> str:

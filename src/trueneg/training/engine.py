@@ -190,8 +190,6 @@ class TrainingJob:
                 record = self.store.record(identifier)
                 refuse_other_settings(folder / RunStore.RECORD, record["settings"], run.settings)
                 log.info("seed %d: run %s is finished and reused", run.seed, identifier)
-                if versions.is_edited(record):
-                    log.warning("run %s: %s since it was trained", identifier, versions.UNEDITED)
             self.store.forget_progress(identifier)
 
     def _train(
@@ -203,11 +201,8 @@ class TrainingJob:
         processes: Processes,
         bar: tqdm,
     ) -> None:
-        # Computed before the first update: files edited while this process runs do not affect its
-        # result.
-        code = provenance.environment(
-            versions.training_versions(run.settings), versions.objective_files(run.settings)
-        )
+        # before the first update: code edited during the training does not affect the result
+        code = provenance.environment(versions.training_versions(run.settings))
         files = {
             name: checksum_of(name)
             for name in named_files(run.settings).values()
@@ -216,7 +211,6 @@ class TrainingJob:
         checkpoint = Checkpoint(
             folder,
             digest=f"{identifier}-{versions.digest(code['code']['versions'])}",
-            files=versions.digest(code["code"]["files"]),
             minutes=run.settings["training"]["checkpoint_minutes"],
             about={"dataset": run.dataset, "objective": run.objective, "seed": run.seed},
             device=device_name(device),

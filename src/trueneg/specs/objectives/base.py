@@ -94,9 +94,6 @@ class Objective(Settings):
     """Base class of all objectives.
 
     Attributes:
-        IMPLEMENTED_IN: paths in the package of the files that implement the objective; by default,
-            the estimator's module with the same name as the module of these settings. Runs record
-            their checksums, so that an edit without a higher VERSION is noticed.
         NEEDS_GUIDE: whether the estimator needs a guide's similarities.
         GUIDE: a guide of the objective's own, which takes the objective's settings; None: the one
             that ``guide`` describes.
@@ -114,7 +111,6 @@ class Objective(Settings):
             about a sample can take effect.
     """
 
-    IMPLEMENTED_IN: ClassVar[tuple[str, ...] | None] = None
     NEEDS_GUIDE: ClassVar[bool] = False
     GUIDE: ClassVar[type[GuideSettings] | None] = None
     LOSS: ClassVar[str | None] = None
@@ -191,17 +187,6 @@ class Objective(Settings):
             negatives: N, the number of an anchor's negatives.
         """
         return []
-
-    @classmethod
-    def files(cls) -> tuple[str, ...]:
-        """Return the paths in the package of the files that implement the objective, the module of
-        these settings included.
-        """
-        name = cls.__module__.rpartition(".")[2]
-        implementation = (
-            (f"losses/estimators/{name}.py",) if cls.IMPLEMENTED_IN is None else cls.IMPLEMENTED_IN
-        )
-        return (f"specs/objectives/{name}.py", *implementation)
 
 
 class HalfUniform(Settings):

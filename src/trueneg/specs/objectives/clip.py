@@ -8,7 +8,6 @@ from trueneg.specs.objectives.base import PairLoss
 class Clip(PairLoss):
     """InfoNCE in both directions (CLIP)."""
 
-    IMPLEMENTED_IN = ("losses/estimators/uncorrected.py",)
     LOSS = "cl"
 
     name: Literal["clip"]

@@ -1,6 +1,6 @@
 """SogCLR: a moving average of each anchor's negative mass."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -18,10 +18,6 @@ class AverageGuide(GuideSettings):
 class GlobalMass(EstimatorObjective):
     """What SogCLR in both kinds of study has in common."""
 
-    IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = (
-        "losses/estimators/global_mass.py",
-        "training/guides/averages.py",
-    )
     GUIDE = AverageGuide
     # with fewer, most gradients are CL's, because a sample starts with the batch's own mass
     DRAWS = 5

@@ -1,7 +1,7 @@
 """GloFND: remove negatives above thresholds learned per sample."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -29,13 +29,6 @@ class ThresholdedAverageGuide(GuideSettings):
 class LearnedThreshold(EstimatorObjective):
     """What GloFND in both kinds of study has in common."""
 
-    IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = (
-        "losses/estimators/guided.py",
-        "losses/estimators/learned_thresholds.py",
-        "losses/estimators/global_mass.py",
-        "training/guides/thresholds.py",
-        "training/guides/averages.py",
-    )
     GUIDE = ThresholdGuide
     # with fewer, thresholds, which fall from 1 by at most `threshold_rate` per draw, hardly remove
     # anything

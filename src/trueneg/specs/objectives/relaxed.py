@@ -11,7 +11,6 @@ from trueneg.specs.settings import NonNegative, Real, Sweepable
 class Orthogonalising(PairLoss):
     """What ReCo and OC have in common."""
 
-    IMPLEMENTED_IN = ("losses/relaxed.py",)
     NEEDS_POOLED = True
     SCALED = False
     SEVERAL_POSITIVES = False

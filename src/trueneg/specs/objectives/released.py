@@ -15,7 +15,6 @@ class Released(Objective):
     random one for texts only.
     """
 
-    IMPLEMENTED_IN = ()
     TRAINED = False
 
     name: Literal["released", "untrained"]
@@ -36,7 +35,6 @@ class UntrainedTexts(Objective):
     text study.
     """
 
-    IMPLEMENTED_IN = ()
     TRAINED = False
 
     name: Literal["untrained"]

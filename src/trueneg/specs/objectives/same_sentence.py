@@ -14,7 +14,6 @@ class SameSentence(PairObjective):
     as positives.
     """
 
-    IMPLEMENTED_IN = ("losses/estimators/oracle.py",)
     LOSS = "oracle"
     MATCHES_REPORTS = True
     SEVERAL_POSITIVES = False  # has its own: ``mode``

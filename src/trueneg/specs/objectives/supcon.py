@@ -11,11 +11,6 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 class Supervised(EstimatorObjective):
     """What SupCon in both kinds of study has in common."""
 
-    IMPLEMENTED_IN: ClassVar[tuple[str, ...]] = (
-        "losses/estimators/uncorrected.py",
-        "losses/targets.py",
-        "training/guides/labels.py",
-    )
     GUIDE: ClassVar[type[GuideSettings] | None] = SharedLabelGuide
     LOSS = "cl"
 
