@@ -15,7 +15,6 @@ from trueneg.data.phantom import radiographs
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.zero_shot import PROMPTS
 from trueneg.specs.pairs.base import PairSettings
-from trueneg.specs.pairs.mimic_cxr import MimicCxrPairSettings
 from trueneg.store.identity import run_id
 
 OPEN_I = {"source": "open_i", "text": "words", "path": "folder"}
@@ -190,17 +189,6 @@ def test_sweeps_make_variants_and_conditions_make_data_sets():
     assert (
         len({pairs_key(settings.model_dump(mode="json")) for settings in datasets(study).values()})
         == 1
-    )
-
-
-def test_files_of_mimic_cxr_keep_the_names_that_they_had_with_the_removed_key_labels():
-    settings = MimicCxrPairSettings(
-        source="mimic_cxr", text="words", path="folder", resolution=64
-    ).model_dump(mode="json")
-    assert (
-        pairs_key(settings)
-        == pairs_key(settings | {"labels": "chexpert"})
-        != pairs_key(settings | {"labels": "radiologists"})
     )
 
 

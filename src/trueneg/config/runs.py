@@ -482,21 +482,8 @@ def pairs_key(settings: Mapping[str, Any]) -> str:
     """Return the name of a data set's image–sentence file, shared by studies with the same
     settings.
     """
-    # Splits, and defaults of keys that are newer than the first files, whose names must not change.
-    omitted = {"fit": "crop", "views": "frontal"} | {
-        key: settings.get(key) for key in ("test", "validation")
-    }
-    joining = removed_keys(settings) | {
-        key: value for key, value in settings.items() if (key, value) not in omitted.items()
-    }
+    joining = {key: value for key, value in settings.items() if key not in ("validation", "test")}
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
-
-
-def removed_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keys that a data set of pairs had in earlier versions, with the only value in use; its
-    files keep their names.
-    """
-    return {"labels": "chexpert"} if settings["source"] == "mimic_cxr" else {}
 
 
 def texts_key(settings: Mapping[str, Any]) -> str:

@@ -18,7 +18,6 @@ from trueneg.config.runs import (
     benchmark_key,
     corpora,
     pairs_key,
-    removed_keys,
     source_key,
     texts_key,
 )
@@ -74,9 +73,7 @@ def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) ->
 def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInput:
     """Return the images of an image–text data set and the table or archive that lists them."""
     reports = of_joined_reports(dataset, studies).settings
-    joining = removed_keys(dataset) | {
-        key: value for key, value in dataset.items() if key not in ("validation", "test")
-    }
+    joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
     return DataInput(
         f"pairs/{pairs_key(dataset)}",
         "pairs",

@@ -25,7 +25,6 @@ STUDIES: dict[str, type[TrainedStudy]] = {
     "text": TextStudy,
 }
 MISSING = object()  # unequal to every setting
-RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
 # Nested settings that do not affect training: where files are, whose checksums are part of the
 # data's, and the use of hubs.
 PLACES = {
@@ -83,7 +82,7 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
         model, left_out = model_of(settings, section), frozen_values(settings, section)
         for key, value in values.items():
             field = model.model_fields.get(key) if model is not None else None
-            execution_only = (section, key) in RETIRED if field is None else is_technical(field)
+            execution_only = field is not None and is_technical(field)
             if not execution_only and value != left_out.get(key, MISSING):
                 affecting.setdefault(section, {})[key] = _nested(value, removed)
     return affecting
