@@ -77,7 +77,7 @@ for target, wanted in {
 
 
 onstart:
-    require_whole_outputs()
+    require_whole_outputs(workflow)
     record_owner()
     # Snakemake 9.27 starts a timer in each round of scheduling (job_scheduler.py), which only
     # clusters need: while jobs wait, each finished job adds a round per second (13 min of CPU time

@@ -4,8 +4,7 @@
 
 
 rule source:
-    """Decode and check the images of a source once; a missing or damaged source is reported
-    here, before any training."""
+    """Decode and check the images of a source once, so that damaged ones are reported early."""
     output:
         "results/sources/{images}.npz",
     log:
@@ -24,8 +23,7 @@ rule source:
 
 
 rule pairs:
-    """Decode or draw the images of a source once, and join them with their sentences; tables
-    that the source lacks are empty."""
+    """Join the images of a source with their sentences; tables that it lacks are empty."""
     input:
         unpack(data_inputs.pair_texts),
     output:
@@ -96,8 +94,7 @@ rule chexpert_8x200:
 
 
 rule subsets:
-    """Draw the splits (or read the official ones) and the imbalanced subsets of images for every
-    seed of a block."""
+    """Draw or read the splits, and draw the imbalanced subsets, for every seed of a block."""
     input:
         source=trainings.source,
         splits=trainings.beside_source("splits"),
@@ -122,8 +119,7 @@ rule subsets:
 
 
 rule features:
-    """Compute the vectors of a frozen tower once for all images or texts of a source; a job that
-    was killed resumes."""
+    """Compute the vectors of a frozen tower for a source once; a killed job resumes."""
     input:
         source=trainings.frozen_source,
     output:

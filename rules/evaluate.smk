@@ -6,8 +6,7 @@ ON_DEVICE = {"device": setting("{study}/training/device"), "store": "results/run
 
 
 rule evaluate:
-    """Evaluate the networks of a block: probes and neighbours for images; retrieval, grounding
-    and more for image–text pairs."""
+    """Evaluate the networks of a block, such as by probes, retrieval or grounding."""
     input:
         source=trainings.source,
         boxes=trainings.beside_source("boxes"),
@@ -37,8 +36,7 @@ rule evaluate:
 
 
 rule select:
-    """Select one configuration of each tuned objective on the validation split of its pilot
-    seeds."""
+    """Select one configuration of each tuned objective, on validation data of pilot seeds."""
     input:
         rows=trainings.pilots(rules.evaluate.output.rows),
     output:
@@ -91,7 +89,7 @@ rule compare:
     params:
         **versions.version_parameter("comparison"),
         study=setting("{study}"),
-        protocol=protocol_of,
+        protocol=lambda job: protocols[job.study],
     script:
         "../workflow/scripts/compare.py"
 
@@ -195,8 +193,7 @@ rule eta_errors:
 
 
 rule human_ratings:
-    """Measure how well the networks of a block rank the negatives that human raters judged to be
-    false."""
+    """Measure how well the networks of a block rank the negatives that raters found false."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),
@@ -224,8 +221,7 @@ rule human_ratings:
 
 
 rule rating_references:
-    """Measure how well one expert, TF-IDF and the language model rank the rated negatives, and
-    how η correlates with their share."""
+    """Rank the rated negatives by one expert, by TF-IDF and by the language model."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),
@@ -254,8 +250,7 @@ rule rating_references:
 
 
 rule rating_summary:
-    """Compute intervals over anchors for every ranking, and compare the estimated probabilities
-    with the human ratings."""
+    """Compute intervals over anchors for every ranking, and compare η with the ratings."""
     input:
         areas=trainings.every(rules.human_ratings.output.areas),
         bins=trainings.every(rules.human_ratings.output.bins),

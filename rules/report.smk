@@ -45,8 +45,7 @@ for study, files in registry.files_by_study(STUDIES).items():
 
 
 rule page:
-    """Write one self-contained page: questions, answers, figures, tables, settings and
-    provenance."""
+    """Write one self-contained page: answers, figures, tables, settings and provenance."""
     input:
         drawn("figures", STUDIES),
         drawn("tables", STUDIES),
@@ -69,8 +68,7 @@ rule page:
 
 
 rule overview:
-    """Draw what knowing the false negatives, the best method and a control gain in each trained
-    study of the configuration."""
+    """Draw what the oracle, the best method and a control gain in each trained study."""
     input:
         collect(
             "results/{study}/artefacts/{file}",

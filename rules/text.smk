@@ -78,8 +78,7 @@ rule sentences:
 
 
 rule captions:
-    """Write captions, which are already sentences; the texts of the user's own images are split
-    like reports."""
+    """Write captions as sentences; the texts of the user's own images are split like reports."""
     output:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         unique="results/{study}/text/{corpus}/unique.parquet",
@@ -127,8 +126,7 @@ rule open_i_classes:
 
 
 rule language_model:
-    """Train a language model per fold of the reports, or use one as released; finished models
-    are reused from the store."""
+    """Train a language model per fold, or use one as released; finished ones are reused."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         start=corpora.initial_models,
@@ -154,8 +152,7 @@ rule language_model:
 
 
 rule score:
-    """Compute the pseudo-log-likelihood of every sentence; earlier scores are read from the
-    cache."""
+    """Compute the pseudo-log-likelihood of every sentence; earlier scores are cached."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         models=corpora.scoring_models,
@@ -194,8 +191,7 @@ use rule score as score_shard with:
 
 
 rule eta:
-    """Compute class probabilities from likelihoods, and three controls: permuted, constant and
-    by text length."""
+    """Compute class probabilities and three controls: permuted, constant, by text length."""
     input:
         likelihoods=corpora.eta_likelihoods,
     output:

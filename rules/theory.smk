@@ -3,8 +3,7 @@
 
 
 rule simulate:
-    """Run one experiment on the stochastic process, or compare one bound with the quantity that
-    it bounds."""
+    """Run one experiment on the stochastic process, or compare a bound with what it bounds."""
     output:
         frame="results/{study}/artefacts/simulation/{experiment}.parquet",
     log:
@@ -17,7 +16,7 @@ rule simulate:
         **growing("{study}"),
     params:
         **versions.version_parameter("simulation"),
-        settings=simulated_settings,
+        settings=lambda job: config[job.study]["process"] | config[job.study]["sweeps"],
     script:
         "../workflow/scripts/simulate.py"
 

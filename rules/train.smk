@@ -4,8 +4,7 @@
 
 
 rule train:
-    """Train one objective on one block of seeds; finished runs are reused, interrupted ones
-    resume."""
+    """Train one objective on a block of seeds; finished runs are reused, others resume."""
     input:
         source=trainings.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",

@@ -10,9 +10,10 @@ from typing import NamedTuple
 HEADER = """# Rules
 
 Every step of the pipeline, one file of rules per stage, in the order in which data flow.
-Functions without a module are those of `rules/common.smk`; `trainings`, `corpora` and
-`data_inputs` are [TrainingJobs](library/planning/training_jobs.md),
-[Corpora](library/planning/corpora.md) and [DataInputs](library/planning/data_inputs.md). The
+Functions without a module are those of `rules/common.smk`; `setting` and `growing` are methods of
+[JobSettings](library/planning/job_settings.md), and `trainings`, `corpora` and `data_inputs` are
+[TrainingJobs](library/planning/training_jobs.md), [Corpora](library/planning/corpora.md) and
+[DataInputs](library/planning/data_inputs.md). The
 wildcards in file names are `{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds). A
 job's log and resource use are named after its rule and its wildcards, such as
 `results/{study}/logs/train/{dataset}/{objective}/{block}.log` and, under `timings`, the same as

@@ -10,6 +10,7 @@ import pytest
 from tests.projects import Project, new_project
 from tests.studies import tiny_study
 from trueneg.planning.folder_lock import LOCKS, record_owner
+from trueneg.planning.options import is_given
 
 PLUGIN = """
 from snakemake_interface_storage_plugins.storage_object import StorageObjectRead, StorageObjectWrite
@@ -59,6 +60,12 @@ def refusal(project: Project, *arguments: str) -> str:
     assert "Traceback" not in printed
     assert not (project.path / "results/sources").exists() or "Finished jobid" not in printed
     return printed
+
+
+def test_options_are_found_as_snakemake_reads_them():
+    assert is_given("--unlock", ["-c1", "--unl"])
+    assert is_given("--archive", ["--archive=all.tar.gz"])
+    assert not is_given("--unlock", ["-c1", "-", "--", "results/unlock", "--until", "train"])
 
 
 def test_a_storage_provider_is_refused(empty):
