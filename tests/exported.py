@@ -37,7 +37,7 @@ def finish(results: Path, name: str, run: Run, weights: Any, source: Any) -> Non
         name,
         run.to_json()
         | made
-        | {"id": name, "source": {"name": source.name, "checksum": source.checksum}},
+        | {"id": name, "source": {"name": source.name, "checksum": source.checksum}, "data": "0"},
     )
 
 

@@ -30,6 +30,7 @@ RUN = {
     "seconds": 1,
     "attempts": [],
     "source": {"name": "digits", "checksum": "0"},
+    "data": "0",
     "settings": {
         "dataset": {},
         "encoder": {"name": "small"},

@@ -272,7 +272,7 @@ def _recorded(data: DataInput, results: Path) -> PlannedData | None:
         for run in RunStore(results / "runs").records().values()
         if run["source"]["checksum"] == checksum
     ]
-    checksums = {repr(identity(run["settings"])): run.get("data", checksum) for run in runs}
+    checksums = {repr(identity(run["settings"])): run["data"] for run in runs}
     images = max((run["images"] for run in runs), default=0)
     description = (
         f"{data.settings['source']}: not on this machine; recorded checksum {checksum[:6]}…,"

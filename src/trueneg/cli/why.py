@@ -304,10 +304,7 @@ def as_text(origin: Mapping[str, Any]) -> str:
         "data set": (run["dataset"] for run in runs),
         "objective": (run["objective"] for run in runs),
         "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],
-        "data": (
-            f"{run['source']['name']}, checksum {run.get('data', run['source']['checksum'])}"
-            for run in runs
-        ),
+        "data": (f"{run['source']['name']}, checksum {run['data']}" for run in runs),
         "code": map(code, trained),
         "host": (f"{model['machine']['host']} ({model['machine']['system']})" for model in trained),
         "CPU": (model["machine"].get("cpu", "unknown") for model in trained),

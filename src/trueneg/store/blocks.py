@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from trueneg.config.runs import Job, jobs
+from trueneg.config.trained_study import TrainedStudy
 
 BLOCK = (
     "manifests/{}.json",
@@ -15,10 +15,18 @@ BLOCK = (
 SHOWN = 3  # largest number of blocks to name
 
 
-def planned_blocks(name: str, study: Any) -> dict[str, Job]:
-    """Return the job of each block that a study plans, by ``dataset/objective/block``, which
-    completes the names in BLOCK.
+def block_files(place: str) -> list[str]:
+    """Return the paths of a block's files in the folder of its study: manifest, rows, curves and
+    records.
+
+    Args:
+        place: data set, objective and block, separated by slashes.
     """
+    return [pattern.format(place) for pattern in BLOCK]
+
+
+def planned_blocks(name: str, study: TrainedStudy) -> dict[str, Job]:
+    """Return the job of each block that a study plans, by its place."""
     return {f"{job.dataset}/{job.objective}/{job.block}": job for job in jobs(name, study)}
 
 
@@ -26,13 +34,13 @@ def absent(folder: Path, place: str) -> str:
     """Return why files of a block are missing in the folder of a study; empty if all of them
     exist.
     """
-    manifest, *others = (folder / pattern.format(place) for pattern in BLOCK)
+    manifest, *others = (folder / file for file in block_files(place))
     if not manifest.is_file():
         return "not trained"
     return "" if all(path.is_file() for path in others) else "not evaluated"
 
 
-def without_rows(name: str, study: Any, results: Path) -> list[str]:
+def without_rows(name: str, study: TrainedStudy, results: Path) -> list[str]:
     """List the blocks that were trained but not evaluated, for example because their last
     evaluation failed.
     """

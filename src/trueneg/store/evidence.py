@@ -25,7 +25,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -40,7 +40,7 @@ from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, writable, write_text
 from trueneg.io.reading import reading
 from trueneg.stats.measurement import KEYS
-from trueneg.store.blocks import BLOCK
+from trueneg.store.blocks import block_files
 from trueneg.store.protocol import Protocol
 from trueneg.store.records import AGAIN as RECREATE
 from trueneg.store.records import EvaluatedRun, Manifest, UserFilesRecord, read_json, require_valid
@@ -100,7 +100,7 @@ class EvidenceBlock(NamedTuple):
     @property
     def files(self) -> list[str]:
         """The paths of the block's files in the folder of the study."""
-        return [pattern.format(self.place) for pattern in BLOCK]
+        return block_files(self.place)
 
 
 class Description(BaseModel):
@@ -151,17 +151,14 @@ class Evidence:
         """Return the blocks after checking that their files agree with each other; `folder` is
         named in messages.
         """
-        listed = {pattern.format(place) for place in self.manifests for pattern in BLOCK}
-        if unlisted := sorted(
-            file
-            for file in self.tables
-            if table_of(file) in ("rows", "curves") and file not in listed
-        ):
+        listed = {file for place in self.manifests for file in block_files(place)}
+        of_runs = {file for file in self.tables if table_of(file) in ("rows", "curves")}
+        if unlisted := sorted(of_runs - listed):
             raise UserError(f"{folder}: {unlisted[0]} has no manifest and record. {remedy}")
         return [self._block(place, folder, remedy) for place in self.manifests]
 
     def _block(self, place: str, folder: Path, remedy: str) -> EvidenceBlock:
-        manifest, rows, curves, runs = (pattern.format(place) for pattern in BLOCK)
+        manifest, rows, curves, runs = block_files(place)
         frames = []
         for file, columns in ((rows, COLUMNS), (curves, ["run"])):
             if file not in self.tables:
@@ -199,12 +196,10 @@ class Evidence:
             for file, table in self.tables.items()
         }
         files |= self.artefacts
-        for place in self.manifests:
-            for pattern, content in (
-                (BLOCK[0], self.manifests[place]),
-                (BLOCK[-1], self.records[place]),
-            ):
-                files[pattern.format(place)] = (json.dumps(content, indent=2) + "\n").encode()
+        for place, manifest in self.manifests.items():
+            of_manifest, _, _, of_records = block_files(place)
+            files[of_manifest] = (json.dumps(manifest, indent=2) + "\n").encode()
+            files[of_records] = (json.dumps(self.records[place], indent=2) + "\n").encode()
         return files
 
 
@@ -226,15 +221,19 @@ def read_results(study: str, folder: Path, places: Iterable[str], files: Iterabl
     Raises:
         UserError: if a file is missing or damaged.
     """
-    manifests, records = {}, {}
+    manifests, records, tables, artefacts = {}, {}, {}, {}
     for place in places:
-        manifests[place] = read_json(folder / BLOCK[0].format(place), Manifest)
-        records[place] = read_json(folder / BLOCK[-1].format(place), list[EvaluatedRun])
-    tables = {file: _read_table(folder / file, RECREATE) for file in files}
-    artefacts = {
-        file: (folder / file).read_bytes() for file in tables if table_of(file) == "artefacts"
-    }
-    tables = {file: table for file, table in tables.items() if file not in artefacts}
+        manifest, rows, curves, runs = block_files(place)
+        manifests[place] = read_json(folder / manifest, Manifest)
+        records[place] = read_json(folder / runs, list[EvaluatedRun])
+        for file in (rows, curves):
+            tables[file] = _read_table(folder / file, RECREATE)
+    for file in files:
+        table = _read_table(folder / file, RECREATE)
+        if table_of(file) == "artefacts":
+            artefacts[file] = (folder / file).read_bytes()
+        else:
+            tables[file] = table
     description = Description(
         study=study, protocol=None, missing={}, tuning=None, user_files={}, files={}
     )
@@ -250,18 +249,7 @@ def write_evidence(evidence: Evidence, target: Path) -> None:
     try:
         with writable(target):
             made.mkdir(parents=True)
-            tables = {}
-            for name in GATHERED:
-                if files := [file for file in evidence.tables if table_of(file) == name]:
-                    thin = _thinned if name == "curves" else lambda table: table
-                    tables[name] = _gathered({file: thin(evidence.tables[file]) for file in files})
-            if evidence.manifests:
-                tables["runs"] = _runs(evidence)
-            if evidence.artefacts:
-                tables["artefacts"] = pa.table(
-                    {"file": [*evidence.artefacts], "content": [*evidence.artefacts.values()]}
-                )
-            for name, table in tables.items():
+            for name, table in _exported_tables(evidence):
                 (made / f"{name}.parquet").write_bytes(_compressed(table))
             checksums = {path.name: file_checksum(path) for path in sorted(made.iterdir())}
             described = evidence.description.model_dump(mode="json") | {"files": checksums}
@@ -273,6 +261,20 @@ def write_evidence(evidence: Evidence, target: Path) -> None:
             shutil.rmtree(earlier, ignore_errors=True)
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _exported_tables(evidence: Evidence) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the name and content of each exported table that is not empty."""
+    for name in GATHERED:
+        of_name = {file: table for file, table in evidence.tables.items() if table_of(file) == name}
+        if name == "curves":
+            of_name = {file: _thinned(table) for file, table in of_name.items()}
+        if of_name:
+            yield name, _gathered(of_name)
+    if evidence.manifests:
+        yield "runs", _runs(evidence)
+    if artefacts := evidence.artefacts:
+        yield "artefacts", pa.table({"file": [*artefacts], "content": [*artefacts.values()]})
 
 
 def read_evidence(folder: Path) -> Evidence:
@@ -329,18 +331,11 @@ def _runs(evidence: Evidence) -> pa.Table:
         records = {record["id"]: record for record in evidence.records[place]}
         for run in manifest["runs"]:
             text = json.dumps(records[run["id"]], separators=(",", ":"))
-            names = dict(zip(KEY, place.split("/"), strict=True))
-            described = {
-                "seed": run["seed"],
-                "run": run["id"],
-                "checksum": run["checksum"],
-                "variant": manifest.get("variant"),
-            }
-            rows.append({**names, **described, "record": text})
-    types = dict.fromkeys([*KEY, "seed", "run", "checksum", "variant", "record"], pa.string()) | {
-        "seed": pa.int64()
-    }
-    return pa.Table.from_pylist(rows, schema=pa.schema(types))
+            of_run = (run["seed"], run["id"], run["checksum"], manifest.get("variant"), text)
+            rows.append((*place.split("/"), *of_run))
+    columns = [*KEY, "seed", "run", "checksum", "variant", "record"]
+    types = dict.fromkeys(columns, pa.string()) | {"seed": pa.int64()}
+    return pa.table([*map(list, zip(*rows, strict=True))], schema=pa.schema(types))
 
 
 def _blocks_of(
@@ -402,29 +397,26 @@ def _separated(path: Path) -> dict[str, pa.Table]:
                     .select(wanted.names)
                     .cast(wanted)
                 )
-        foreign = [
-            file
-            for file in {*tables, *gathered["file"].to_pylist()}
-            if file not in tables or table_of(file) != path.stem
-        ]
-    if foreign:
-        raise UserError(
-            f"{path} has rows of {foreign[0]!r}, which is not one of its files. {AGAIN}"
-        )
+        if unlisted := {*gathered["file"].to_pylist()}.difference(tables):
+            raise ValueError(f"{min(unlisted)!r} has rows, but no schema")
+    _refuse_foreign_files(path, tables)
     return tables
 
 
 def _artefacts_of(path: Path) -> dict[str, bytes]:
     with reading(path, EXPORT, AGAIN):
-        artefacts = {
-            row["file"]: bytes(row["content"]) for row in _read_table(path, AGAIN).to_pylist()
-        }
-        foreign = [file for file in artefacts if table_of(file) != path.stem]
-    if foreign:
+        rows = _read_table(path, AGAIN).to_pylist()
+        artefacts = {row["file"]: bytes(row["content"]) for row in rows}
+    _refuse_foreign_files(path, artefacts)
+    return artefacts
+
+
+def _refuse_foreign_files(path: Path, files: Iterable[str]) -> None:
+    """Refuse a table with rows of files that it does not gather."""
+    if foreign := [file for file in files if table_of(file) != path.stem]:
         raise UserError(
             f"{path} contains {foreign[0]!r}, which is not a file of an exported study. {AGAIN}"
         )
-    return artefacts
 
 
 def _read_table(path: Path, remedy: str) -> pa.Table:

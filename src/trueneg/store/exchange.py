@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,8 @@ import pandas as pd
 import pyarrow as pa
 
 from trueneg.config.contradictions import RESERVED_NAMES
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import Job, Run, all_runs, training_kind
-from trueneg.config.text_study import TextStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
@@ -30,7 +28,7 @@ from trueneg.io.seals import require_intact, seal
 from trueneg.legible import counted
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
-from trueneg.store.blocks import BLOCK, absent, listed, planned_blocks
+from trueneg.store.blocks import absent, block_files, listed, planned_blocks
 from trueneg.store.data_input import DataInput, of_dataset, of_joined_reports
 from trueneg.store.evidence import (
     AGAIN,
@@ -47,7 +45,7 @@ from trueneg.store.evidence import (
 from trueneg.store.identity import different_settings, run_id, same_evaluation
 from trueneg.store.protocol import PROTOCOL, Protocol, committed_protocol
 from trueneg.store.records import AGAIN as RECREATE
-from trueneg.store.records import RunRecord, UserFilesRecord, read_json
+from trueneg.store.records import EvaluatedRun, RunRecord, UserFilesRecord, read_json
 from trueneg.store.rows import IDENTITY
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import VALIDATION, WINNERS, Decision, as_text, select_from, selecting
@@ -83,82 +81,74 @@ def export_study(
         )
     if target.exists() and not (target / STUDY).is_file():
         raise UserError(f"{target} exists and is not an exported study; choose another folder.")
-    study: Any = studies[name]
+    study = studies[name]
     planned = planned_blocks(name, study) if isinstance(study, TrainedStudy) else {}
-    missing = {place: absent(source, place) for place in planned}
-    store, complete = RunStore(results / "runs"), [place for place in planned if not missing[place]]
-    for block in read_results(name, source, complete, _files_of(complete)).blocks(source, RECREATE):
-        missing[block.place] = _outdated(planned[block.place], block, store)
-    places = [place for place in complete if not missing[place]]
-    evidence = read_results(name, source, places, [*_files_of(places), *_further(source, places)])
-    if not evidence.tables and not evidence.artefacts:
+    store = RunStore(results / "runs")
+    missing = {
+        place: _missing_or_outdated(source, place, job, store) for place, job in planned.items()
+    }
+    places = [place for place in planned if not missing[place]]
+    further = _further(source, places)
+    files = [*(file for place in places for file in block_files(place)), *further]
+    if not files:
         return None
-    require_intact(results, [source / file for file in (*evidence.tables, *evidence.artefacts)])
-    require_intact(
-        results,
-        [
-            source / file
-            for place in places
-            for file in (BLOCK[0].format(place), BLOCK[-1].format(place))
-        ],
-    )
+    require_intact(results, [source / file for file in files])
+    evidence = read_results(name, source, places, further)
     blocks = evidence.blocks(source, RECREATE)
     description = evidence.description
     description.missing = {place: reason for place, reason in missing.items() if reason}
-    for place, path in {
-        data.place: data.record(results) for data in _inputs(name, studies)
-    }.items():
-        if path.is_file():
+    for place, data in {data.place: data for data in _inputs(name, studies)}.items():
+        if (path := data.record(results)).is_file():
             description.user_files[place] = read_json(path, UserFilesRecord)
     pilots = [place for place, job in planned.items() if job.is_pilot]
-    if pilots and not any(missing[place] for place in pilots):
-        content, _ = select_from(_rows(blocks, pilots), selecting(study))
-        description.tuning = Decision.of(content)
+    is_complete = not any(missing[place] for place in pilots)
+    if isinstance(study, TrainedStudy) and pilots and is_complete:
+        winners, _ = select_from(_rows(blocks, pilots), selecting(study))
+        description.tuning = Decision.of(winners)
     if protocol := committed_protocol(name, getattr(study, "protocol", None), results):
         description.protocol = Protocol.model_validate(protocol)
     write_evidence(evidence, target)
-    files = [path.stat().st_size for path in target.iterdir()]
+    return _exported(name, target, blocks, description.missing)
+
+
+def _exported(
+    name: str, target: Path, blocks: Sequence[EvidenceBlock], missing: Mapping[str, str]
+) -> str:
+    """Return a sentence that says what was exported."""
+    sizes = [path.stat().st_size for path in target.iterdir()]
     runs = {identifier for block in blocks for identifier in block.checksums}
-    said = (
-        f"{name}: exported {counted(len(runs), 'run')} in {len(files)} files to {target}"
-        f" ({sum(files) / 1e6:.1f} MB)"
-    )
-    thinned = [block.place for block in blocks if block.curves.groupby("run").size().max() > EPOCHS]
+    thinned = [block for block in blocks if block.curves.groupby("run").size().max() > EPOCHS]
     note = (
         f"; training curves of {counted(len(thinned), 'block')} thinned to {EPOCHS} epochs"
         if thinned
         else ""
     )
-    return f"{said}{note}{_missing(evidence.description.missing)}."
+    return (
+        f"{name}: exported {counted(len(runs), 'run')} in {len(sizes)} files to {target}"
+        f" ({sum(sizes) / 1e6:.1f} MB){note}{_missing(missing)}."
+    )
 
 
-def _outdated(job: Job, block: EvidenceBlock, store: RunStore) -> str:
-    """Return why the files of a block are outdated; empty if they are up to date."""
-    recorded = {record["seed"]: record["settings"] for record in block.records}
+def _missing_or_outdated(source: Path, place: str, job: Job, store: RunStore) -> str:
+    """Return why a block is not exported; empty if its files are complete and up to date."""
+    if reason := absent(source, place):
+        return reason
+    records = read_json(source / block_files(place)[-1], list[EvaluatedRun])
+    recorded = {record["seed"]: record["settings"] for record in records}
     requested = [{run.seed: run.settings for run in choice.runs} for choice in job.choices.values()]
-    requested = [settings for settings in requested if settings.keys() == recorded.keys()]
     if not any(
-        all(not different_settings(recorded[seed], settings[seed]) for seed in recorded)
+        settings.keys() == recorded.keys()
+        and not any(different_settings(recorded[seed], settings[seed]) for seed in recorded)
         for settings in requested
     ):
         return "trained with other settings"
-    trained = [record for record in block.records if store.state(record["id"]) in RunStore.TRAINED]
-    for record in trained:
-        # raises an error if the model is damaged: its rows may be wrong, too
-        store.checksum(record["id"])
-    retrained = any(
-        store.record(record["id"])["finished"] != record["finished"] for record in trained
-    )
-    return "trained again since its evaluation" if retrained else ""
-
-
-def _files_of(places: Iterable[str]) -> list[str]:
-    return [
-        pattern.format(place)
-        for place in places
-        for pattern in BLOCK
-        if pattern.endswith(".parquet")
-    ]
+    for record in records:
+        if store.state(record["id"]) in RunStore.TRAINED:
+            # raises an error if the model is damaged: its rows may be wrong, too
+            store.checksum(record["id"])
+            if store.record(record["id"])["finished"] != record["finished"]:
+                return "trained again since its evaluation"
+    return ""
 
 
 def _further(folder: Path, places: Iterable[str]) -> list[str]:
@@ -202,54 +192,53 @@ def import_study(folder: Path, results: Path, stamp: int | None = None) -> str:
         UserError: if a file is missing, damaged or foreign, a run's id does not follow from its
             settings and data, or the winners do not follow from the pilot seeds' rows.
     """
-    name, stamp = folder.name, stamp or time.time_ns()
-    evidence, store = read_evidence(folder), RunStore(results / "runs")
+    name, store = folder.name, RunStore(results / "runs")
+    evidence = read_evidence(folder)
     description = evidence.description
     if name in RESERVED_NAMES or description.study != name:
-        problem = f"{folder} contains the study {description.study}"
         raise UserError(
-            f"{problem}; expected a folder named after its study, whose name is none of"
-            f" {', '.join(RESERVED_NAMES)}."
+            f"{folder} contains the study {description.study}; expected a folder named after its"
+            f" study, whose name is none of {', '.join(RESERVED_NAMES)}."
         )
     blocks = evidence.blocks(folder)
     for block in blocks:
         _refuse_foreign(block, evidence, folder)
     content = evidence.files() | _decided(evidence, blocks, folder)
     if description.protocol is not None:
-        content[PROTOCOL] = (
-            json.dumps(description.protocol.model_dump(), indent=1) + "\n"
-        ).encode()
+        content[PROTOCOL] = _json(description.protocol.model_dump())
     files = {results / name / file: data for file, data in content.items()}
     added = {
         record["id"]: _import_run(record, block, store)
         for block in blocks
         for record in block.records
     }
-    of_blocks = {block.place: [results / name / file for file in block.files] for block in blocks}
+    of_blocks = [[results / name / file for file in block.files] for block in blocks]
     # If nothing was trained here, all files are replaced together, so that none is older than its
     # inputs.
-    new = [of_blocks[block.place] for block in blocks if all(added[run] for run in block.checksums)]
-    for paths in [[*files]] if all(added.values()) else new:
+    replaced = [
+        paths
+        for block, paths in zip(blocks, of_blocks, strict=True)
+        if all(added[run] for run in block.checksums)
+    ]
+    if all(added.values()):
+        replaced = [[*files]]
+    stamp = stamp or time.time_ns()
+    for paths in replaced:
         if not all(path.is_file() and path.read_bytes() == files[path] for path in paths):
             _write({path: files[path] for path in paths}, stamp, results)
-    block_files = {path for paths in of_blocks.values() for path in paths}
+    in_blocks = {path for paths in of_blocks for path in paths}
+    others = {path: data for path, data in files.items() if path not in in_blocks}
     for place, record in description.user_files.items():
-        files[results / f"{place}.files.json"] = (json.dumps(record, indent=1) + "\n").encode()
-    _write(
-        {
-            path: data
-            for path, data in files.items()
-            if path not in block_files and not path.exists()
-        },
-        stamp,
-        results,
-    )
+        others[results / f"{place}.files.json"] = _json(record)
+    _write({path: data for path, data in others.items() if not path.exists()}, stamp, results)
     kept = len(added) - sum(added.values())
     note = f"; kept {counted(kept, 'run')} already in {store.path}" if kept else ""
-    return (
-        f"{name}: imported"
-        f" {counted(sum(added.values()), 'run')}{note}{_missing(evidence.description.missing)}."
-    )
+    imported = counted(sum(added.values()), "run")
+    return f"{name}: imported {imported}{note}{_missing(description.missing)}."
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def _decided(evidence: Evidence, blocks: Iterable[EvidenceBlock], folder: Path) -> dict[str, bytes]:
@@ -318,27 +307,24 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
                     {"seed": record["seed"], "run": identifier, **row} for row in evaluation["rows"]
                 ]
             }
-    problem = (
-        "this run was imported without weights, and its rows were measured with other evaluation"
-        " settings"
-    )
     raise UserError(
-        f"{folder}: {problem}. Restore them, or remove this folder and the manifests that list it"
+        f"{folder}: this run was imported without weights, and its rows were measured with other"
+        " evaluation settings. Restore them, or remove this folder and the manifests that list it"
         " to train it again."
     )
 
 
-def _is_restricted(name: str, studies: Mapping[str, Any]) -> bool:
+def _is_restricted(name: str, studies: Mapping[str, Study]) -> bool:
     """Return whether texts or images of a study must not be shown."""
     study = studies[name]
-    if isinstance(study, ImageTextStudy | TextStudy):
-        dataset: Any = study.dataset
-        of_texts = dataset.text is not None and _is_restricted(dataset.text, studies)
-        return of_texts or getattr(dataset, "restricted", False)
-    return isinstance(study, LikelihoodStudy) and getattr(study.reports, "restricted", False)
+    data = study.reports if isinstance(study, LikelihoodStudy) else getattr(study, "dataset", None)
+    text = getattr(data, "text", None)
+    return getattr(data, "restricted", False) or (
+        text is not None and _is_restricted(text, studies)
+    )
 
 
-def _inputs(name: str, studies: Mapping[str, Any]) -> Iterator[DataInput]:
+def _inputs(name: str, studies: Mapping[str, Study]) -> Iterator[DataInput]:
     """Yield the inputs of a study that trains."""
     study = studies[name]
     # each seed may have its own corpus
@@ -354,26 +340,20 @@ def _refuse_foreign(block: EvidenceBlock, evidence: Evidence, folder: Path) -> N
     and data.
     """
     manifest, study = evidence.manifests[block.place], evidence.description.study
-    names, (dataset, objective, _) = (
-        {*block.rows["study"], manifest["study"]},
-        block.place.split("/"),
-    )
+    names = {*block.rows["study"], manifest["study"]}
+    dataset, objective, _ = block.place.split("/")
     if names != {study} or (manifest["dataset"], manifest["objective"]) != (dataset, objective):
-        problem = f"{folder} contains rows of {', '.join(sorted(names - {study})) or block.place}"
         raise UserError(
-            f"{problem}; expected a folder named after the study whose rows it contains."
+            f"{folder} contains rows of {', '.join(sorted(names - {study})) or block.place};"
+            " expected a folder named after the study whose rows it contains."
         )
     for record in block.records:
         run = Run(*(record[key] for key in ("study", "dataset", "objective", "seed", "settings")))
-        if (expected := run_id(run, record.get("data", record["source"]["checksum"]))) != record[
-            "id"
-        ]:
-            problem = (
-                f"{folder}: {block.files[-1]}: run {record['id']} has settings and data of run"
-                f" {expected}"
-            )
+        expected = run_id(run, record["data"])
+        if expected != record["id"]:
             raise UserError(
-                f"{problem}; they were changed, or another version of TrueNeg exported them."
+                f"{folder}: {block.files[-1]}: run {record['id']} has settings and data of run"
+                f" {expected}; they were changed, or another version of TrueNeg exported them."
                 f" {AGAIN}"
             )
 

@@ -116,6 +116,7 @@ class RunRecord(TrainingRecord):
     files: dict[str, str] = ABSENT
     false_negatives: dict[str, Any] = ABSENT
     source: Source
+    data: str
     settings: RunSettings
 
 
