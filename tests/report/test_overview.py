@@ -10,7 +10,7 @@ from trueneg.errors import UserError
 from trueneg.report.drawing import alternative_text
 from trueneg.report.gathered import Gathered
 from trueneg.report.overview import differences, overview
-from trueneg.specs.objectives.base import Softmax
+from trueneg.specs.objectives.base import SoftmaxSettings
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,10 @@ def test_soft_targets_on_the_baselines_loss_are_a_method(folders, monkeypatch):
 
     gathered = Gathered(folders[0])
     before, base = best(), gathered.study.objectives["CL"]
-    for changes, count in (({"targets": Softmax(name="softmax")}, 0), ({"logit_scale": 3.0}, -1)):
+    for changes, count in (
+        ({"targets": SoftmaxSettings(name="softmax")}, 0),
+        ({"logit_scale": 3.0}, -1),
+    ):
         monkeypatch.setitem(
             gathered.study.objectives, before["objective"], base.model_copy(update=changes)
         )

@@ -112,7 +112,7 @@ def named(model):
     }
     if model in places:
         return [(*places[model], name) for name in tag_of(model)[1]]
-    shared = {base.Softmax: "targets", GUIDES["labels"]: "guide", GUIDES["ema"]: "guide"}
+    shared = {base.SoftmaxSettings: "targets", GUIDES["labels"]: "guide", GUIDES["ema"]: "guide"}
     return (
         [
             (shared[model], kind, name)

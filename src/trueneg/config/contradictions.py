@@ -28,7 +28,7 @@ from trueneg.config.runs import (
 from trueneg.config.text_study import TextStudy
 from trueneg.config.trained_study import OTHERS, PRIMARY, MeasurementSettings, TrainedStudy
 from trueneg.specs.guides.base import LANGUAGE_MODEL
-from trueneg.specs.schedules import Adjusted
+from trueneg.specs.schedules import AdjustedSchedule
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.sources import OWN, UNLABELLED
 from trueneg.specs.tasks import METRICS, comparable
@@ -281,7 +281,9 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
             )
     for name, objective in study.objectives.items() if not study.dataset.validation else ():
         measured = any(
-            isinstance(value, Adjusted) for _, setting in objective for value in values_of(setting)
+            isinstance(value, AdjustedSchedule)
+            for _, setting in objective
+            for value in values_of(setting)
         )
         if measured or len(candidates(study)[name]) > 1:
             need = (

@@ -29,7 +29,7 @@ class Linear(Settings):
     every: Fraction = Field(0.05, description="length of a step, as a fraction of the run")
 
 
-class Adjusted(Settings):
+class AdjustedSchedule(Settings):
     """A value measured on validation images: BCL's timely-adjust sets α to the macro-AUC (Eq. 15)
     every 20 epochs (of 400).
     """

@@ -8,7 +8,7 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 from trueneg.specs.settings import Boolean, Positive, Real, Sweepable
 
 
-class Adjusted(EstimatorObjective):
+class AdjustedSettings(EstimatorObjective):
     """What ADNCE in both kinds of study has in common."""
 
     name: Literal["adnce"]
@@ -21,9 +21,9 @@ class Adjusted(EstimatorObjective):
     )
 
 
-class TwoViewAdjusted(Adjusted, TwoViewObjective):
+class TwoViewAdjusted(AdjustedSettings, TwoViewObjective):
     """Weights each negative by a normal density of its cosine (ADNCE)."""
 
 
-class PairAdjusted(Adjusted, PairObjective):
+class PairAdjusted(AdjustedSettings, PairObjective):
     """Weights each negative by a normal density of its cosine (ADNCE)."""

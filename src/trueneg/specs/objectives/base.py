@@ -189,7 +189,7 @@ class Objective(Settings):
         return []
 
 
-class HalfUniform(Settings):
+class HalfUniformSettings(Settings):
     """Half of an anchor's target for its positive, half uniform over all samples: the control for
     every soft target.
     """
@@ -199,7 +199,7 @@ class HalfUniform(Settings):
     name: Literal["half_uniform"]
 
 
-class Attracted(Settings):
+class AttractedSettings(Settings):
     """Uniform over the positive and the false negatives found by the guide: False Negative
     Cancellation (Huynh et al., 2022).
     """
@@ -213,7 +213,7 @@ class Attracted(Settings):
     )
 
 
-class Softmax(Settings):
+class SoftmaxSettings(Settings):
     """A softmax of the guide's similarities: with ema, momentum distillation (ALBEF); with words or
     a text encoder, X-CLR.
     """
@@ -225,7 +225,7 @@ class Softmax(Settings):
     )
 
 
-class Components(Settings):
+class ComponentsSettings(Settings):
     """Half positive, half uniform over a component of the other view's nearest-neighbour graph: WCL
     with one head.
     """
@@ -252,7 +252,7 @@ class EstimatorObjective(Objective):
     @property
     def has_rated_targets(self):
         """Whether there are soft targets that need a guide."""
-        return self.targets is not None and not isinstance(self.targets, HalfUniform)
+        return self.targets is not None and not isinstance(self.targets, HalfUniformSettings)
 
     @model_validator(mode="after")
     def _settings_combine(self):
@@ -292,7 +292,11 @@ class TwoViewObjective(EstimatorObjective):
         None, description="overrides training.temperature"
     )
     targets: (
-        Annotated[HalfUniform | Attracted | Softmax | Components, Discriminator("name")] | None
+        Annotated[
+            HalfUniformSettings | AttractedSettings | SoftmaxSettings | ComponentsSettings,
+            Discriminator("name"),
+        ]
+        | None
     ) = Field(None, description=f"{TARGETS}, wcl_one_head")
     guide: TwoViewGuide | None = Field(None, description=GUIDE)
 
@@ -365,9 +369,10 @@ class PairObjective(PairLoss, EstimatorObjective):
             " mean of the two"
         ),
     )
-    targets: Annotated[HalfUniform | Attracted | Softmax, Discriminator("name")] | None = Field(
-        None, description=TARGETS
-    )
+    targets: (
+        Annotated[HalfUniformSettings | AttractedSettings | SoftmaxSettings, Discriminator("name")]
+        | None
+    ) = Field(None, description=TARGETS)
     guide: PairGuide | None = Field(None, description=f"{GUIDE}, words")
 
 

@@ -12,7 +12,7 @@ from trueneg.specs.objectives.base import (
     ProbabilityObjective,
     TwoViewObjective,
 )
-from trueneg.specs.schedules import Adjusted, Linear, Scheduled, WarmStart
+from trueneg.specs.schedules import AdjustedSchedule, Linear, Scheduled, WarmStart
 from trueneg.specs.settings import NonNegative, Real, Sweepable, values_of
 
 Location = Annotated[Real, Field(ge=0.5, le=1)]
@@ -21,7 +21,7 @@ Form = Sweepable[Literal["paper", "released", "consistent"]]
 FORM = "variant of the weights; see docs/losses.md"
 
 
-class Bayesian(EstimatorObjective):
+class BayesianSettings(EstimatorObjective):
     """What both BCL objectives have in common."""
 
     name: Literal["bcl"]
@@ -42,11 +42,11 @@ def _extremes(value: float | WarmStart | Linear) -> tuple[float, ...]:
     return (value.start, value.end) if isinstance(value, Linear) else (value,)
 
 
-class TwoViewBayesian(Bayesian, TwoViewObjective):
+class TwoViewBayesian(BayesianSettings, TwoViewObjective):
     """BCL: weights negatives by how likely they are to be true negatives, and by their hardness."""
 
     class_probability: Sweepable[ImageProbability] = Field(description=IMAGE_ETA)
-    alpha: Scheduled[Location, WarmStart | Linear | Adjusted] = Field(
+    alpha: Scheduled[Location, WarmStart | Linear | AdjustedSchedule] = Field(
         0.7, description=f"{ALPHA}; may be scheduled or measured"
     )
     beta: Scheduled[NonNegative, WarmStart | Linear] = Field(
@@ -55,7 +55,7 @@ class TwoViewBayesian(Bayesian, TwoViewObjective):
     form: Form = Field("paper", description=FORM)
 
 
-class PairBayesian(Bayesian, ProbabilityObjective):
+class PairBayesian(BayesianSettings, ProbabilityObjective):
     """BCL on pairs; the consistent form is the default."""
 
     alpha: Sweepable[Location] = Field(0.7, description=ALPHA)

@@ -9,16 +9,16 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 from trueneg.specs.settings import Fraction, Sweepable
 
 
-class AverageGuide(GuideSettings):
+class AverageGuideSettings(GuideSettings):
     """Moving averages of the negative mass, in place of the similarities of the positives."""
 
     IMPLEMENTATION = "trueneg.training.guides.averages:AverageGuide"
 
 
-class GlobalMass(EstimatorObjective):
+class GlobalMassSettings(EstimatorObjective):
     """What SogCLR in both kinds of study has in common."""
 
-    GUIDE = AverageGuide
+    GUIDE = AverageGuideSettings
     # with fewer, most gradients are CL's, because a sample starts with the batch's own mass
     DRAWS = 5
 
@@ -28,13 +28,13 @@ class GlobalMass(EstimatorObjective):
     )
 
 
-class TwoViewGlobalMass(GlobalMass, TwoViewObjective):
+class TwoViewGlobalMass(GlobalMassSettings, TwoViewObjective):
     """Divides gradients by a moving average of each image's negative mass, as if it had all
     negatives (SogCLR).
     """
 
 
-class PairGlobalMass(GlobalMass, PairObjective):
+class PairGlobalMass(GlobalMassSettings, PairObjective):
     """Divides gradients by a moving average of each sample's negative mass, as if it had all
     negatives (SogCLR).
     """

@@ -10,7 +10,7 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 from trueneg.specs.settings import Fraction, Positive, Share, Sweepable, values_of
 
 
-class ThresholdGuide(GuideSettings):
+class ThresholdGuideSettings(GuideSettings):
     """Similarities from the networks being trained; a learned threshold of each anchor replaces
     that of its positive.
     """
@@ -18,7 +18,7 @@ class ThresholdGuide(GuideSettings):
     IMPLEMENTATION = "trueneg.training.guides.thresholds:ThresholdGuide"
 
 
-class ThresholdedAverageGuide(GuideSettings):
+class ThresholdedAverageGuideSettings(GuideSettings):
     """Similarities above or below learned thresholds, and moving averages of the mass of the
     negatives below.
     """
@@ -29,7 +29,7 @@ class ThresholdedAverageGuide(GuideSettings):
 class LearnedThreshold(EstimatorObjective):
     """What GloFND in both kinds of study has in common."""
 
-    GUIDE = ThresholdGuide
+    GUIDE = ThresholdGuideSettings
     # with fewer, thresholds, which fall from 1 by at most `threshold_rate` per draw, hardly remove
     # anything
     DRAWS = 5
@@ -64,7 +64,9 @@ class LearnedThreshold(EstimatorObjective):
     @classmethod
     def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]]:
         return (
-            ThresholdedAverageGuide if settings.get("loss") == "global" else ThresholdGuide
+            ThresholdedAverageGuideSettings
+            if settings.get("loss") == "global"
+            else ThresholdGuideSettings
         ), settings
 
     @classmethod

@@ -8,7 +8,7 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 from trueneg.specs.settings import Boolean, Fraction, Real, Sweepable
 
 
-class Oracle(EstimatorObjective):
+class OracleSettings(EstimatorObjective):
     """What the oracles of both kinds of study have in common."""
 
     name: Literal["oracle"]
@@ -31,13 +31,13 @@ class Oracle(EstimatorObjective):
         return [("", "known matches"), *super().needs()]
 
 
-class TwoViewOracle(Oracle, TwoViewObjective):
+class TwoViewOracle(OracleSettings, TwoViewObjective):
     """The mass over the known true negatives: uses labels to show the possible gain; not a usable
     method.
     """
 
 
-class PairOracle(Oracle, PairObjective):
+class PairOracle(OracleSettings, PairObjective):
     """The mass over the known true negatives: uses the truth to show the possible gain; not a
     usable method.
     """

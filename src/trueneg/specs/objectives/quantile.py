@@ -8,20 +8,20 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 from trueneg.specs.settings import Share, Sweepable
 
 
-class Quantile(EstimatorObjective):
+class QuantileSettings(EstimatorObjective):
     """What removal of the top share in both kinds of study has in common."""
 
     name: Literal["quantile"]
     share: Sweepable[Share] = Field(description="share of the negatives to remove")
 
 
-class TwoViewQuantile(Quantile, TwoViewObjective):
+class TwoViewQuantile(QuantileSettings, TwoViewObjective):
     """Removes the share of an image's negatives with the largest logits (the control `fnd` of
     GloFND).
     """
 
 
-class PairQuantile(Quantile, PairObjective):
+class PairQuantile(QuantileSettings, PairObjective):
     """Removes the share of an anchor's negatives with the largest logits (the control `fnd` of
     GloFND).
     """

@@ -6,7 +6,12 @@ from pydantic import Field
 
 from trueneg.specs.guides.ema import AverageGuide
 from trueneg.specs.guides.own import OwnGuide
-from trueneg.specs.objectives.base import Components, SimilarityObjective, Softmax, TwoViewObjective
+from trueneg.specs.objectives.base import (
+    ComponentsSettings,
+    SimilarityObjective,
+    SoftmaxSettings,
+    TwoViewObjective,
+)
 from trueneg.specs.settings import Count, Real, Sweepable
 
 TopK = Annotated[
@@ -47,7 +52,7 @@ class TwoViewRemoved(TwoViewObjective):
 
     def check_combination(self):
         super().check_combination()
-        if isinstance(self.targets, Softmax | Components) and isinstance(
+        if isinstance(self.targets, SoftmaxSettings | ComponentsSettings) and isinstance(
             self.guide, OwnGuide | AverageGuide
         ):
             problem = (

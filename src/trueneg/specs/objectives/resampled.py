@@ -8,7 +8,7 @@ from trueneg.specs.objectives.base import SimilarityObjective
 from trueneg.specs.settings import Count, Sweepable
 
 
-class Resampled(SimilarityObjective):
+class ResampledSettings(SimilarityObjective):
     """Resamples negatives, favouring less similar ones."""
 
     name: Literal["resample"]

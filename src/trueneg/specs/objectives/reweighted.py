@@ -8,7 +8,7 @@ from trueneg.specs.objectives.base import SimilarityObjective
 from trueneg.specs.settings import NonNegative, Sweepable
 
 
-class Reweighted(SimilarityObjective):
+class ReweightedSettings(SimilarityObjective):
     """Reweights negatives: the more similar, the lower the weight."""
 
     name: Literal["reweight"]

@@ -10,7 +10,7 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 from trueneg.specs.settings import Boolean, Real, Sweepable, values_of
 
 
-class Sigmoid(EstimatorObjective):
+class SigmoidSettings(EstimatorObjective):
     """What the sigmoid loss in both kinds of study has in common."""
 
     SEVERAL_POSITIVES: ClassVar[bool] = False  # has its own: ``positives``
@@ -68,9 +68,9 @@ class Sigmoid(EstimatorObjective):
         return [f"{start}, {case}" for applies, case in cases if applies]
 
 
-class TwoViewSigmoid(Sigmoid, TwoViewObjective):
+class TwoViewSigmoid(SigmoidSettings, TwoViewObjective):
     """Classifies each pair of views on its own, with one or several positives (SigLIP, FaNe)."""
 
 
-class PairSigmoid(Sigmoid, PairObjective):
+class PairSigmoid(SigmoidSettings, PairObjective):
     """Classifies each pair on its own, with one or several positives (SigLIP, FaNe)."""
