@@ -1,4 +1,4 @@
-"""ADNCE: neither the nearest nor the farthest negatives count most."""
+"""ADNCE: give the most weight to negatives of moderate similarity."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Boolean, Positive, Real, Sweepable
 
 
 class AdjustedSettings(EstimatorObjective):
-    """What ADNCE in both kinds of study has in common."""
+    """Settings of ADNCE in every kind of study."""
 
     name: Literal["adnce"]
     mu: Sweepable[Real] = Field(0.7, description="μ: cosine with the largest weight")

@@ -36,13 +36,13 @@ ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordT
 
 
 class PartlyTrue(Settings):
-    """The true class probability for a random share of the sentences; the others exchange theirs at
-    random.
+    """The true class probability for a random share of the sentences; those of the others are
+    shuffled.
     """
 
     true_share: Share = Field(
         description=(
-            "share of the sentences that keep their true η; the others exchange theirs at random"
+            "share of the sentences that keep their true η; the η of the others are shuffled"
         )
     )
 
@@ -84,7 +84,7 @@ SENTENCE_ETA = (
 )
 SAME_TEXT = (
     "pairs whose text is the anchor's, apart from case, spaces and final punctuation: negatives"
-    " (keep), left out (exclude) or positives, over which the loss is averaged; none: exclude in"
+    " (keep), left out (exclude) or positives, over which the loss is averaged; null: exclude in"
     " text studies, keep in image–text studies"
 )
 BETA = "β ≥ 0: hardness weighting of the negatives"
@@ -417,8 +417,7 @@ class SimilarityObjective(PairObjective):
         "text",
         description=(
             "text: cosine between centred sentence embeddings of the language model that provides"
-            " η; labels: 1 if the images share a positive label, else 0; guide: what the guide"
-            " rates"
+            " η; labels: 1 if the images share a positive label, else 0; guide: the guide's rating"
         ),
     )
 

@@ -22,7 +22,7 @@ FORM = "variant of the weights; see docs/losses.md"
 
 
 class BayesianSettings(EstimatorObjective):
-    """What both BCL objectives have in common."""
+    """Settings of BCL in every kind of study."""
 
     name: Literal["bcl"]
 

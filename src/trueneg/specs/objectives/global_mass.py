@@ -16,7 +16,7 @@ class AverageGuideSettings(GuideSettings):
 
 
 class GlobalMassSettings(EstimatorObjective):
-    """What SogCLR in both kinds of study has in common."""
+    """Settings of SogCLR in every kind of study."""
 
     GUIDE = AverageGuideSettings
     # with fewer, most gradients are CL's, because a sample starts with the batch's own mass

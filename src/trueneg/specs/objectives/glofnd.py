@@ -27,7 +27,7 @@ class ThresholdedAverageGuideSettings(GuideSettings):
 
 
 class LearnedThreshold(EstimatorObjective):
-    """What GloFND in both kinds of study has in common."""
+    """Settings of GloFND in every kind of study."""
 
     GUIDE = ThresholdGuideSettings
     # with fewer, thresholds, which fall from 1 by at most `threshold_rate` per draw, hardly remove
@@ -53,12 +53,12 @@ class LearnedThreshold(EstimatorObjective):
     loss: Sweepable[Literal["batch", "global"]] = Field(
         "batch",
         description=(
-            "with the remaining negatives: the batch's (CL), or the global one (SogCLR), as"
-            " published"
+            "loss over the remaining negatives: that of the batch (CL) or, as published, the"
+            " global one (SogCLR)"
         ),
     )
     rate: Sweepable[Fraction] | None = Field(
-        None, description="γ of the global loss; none: that of `global`"
+        None, description="γ of the global loss; null: the default of `global`"
     )
 
     @classmethod

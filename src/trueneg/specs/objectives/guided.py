@@ -9,7 +9,7 @@ from trueneg.specs.settings import Real, Sweepable
 
 
 class GuidedRemoval(EstimatorObjective):
-    """What guided removal in both kinds of study has in common."""
+    """Settings of guided removal in every kind of study."""
 
     NEEDS_GUIDE = True
 

@@ -9,7 +9,7 @@ from trueneg.specs.settings import Boolean, Fraction, Real, Sweepable
 
 
 class OracleSettings(EstimatorObjective):
-    """What the oracles of both kinds of study have in common."""
+    """Settings of the oracle in every kind of study."""
 
     name: Literal["oracle"]
     rescaled: Boolean = Field(

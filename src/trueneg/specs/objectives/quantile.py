@@ -9,7 +9,7 @@ from trueneg.specs.settings import Share, Sweepable
 
 
 class QuantileSettings(EstimatorObjective):
-    """What removal of the top share in both kinds of study has in common."""
+    """Settings of the removal of the top share in every kind of study."""
 
     name: Literal["quantile"]
     share: Sweepable[Share] = Field(description="share of the negatives to remove")

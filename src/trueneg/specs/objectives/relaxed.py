@@ -9,7 +9,7 @@ from trueneg.specs.settings import NonNegative, Real, Sweepable
 
 
 class Orthogonalising(PairLoss):
-    """What ReCo and OC have in common."""
+    """Settings shared by ReCo and OC."""
 
     NEEDS_POOLED = True
     SCALED = False

@@ -11,8 +11,8 @@ NOT_TRAINED = ("released", "untrained")
 
 
 class Released(Objective):
-    """Networks evaluated without training. released: with their own projections; untrained: with a
-    random one for texts only.
+    """Networks evaluated without training: with their own projections (released), or with a random
+    one for texts only (untrained).
     """
 
     TRAINED = False
@@ -25,15 +25,14 @@ class Released(Objective):
     aggregation: Literal["global"] | None = Field(
         None,
         description=(
-            "global: replaces the study's `similarity` by the cosine of the pooled image features"
+            "global: use the cosine of the pooled image features in place of the study's"
+            " `similarity`"
         ),
     )
 
 
 class UntrainedTexts(Objective):
-    """The text towers as they are, without training and without a head: the first baseline of a
-    text study.
-    """
+    """The text towers without training and without a head: the first baseline of a text study."""
 
     TRAINED = False
 

@@ -11,7 +11,7 @@ from trueneg.specs.settings import Boolean, Real, Sweepable, values_of
 
 
 class SigmoidSettings(EstimatorObjective):
-    """What the sigmoid loss in both kinds of study has in common."""
+    """Settings of the sigmoid loss in every kind of study."""
 
     SEVERAL_POSITIVES: ClassVar[bool] = False  # has its own: ``positives``
 
@@ -31,7 +31,7 @@ class SigmoidSettings(EstimatorObjective):
 
     def check_combination(self):
         if self.targets is not None or self.decoupled:
-            raise ValueError(" is no softmax; remove targets and decoupled")
+            raise ValueError(" is not a softmax; remove targets and decoupled")
         super().check_combination()
 
     @classmethod

@@ -9,7 +9,7 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 
 
 class Supervised(EstimatorObjective):
-    """What SupCon in both kinds of study has in common."""
+    """Settings of SupCon in every kind of study."""
 
     GUIDE: ClassVar[type[GuideSettings] | None] = SharedLabelGuide
     LOSS = "cl"
