@@ -90,13 +90,21 @@ class EvaluationEnvironment(Environment):
     settings: dict[str, Any]
 
 
+class Attempt(Content):
+    """One attempt to train a model."""
+
+    seconds: float
+    device: str
+    devices: Count
+
+
 class TrainingRecord(Environment):
     """Provenance of a trained model."""
 
     id: RunId
     device: str
     seconds: float
-    attempts: list[Any]
+    attempts: list[Attempt]
     checksum: str = ABSENT
 
 
@@ -131,14 +139,6 @@ class TrainedModel(Content):
 
     code: Code
     checksum: str
-
-
-class Attempt(Content):
-    """One attempt to train an unfinished run."""
-
-    seconds: float
-    device: str
-    devices: Count
 
 
 class Progress(Content):
