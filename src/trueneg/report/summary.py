@@ -25,7 +25,7 @@ from trueneg.stats.comparison import headroom, primary_contrast, select, selecte
 from trueneg.stats.measurement import Measurement
 from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
-from trueneg.store.records import RunRecord, read_json, read_rows
+from trueneg.store.records import EvaluatedRun, read_json, read_rows
 from trueneg.store.rows import load_rows
 from trueneg.store.winners import as_text, chosen, read_winners, select_from
 
@@ -86,7 +86,7 @@ def summarise_study(
     records = [
         record
         for path in (*inputs.runs, *inputs.pilots)
-        for record in read_json(path, list[RunRecord])
+        for record in read_json(path, list[EvaluatedRun])
     ]
     _require_same_settings(name, study, records, inputs.winners)
     try:
@@ -209,10 +209,8 @@ def _require_same_settings(
         different = different_settings(
             settings, requested[record["dataset"], record["objective"], record["seed"]]
         )
-        evaluated = record.get("evaluated", {}).get("settings")  # rows of earlier versions lack it
-        if evaluated is not None and not same_evaluation(
-            study_runs.training_kind(settings), evaluated, evaluation
-        ):
+        kind = study_runs.training_kind(settings)
+        if not same_evaluation(kind, record["evaluated"]["settings"], evaluation):
             different.append("evaluation")
         if different:
             problem = (

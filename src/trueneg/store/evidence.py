@@ -61,7 +61,7 @@ ARTEFACTS = (
     rf"artefacts/human_ratings/{PLACE}(-bins)?\.parquet",
     rf"artefacts/rating_references/{NAME}/{SEEDS}(-eta|-correlations)?\.parquet",
     rf"artefacts/assumption/{NAME}/(points|summary|calibration)\.parquet",
-    # the first in exports of earlier versions
+    # class_probabilities: in the evidence of phantom_replication and eta_quality only
     r"artefacts/(class_probabilities|eta_errors)\.parquet",
     rf"text/{NAME}/eta\.parquet",
 )
