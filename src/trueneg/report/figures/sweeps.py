@@ -4,12 +4,12 @@ repeated at each value.
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 import pandas as pd
 
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import Drawing, twins
 from trueneg.report.drawing import Figure
 from trueneg.report.figures.by_condition import draw_by_place
@@ -173,7 +173,7 @@ def note_along(gathered: Gathered, field: str, drawn: Iterable[str]) -> str:
     return f"Selected on the validation split: {', '.join(dict(others))}. {gathered.study_note}"
 
 
-def _references(study: Any) -> list[str]:
+def _references(study: TrainedStudy) -> list[str]:
     """List the objectives drawn as horizontal lines: baseline, treatment, oracle, and DCL with the
     language model's or true η.
     """
