@@ -23,7 +23,8 @@ from trueneg.evaluation.images import EncodedRun
 from trueneg.evaluation.pair_features import embed_images
 from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.models.image_encoders import ENCODERS, build_encoder
-from trueneg.store.versions import TASKS, today
+from trueneg.specs.kinds import KINDS
+from trueneg.store.versions import today
 from trueneg.training.augment import build_augmentation
 from trueneg.training.networks import build_networks
 from trueneg.training.sides.base import TrainedOn
@@ -112,7 +113,7 @@ def _rows(kind: str, name: str, balanced: bool = False) -> dict[str, Any]:
     Balanced accuracies are entries of their own: they were added without a higher VERSION, which
     leaves earlier rows current.
     """
-    module = importlib.import_module(f"trueneg.evaluation.{TASKS[kind]}.{name}")
+    module = importlib.import_module(f"trueneg.evaluation.{KINDS[kind].SAMPLES}.{name}")
     with double_precision(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         runs = {

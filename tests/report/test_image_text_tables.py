@@ -21,7 +21,7 @@ from trueneg.report.declared import published_name
 from trueneg.report.gathered import NEW_DATA, PHANTOM, RESPLIT, SAME_TEST, Gathered
 from trueneg.report.layouts import LAYOUTS, lengths, sentence_labels, tasks, with_means
 from trueneg.report.tables.building import (
-    Layout,
+    TableLayout,
     compare,
     comparisons,
     difference_table,
@@ -352,7 +352,7 @@ def test_a_measurement_that_a_data_set_lacks_is_shown_as_a_dash():
     )
     keys = [Measurement("t", "AUC"), Measurement("t", "CNR")]
     shown = side_by_side(
-        compare(rows, "CL", keys), Layout([], {"": keys}), synthetic.study_with_baseline()
+        compare(rows, "CL", keys), TableLayout([], {"": keys}), synthetic.study_with_baseline()
     )
     assert [group.title for group in shown.groups] == ["d", "other"]
     assert [cell.text for cell in dict(shown.groups[1].lines)["a"]][2:] == ["–", ""]

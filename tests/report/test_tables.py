@@ -16,8 +16,8 @@ from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.registry import figures_by_name
 from trueneg.report.tables.building import (
     Head,
-    Layout,
     Named,
+    TableLayout,
     compare,
     comparisons,
     difference_table,
@@ -53,7 +53,7 @@ def table_of(rows, measured, oracle=None, labels=None, margins=None):
         evaluation_name(key): [other for other in measured if other[:4] == key[:4]]
         for key in measured
     }
-    layout = Layout(
+    layout = TableLayout(
         [
             Head(group_name(key), "accuracy", "accuracy")
             for key in measured
@@ -256,7 +256,7 @@ def test_the_csv_contains_the_displayed_line_names(tmp_path):
         difference_table(comparisons(ROWS, "CL", MEASURED), names=shown),
         side_by_side(
             VALUES,
-            Layout([Head("", "accuracy", "accuracy")], {"": [KNN]}),
+            TableLayout([Head("", "accuracy", "accuracy")], {"": [KNN]}),
             synthetic.study_with_baseline(names=shown),
         ),
     ):

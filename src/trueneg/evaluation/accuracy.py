@@ -3,13 +3,14 @@
 from collections.abc import Collection, Sequence
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.specs.tasks.base import GROUPS
 
 
 def accuracies(
-    predictions: np.ndarray,
-    labels: np.ndarray,
+    predictions: ndarray,
+    labels: ndarray,
     class_names: Sequence[str],
     rare_classes: Collection[int],
 ) -> dict[str | None, float]:

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor, nn
 
 from trueneg.data.image_loading import read_ahead
@@ -29,8 +29,8 @@ class LabelledImages(NamedTuple):
         augmentation: a module with ``draw``, on the device.
     """
 
-    images: np.ndarray
-    indices: np.ndarray
+    images: ndarray
+    indices: ndarray
     labels: Tensor
     augmentation: Any
 

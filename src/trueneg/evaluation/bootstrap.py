@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.randomness import seed_for
 
@@ -17,7 +18,7 @@ class Interval(NamedTuple):
 
 
 def bootstrap(
-    statistic: Callable[[np.ndarray], np.ndarray],
+    statistic: Callable[[ndarray], ndarray],
     count: int,
     *,
     seed: int,

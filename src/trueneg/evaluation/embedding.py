@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from openTSNE import TSNE
 from sklearn.metrics import silhouette_samples
 
@@ -43,7 +44,7 @@ def embed_run(*, images: int, threads: int, embedding: str | Path, **block: Any)
     write_tables({embedding: table})
 
 
-def silhouettes(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def silhouettes(features: ndarray, labels: ndarray) -> ndarray:
     r"""Compute how much nearer each image is to its own class than to the nearest other class
     (Rousseeuw, 1987).
 
@@ -71,7 +72,7 @@ def silhouettes(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return silhouette_samples(features, labels, metric="cosine")
 
 
-def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1) -> np.ndarray:
+def tsne(features: ndarray, seed: int, perplexity: float = 30, jobs: int = 1) -> ndarray:
     """Compute t-SNE with cosine distance, initialised by PCA.
 
     The features are L2-normalised and compared by Euclidean distance, whose square is 2 − 2 cos, so

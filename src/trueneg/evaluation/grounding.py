@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy import ndarray
 from scipy.ndimage import gaussian_filter
 from torch.nn import functional
 from torchvision import tv_tensors
@@ -119,7 +120,7 @@ def mean_by_category(values: Sequence[float], categories: Sequence[str]) -> dict
     return {"macro": float(np.mean(list(means.values()))), **means, "mean": float(np.mean(values))}
 
 
-def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.ndarray:
+def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> ndarray:
     """Upsample heatmaps from the region grid to the resolution of the image.
 
     Interpolation is bilinear, with grid values at the centres of their cells
@@ -149,7 +150,7 @@ def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.nd
     )
 
 
-def boxes_in_crop(boxes, image: tuple[int, int], crop: tuple[int, int]) -> np.ndarray:
+def boxes_in_crop(boxes, image: tuple[int, int], crop: tuple[int, int]) -> ndarray:
     """Convert boxes to the coordinates of an image's central crop, and clip them to the crop.
 
     Args:
@@ -168,7 +169,7 @@ def boxes_in_crop(boxes, image: tuple[int, int], crop: tuple[int, int]) -> np.nd
     return center_crop(drawn, list(crop)).numpy()
 
 
-def box_masks(boxes, size: tuple[int, int]) -> np.ndarray:
+def box_masks(boxes, size: tuple[int, int]) -> ndarray:
     """Mask the pixels whose centres lie in each box.
 
     Args:
@@ -188,7 +189,7 @@ def box_masks(boxes, size: tuple[int, int]) -> np.ndarray:
     return rows[:, :, None] & columns[:, None, :]
 
 
-def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:
+def _pixels(heatmap, mask) -> tuple[ndarray, ndarray]:
     """Return the non-NaN scores and a mask of those inside the box."""
     heatmap, mask = as_array(heatmap), as_array(mask)
     if heatmap.ndim != 2 or heatmap.shape != mask.shape or mask.dtype != bool:
@@ -203,7 +204,7 @@ def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:
     return heatmap[has_score].astype(np.float64), inside
 
 
-def _moments(values: np.ndarray) -> tuple[float, float]:
+def _moments(values: ndarray) -> tuple[float, float]:
     """Return mean and population variance; the variance of equal values is exactly 0, free of
     rounding error in the mean.
     """

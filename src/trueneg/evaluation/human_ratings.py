@@ -25,7 +25,8 @@ three choices (:func:`expert_agreement`).
 """
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 from scipy.stats import rankdata
 
 from trueneg.evaluation.bootstrap import Interval, bootstrap
@@ -35,7 +36,7 @@ SENSITIVITY = (2.0, 3.0)
 RATINGS = ["rating 1", "rating 2", "rating 3"]
 
 
-def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
+def false_negatives(ratings, threshold: float = THRESHOLD) -> ndarray:
     """Return whether the mean of each pair's ratings is above the threshold.
 
     Args:
@@ -54,7 +55,7 @@ def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
     return ratings.sum(1) > ratings.shape[1] * threshold
 
 
-def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
+def areas_within_anchors(scores, false, anchors) -> DataFrame:
     r"""Measure for each anchor how well the score separates its false negatives from its true
     negatives.
 
@@ -86,7 +87,7 @@ def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
     return _areas(_comparisons(scores, np.asarray(false, bool), np.asarray(anchors)))
 
 
-def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataFrame:
+def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> DataFrame:
     """Estimate the ceiling: how well ONE expert's rating ranks, within an anchor, false negatives
     determined by the other two.
 
@@ -110,23 +111,18 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataF
     pairs, experts = ratings.shape
     # Each pair has one sample per expert left out, and can be a false or a true negative. It is not
     # compared with itself.
-    scores, false = (
-        ratings.ravel(),
-        ((ratings.sum(1, keepdims=True) - ratings) > (experts - 1) * threshold).ravel(),
-    )
-    within_pairs = (
-        _comparisons(scores, false, np.arange(pairs).repeat(experts))
-        .groupby(np.asarray(anchors))
-        .sum()
-    )
-    return _areas(_comparisons(scores, false, np.repeat(anchors, experts)) - within_pairs)
+    others = ratings.sum(1, keepdims=True) - ratings
+    false = (others > (experts - 1) * threshold).ravel()
+    within_pairs = _comparisons(ratings.ravel(), false, np.arange(pairs).repeat(experts))
+    within_anchors = _comparisons(ratings.ravel(), false, np.repeat(anchors, experts))
+    return _areas(within_anchors - within_pairs.groupby(np.asarray(anchors)).sum())
 
 
-def _comparisons(scores: np.ndarray, false: np.ndarray, groups: np.ndarray) -> pd.DataFrame:
+def _comparisons(scores: ndarray, false: ndarray, groups: ndarray) -> DataFrame:
     """Compare all false with all true negatives of each group: ``wins`` of the false ones (a tie is
     half) and ``comparisons``.
     """
-    table = pd.DataFrame({"group": groups, "score": scores, "false": false})
+    table = DataFrame({"group": groups, "score": scores, "false": false})
     # Mann–Whitney: the sum of the false negatives' ranks within a group, with average ranks for
     # ties, gives the wins.
     table["rank"] = table.groupby("group")["score"].rank() * table["false"]
@@ -134,12 +130,12 @@ def _comparisons(scores: np.ndarray, false: np.ndarray, groups: np.ndarray) -> p
         samples=("false", "size"), false=("false", "sum"), ranks=("rank", "sum")
     )
     wins = sums["ranks"] - sums["false"] * (sums["false"] + 1) / 2
-    return pd.DataFrame(
+    return DataFrame(
         {"wins": wins, "comparisons": sums["false"] * (sums["samples"] - sums["false"])}
     )
 
 
-def _areas(compared: pd.DataFrame) -> pd.DataFrame:
+def _areas(compared: DataFrame) -> DataFrame:
     """Return the AUCs of all anchors with at least one comparison; the table is indexed by
     anchor.
     """
@@ -149,7 +145,7 @@ def _areas(compared: pd.DataFrame) -> pd.DataFrame:
     ]
 
 
-def mean_area(areas: pd.DataFrame, *, seed: int, weighted: bool = False) -> Interval:
+def mean_area(areas: DataFrame, *, seed: int, weighted: bool = False) -> Interval:
     """Compute the mean of the anchors' AUCs with its 95 % bootstrap interval over anchors.
 
     The interval shows how the mean would vary with other anchors, for the same networks. Anchors
@@ -171,7 +167,7 @@ def mean_area(areas: pd.DataFrame, *, seed: int, weighted: bool = False) -> Inte
     )
 
 
-def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
+def calibration(probabilities, false, bins: int = 10) -> DataFrame:
     """Compare implied probabilities of a false negative with the share rated false, in bins of
     about equal size.
 
@@ -191,21 +187,15 @@ def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
         >>> calibration([0.0, 0.0, 0.5, 0.5], [False, False, True, False], bins=2)["rated"].tolist()
         [0.0, 0.5]
     """
-    bin_of_pair = np.floor((rankdata(probabilities) - 0.5) / len(probabilities) * bins).astype(
-        np.int64
-    )
-    table = pd.DataFrame(
-        {"bin": bin_of_pair, "implied": probabilities, "rated": np.asarray(false, np.float64)}
-    )
-    columns = {
-        "pairs": ("rated", "size"),
-        "implied": ("implied", "mean"),
-        "rated": ("rated", "mean"),
-    }
-    return table.groupby("bin").agg(**columns).reset_index()
+    places = (rankdata(probabilities) - 0.5) / len(probabilities)
+    table = DataFrame({"bin": places * bins, "implied": probabilities, "rated": false})
+    table["bin"] = np.floor(table["bin"]).astype(np.int64)
+    by_bin = table.astype({"rated": float}).groupby("bin")
+    means = by_bin[["implied", "rated"]].mean()
+    return means.assign(pairs=by_bin.size()).reset_index()[["bin", "pairs", "implied", "rated"]]
 
 
-def calibration_error(bins: pd.DataFrame) -> float:
+def calibration_error(bins: DataFrame) -> float:
     """Expected calibration error: the mean absolute difference between the implied and the rated
     share of each bin.
 
@@ -221,7 +211,7 @@ def calibration_error(bins: pd.DataFrame) -> float:
     return float(np.average((bins["implied"] - bins["rated"]).abs(), weights=bins["pairs"]))
 
 
-def rates_by_anchor(ratings, anchors) -> pd.DataFrame:
+def rates_by_anchor(ratings, anchors) -> DataFrame:
     """Compute the rate of false negatives and the mean rating of each anchor's candidates.
 
     Args:
@@ -232,15 +222,11 @@ def rates_by_anchor(ratings, anchors) -> pd.DataFrame:
         One row per anchor, sorted by anchor: ``anchor``, ``pairs``, ``rate`` (share of false
             negatives), ``mean rating``.
     """
-    table = pd.DataFrame(
-        {"anchor": anchors, "false": false_negatives(ratings), "rating": np.mean(ratings, axis=1)}
-    )
-    columns = {
-        "pairs": ("false", "size"),
-        "rate": ("false", "mean"),
-        "mean rating": ("rating", "mean"),
-    }
-    return table.groupby("anchor").agg(**columns).reset_index()
+    table = DataFrame({"rate": false_negatives(ratings), "mean rating": np.mean(ratings, axis=1)})
+    by_anchor = table.groupby(np.asarray(anchors))
+    means = by_anchor.mean().rename_axis("anchor")
+    means.insert(0, "pairs", by_anchor.size())
+    return means.reset_index()
 
 
 def rank_correlation(first, second, *, seed: int) -> Interval:
@@ -260,7 +246,7 @@ def rank_correlation(first, second, *, seed: int) -> Interval:
         return Interval(np.nan, np.nan, np.nan)
     count = len(sides[0])
 
-    def spearman(multiplicities: np.ndarray) -> np.ndarray:
+    def spearman(multiplicities: ndarray) -> ndarray:
         drawn = np.repeat(
             np.tile(np.arange(count), len(multiplicities)), multiplicities.ravel()
         ).reshape(-1, count)

@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
 from scipy.stats import rankdata
 
 from trueneg.evaluation.human_ratings import areas_within_anchors, false_negatives
 from trueneg.losses.estimators.bayesian import recovered_distribution, true_negative_probability
 
 
-def false_negative_probability(similarities, is_own, *, alpha: float, eta, form: str) -> np.ndarray:
+def false_negative_probability(similarities, is_own, *, alpha: float, eta, form: str) -> ndarray:
     r"""Compute 1 − p(TN) of BCL's equation 2 from a candidate's rank among the anchor's negatives.
 
     .. math:: p(\mathrm{TN}) = \frac{\tau^- (\alpha + (1-2\alpha)F)}
@@ -70,7 +71,7 @@ def false_negative_probability(similarities, is_own, *, alpha: float, eta, form:
     return np.where(is_own, np.nan, probability)
 
 
-def captions_similarity(features: Any, captions: np.ndarray, others: np.ndarray) -> np.ndarray:
+def captions_similarity(features: Any, captions: ndarray, others: ndarray) -> ndarray:
     """Return the cosines (n, K) between each pair's caption and each of the K captions of its
     image.
 
@@ -86,9 +87,7 @@ def captions_similarity(features: Any, captions: np.ndarray, others: np.ndarray)
     return np.stack([(features[captions] * features[column]).sum(1) for column in others.T], axis=1)
 
 
-def drawn_areas(
-    similarity: np.ndarray, ratings, anchors: np.ndarray, threshold: float
-) -> pd.DataFrame:
+def drawn_areas(similarity: ndarray, ratings, anchors: ndarray, threshold: float) -> pd.DataFrame:
     """Compute the within-anchor AUCs when one caption is drawn per image, averaged over the choice
     of caption.
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
@@ -15,7 +17,7 @@ from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, fa
 
 
 @dataclass(frozen=True, eq=False)
-class RatedPairs:
+class RatedCaptions:
     """n rated pairs of an image and a caption of ANOTHER image; the m images have C captions with T
     distinct texts.
 
@@ -31,28 +33,28 @@ class RatedPairs:
         ratings: (n, 3) ratings of each pair.
     """
 
-    positions: np.ndarray
-    captions: pd.DataFrame
+    positions: ndarray
+    captions: DataFrame
     texts: list[str]
-    image: np.ndarray
-    caption: np.ndarray
-    text: np.ndarray
-    ratings: np.ndarray
+    image: ndarray
+    caption: ndarray
+    text: ndarray
+    ratings: ndarray
 
     @property
-    def anchors(self) -> dict[str, np.ndarray]:
+    def anchors(self) -> dict[str, ndarray]:
         """Anchor of each pair, (n,): its caption (``text``; candidates are images) or its image
         (candidates are captions).
         """
         return {"text": self.caption, "image": self.image}
 
     @property
-    def own_texts(self) -> np.ndarray:
+    def own_texts(self) -> ndarray:
         """Text indices of the captions of each image, in order, (m, K)."""
         ordered = self.captions.sort_values(["image", "index"], kind="stable")
         return ordered["text"].to_numpy().reshape(len(self.positions), -1)
 
-    def anchor_names(self, kind: str) -> np.ndarray:
+    def anchor_names(self, kind: str) -> ndarray:
         """Return the names of the anchors: ``report#index`` for captions (C,), the report for
         images (m,).
         """
@@ -62,7 +64,7 @@ class RatedPairs:
         return names.groupby(self.captions["image"]).first().to_numpy(str)
 
 
-def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> RatedPairs:
+def rated_pairs(source: PairSource, ratings: DataFrame, test: ndarray) -> RatedCaptions:
     """Select the rated pairs whose image and caption both belong to the test images, unless the
     caption is the image's own.
 
@@ -91,7 +93,7 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
         caption[chosen],
         ratings.loc[chosen, RATINGS].to_numpy(),
     )
-    rated = RatedPairs(
+    rated = RatedCaptions(
         test, captions, texts.tolist(), image, caption, numbers[caption], chosen_ratings
     )
     false = false_negatives(chosen_ratings)
@@ -108,8 +110,9 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
 
 
 def anchor_rows(
-    scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], pd.DataFrame]], pairs: RatedPairs
-) -> pd.DataFrame:
+    scores: Mapping[str, Callable[[ndarray, ndarray, float], DataFrame]],
+    pairs: RatedCaptions,
+) -> DataFrame:
     """Compute the within-anchor AUCs for each score, for text and image anchors, at every
     threshold.
 
@@ -123,13 +126,12 @@ def anchor_rows(
             ``anchors`` (text or image),
         ``threshold``.
     """
-    parts, thresholds = [], (THRESHOLD, *SENSITIVITY)
+    parts = []
+    thresholds = (THRESHOLD, *SENSITIVITY)
     for (score, measure), (kind, anchors), threshold in itertools.product(
         scores.items(), pairs.anchors.items(), thresholds
     ):
         areas = measure(pairs.ratings, anchors, threshold)
-        anchor_names = pairs.anchor_names(kind)[areas["anchor"]]
-        parts.append(
-            areas.assign(anchor=anchor_names, score=score, anchors=kind, threshold=threshold)
-        )
+        names = pairs.anchor_names(kind)[areas["anchor"]]
+        parts.append(areas.assign(anchor=names, score=score, anchors=kind, threshold=threshold))
     return pd.concat(parts, ignore_index=True)

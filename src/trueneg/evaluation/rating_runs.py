@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame, Series
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional
@@ -32,7 +34,7 @@ from trueneg.evaluation.implied_scores import (
     false_negative_probability,
 )
 from trueneg.evaluation.pairs import EmbeddedPairs
-from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
+from trueneg.evaluation.rated_pairs import RatedCaptions, anchor_rows, rated_pairs
 from trueneg.io.files import write_tables
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.store.records import read_rows
@@ -42,7 +44,7 @@ from trueneg.training.text_similarity import embeddings_of
 
 log = logging.getLogger(__name__)
 
-Measure = Callable[[EmbeddedPairs, RatedPairs, Mapping[str, Any]], list[pd.DataFrame]]
+Measure = Callable[[EmbeddedPairs, RatedCaptions, Mapping[str, Any]], list[DataFrame]]
 
 
 def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
@@ -109,8 +111,8 @@ def measure_ratings(
 
 
 def of_run(
-    run: EmbeddedPairs, rated: RatedPairs, settings: Mapping[str, Any]
-) -> list[pd.DataFrame]:
+    run: EmbeddedPairs, rated: RatedCaptions, settings: Mapping[str, Any]
+) -> list[DataFrame]:
     """Return the within-anchor AUCs of a trained run's similarity, and the calibration of its
     objective's implied probability.
     """
@@ -123,8 +125,8 @@ def of_run(
 
 
 def of_references(
-    run: EmbeddedPairs, rated: RatedPairs, settings: Mapping[str, Any]
-) -> list[pd.DataFrame]:
+    run: EmbeddedPairs, rated: RatedCaptions, settings: Mapping[str, Any]
+) -> list[DataFrame]:
     """Measure the references on a run's test images: return the within-anchor AUCs, η by caption,
     and its correlations.
     """
@@ -160,8 +162,8 @@ def of_references(
 
 
 def calibration_rows(
-    objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs, source: PairSource
-) -> pd.DataFrame:
+    objective: Mapping[str, Any], scores: ndarray, rated: RatedCaptions, source: PairSource
+) -> DataFrame:
     """Compare the probability of a false negative that an objective implies for each rated pair
     with the human ratings.
 
@@ -181,13 +183,13 @@ def calibration_rows(
         no probability.
     """
     if "class_probability" not in objective:
-        return pd.DataFrame(columns=["bin", "pairs", "implied", "rated", "anchors"])
+        return DataFrame(columns=["bin", "pairs", "implied", "rated", "anchors"])
     captions, eta_or_name = rated.captions, objective["class_probability"]
     if isinstance(eta_or_name, str):
         of_sentence = source.class_probability(eta_or_name, objective.get("a"), objective.get("k"))
-        of_caption = pd.Series(of_sentence[captions["row"]], captions.index)
+        of_caption = Series(of_sentence[captions["row"]], captions.index)
     else:
-        of_caption = pd.Series(float(eta_or_name), captions.index)
+        of_caption = Series(float(eta_or_name), captions.index)
     eta = {
         "text": of_caption.to_numpy(),
         "image": of_caption.groupby(captions["image"]).mean().to_numpy(),
@@ -207,14 +209,14 @@ def calibration_rows(
     return pd.concat(parts, ignore_index=True)
 
 
-def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.ndarray]:
+def text_scores(features: Mapping[str, Any], rated: RatedCaptions) -> dict[str, ndarray]:
     """Return similarities between each rated caption and the captions of the rated image, by
     features and aggregation.
 
     ``drawn``: one per caption of the image, any of which a batch may draw (n, K); ``mean``,
     ``nearest``: their mean and maximum.
     """
-    scores: dict[str, np.ndarray] = {}
+    scores: dict[str, ndarray] = {}
     for name, values in features.items():
         drawn = captions_similarity(values, rated.text, rated.own_texts[rated.image])
         scores |= {
@@ -225,7 +227,7 @@ def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.
     return scores
 
 
-def eta_rows(rated: RatedPairs) -> pd.DataFrame:
+def eta_rows(rated: RatedCaptions) -> DataFrame:
     """Summarise each caption's ratings over its rated images, and add every η that the source
     provides for the caption.
 
@@ -242,7 +244,7 @@ def eta_rows(rated: RatedPairs) -> pd.DataFrame:
     return rates.assign(anchor=rated.anchor_names("text")[rates["anchor"]], **etas)
 
 
-def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
+def correlation_rows(captions: DataFrame, seed: int) -> DataFrame:
     """Compute Spearman's ρ over captions between each η and the rate of false negatives, and
     between each η and the mean rating.
 
@@ -260,6 +262,6 @@ def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
         (eta, outcome, *rank_correlation(captions[eta], captions[outcome], seed=seed))
         for eta, outcome in pairs
     ]
-    return pd.DataFrame(rows, columns=["eta", "with", "rho", "low", "high"]).assign(
+    return DataFrame(rows, columns=["eta", "with", "rho", "low", "high"]).assign(
         captions=len(captions)
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.evaluation.human_ratings import calibration_error, mean_area
 from trueneg.io.files import write_tables
@@ -53,7 +54,7 @@ def gather_ratings(
     write_tables({outputs[name]: table for name, table in tables.items()})
 
 
-def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
+def summarised(ranked: DataFrame) -> DataFrame:
     """Compute the mean within-anchor AUC of each objective's networks and each reference, with its
     interval over anchors.
 
@@ -91,30 +92,29 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
             )
             row |= dict(zip((f"{prefix}AUC", f"{prefix}low", f"{prefix}high"), ends, strict=True))
         rows.append(row)
-    return pd.DataFrame(rows)
+    return DataFrame(rows)
 
 
-def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
+def seed_rows(ranked: DataFrame) -> DataFrame:
     """Return tidy rows with each seed's mean within-anchor AUC.
 
     Args:
         ranked: see :func:`summarised`.
     """
-    means = (
-        ranked.groupby([*IDENTITY, "anchors", "threshold"], sort=False)["area"]
-        .mean()
-        .rename("value")
-        .reset_index()
-    )
-    labels, direction = means["threshold"].map(RATED_ABOVE.format), means["anchors"].map(DIRECTIONS)
+    by_seed = ranked.groupby([*IDENTITY, "anchors", "threshold"], sort=False)["area"]
+    means = by_seed.mean().rename("value").reset_index()
     return to_table(
         means.assign(
-            split="test", task="human ratings", metric="AUC", labels=labels, direction=direction
+            split="test",
+            task="human ratings",
+            metric="AUC",
+            labels=means["threshold"].map(RATED_ABOVE.format),
+            direction=means["anchors"].map(DIRECTIONS),
         )
     )
 
 
-def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
+def calibrated(bins: DataFrame) -> DataFrame:
     """Average implied and rated shares over seeds.
 
     Args:
@@ -125,30 +125,25 @@ def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
             ``seeds``, and ``error``, the
         mean over seeds of the expected calibration error over all bins.
     """
-    of_seed = bins.groupby([*PLACE, "anchors", "seed"], sort=False)[["pairs", "implied", "rated"]]
-    errors = (
-        of_seed.apply(calibration_error).rename("error").reset_index()
-        if len(bins)
-        else bins.assign(error=0.0)
-    )
-    errors = errors.groupby([*PLACE, "anchors"], sort=False).agg(
-        error=("error", "mean"), seeds=("seed", "nunique")
-    )
-    shares = (
-        bins.groupby([*PLACE, "anchors", "bin"], sort=False)[["pairs", "implied", "rated"]]
-        .mean()
-        .reset_index()
-    )
-    return shares.merge(errors.reset_index(), on=[*PLACE, "anchors"])
+    keys = [*PLACE, "anchors"]
+    shown = ["pairs", "implied", "rated"]
+    errors = bins.assign(error=0.0)
+    if len(bins):
+        by_seed = bins.groupby([*keys, "seed"], sort=False)[shown]
+        errors = by_seed.apply(calibration_error).rename("error").reset_index()
+    by_objective = errors.groupby(keys, sort=False)
+    errors = by_objective.agg(error=("error", "mean"), seeds=("seed", "nunique")).reset_index()
+    shares = bins.groupby([*keys, "bin"], sort=False)[shown].mean().reset_index()
+    return shares.merge(errors, on=keys)
 
 
-def _read(paths: Files) -> pd.DataFrame:
+def _read(paths: Files) -> DataFrame:
     tables = [read_rows(path, IDENTITY) for path in paths]
     # Skip empty tables (objectives that imply no probability), because their columns have no types.
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 
-def _of_first_seed(table: pd.DataFrame) -> pd.DataFrame:
+def _of_first_seed(table: DataFrame) -> DataFrame:
     return table[table["seed"] == table.groupby("dataset")["seed"].transform("min")].reset_index(
         drop=True
     )

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 Ties = Literal["against", "for"]
 
 
-def as_array(values) -> np.ndarray:
+def as_array(values) -> ndarray:
     """Convert an array, a list or a torch tensor (any device, with or without gradient) to a NumPy
     array.
     """
@@ -19,7 +20,7 @@ def as_array(values) -> np.ndarray:
     return np.asarray(values)
 
 
-def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
+def ranks(scores, relevant=None, *, ties: Ties = "against") -> ndarray:
     r"""Compute the rank, from 1, of each query's best relevant candidate among the irrelevant ones.
 
     .. math::
@@ -205,7 +206,7 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
 
 def precisions_at_k(
     scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against"
-) -> np.ndarray:
+) -> ndarray:
     """Compute, for each query, the share of the first k candidates that belong to its class.
 
     Among candidates tied at the end of the list, those of other classes come first
@@ -285,7 +286,7 @@ def _against(ties: Ties) -> bool:
     return ties == "against"
 
 
-def _matrix(scores) -> np.ndarray:
+def _matrix(scores) -> ndarray:
     """Validate and return the scores (queries, candidates), which must not contain NaN."""
     scores = as_array(scores)
     if scores.ndim != 2 or not scores.size:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 from PIL import Image
 
 from trueneg.data.pairs.pair_source import PairSource
@@ -33,7 +34,7 @@ def write_examples(*, examples: str | Path, **block: Any) -> None:
     """
     with first_run(**block) as (run, names):
         pairs, test = run.source, run.subset.test
-        table = pd.DataFrame(columns=COLUMNS)
+        table = DataFrame(columns=COLUMNS)
         if not pairs.restricted:
             said = said_of(pairs, test)
             table = retrieval_examples(
@@ -43,14 +44,14 @@ def write_examples(*, examples: str | Path, **block: Any) -> None:
 
 
 def retrieval_examples(
-    scores: np.ndarray,
+    scores: ndarray,
     said: Said,
     source: PairSource,
-    indices: np.ndarray,
+    indices: ndarray,
     seed: int,
     queries: int = 8,
     length: int = 5,
-) -> pd.DataFrame:
+) -> DataFrame:
     """Return the top results of some queries in both directions; the queries are the same for every
     network.
 
@@ -103,10 +104,10 @@ def retrieval_examples(
                         shown,
                     )
                 )
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return DataFrame(rows, columns=COLUMNS)
 
 
-def _query_texts(relation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _query_texts(relation: ndarray, generator: np.random.Generator) -> ndarray:
     """Return sentence indices in random order, but with sentences that are true of other reports'
     images first.
 
@@ -117,7 +118,7 @@ def _query_texts(relation: np.ndarray, generator: np.random.Generator) -> np.nda
     return order[np.argsort(~elsewhere, kind="stable")]
 
 
-def thumbnail(pixels: np.ndarray) -> bytes:
+def thumbnail(pixels: ndarray) -> bytes:
     """Encode a uint8 image (1 or 3 channels, H, W) as WebP, with its longer side at most 96
     pixels.
     """

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from trueneg.data.pairs.pair_source import PairSource
 
@@ -24,12 +25,12 @@ class Said(NamedTuple):
     """
 
     texts: list[str]
-    own: np.ndarray
-    true: np.ndarray
+    own: ndarray
+    true: ndarray
     by_report: dict[str, frozenset[int]]
 
     @property
-    def relation(self) -> np.ndarray:
+    def relation(self) -> ndarray:
         """Index into :data:`RELATIONS` of each sentence's relation to each image, (T, n) int8.
 
         A sentence of another report that is true of the image is a false negative; if no class is
@@ -38,7 +39,7 @@ class Said(NamedTuple):
         return np.where(self.own, RELATIONS.index(OWN), self.true).astype(np.int8)
 
 
-def said_of(source: PairSource, indices: np.ndarray) -> Said:
+def said_of(source: PairSource, indices: ndarray) -> Said:
     """Collect the distinct sentences from the reports of the images at `indices`."""
     reports = source.reports[indices]
     table = source.sentences[source.sentences["report"].isin(reports)].sort_values(

@@ -35,14 +35,12 @@ def draw_study(folder: str | Path) -> None:
             Tracebacks are in the log.
     """
     folder = Path(folder)
-    gathered, checksum, code, failed = (
-        Gathered(folder / "artefacts"),
-        cache(file_checksum),
-        registry.report_code(),
-        [],
-    )
+    gathered = Gathered(folder / "artefacts")
+    checksum = cache(file_checksum)
+    code = registry.report_code()
     drawings = [("figures", figure) for figure in registry.figures_by_name(gathered.study).values()]
     drawings += [("tables", table) for table in registry.tables_by_name(gathered.study).values()]
+    failed = []
     for kind, drawing in drawings:
         place = f"{kind}/{drawing.name}"
         kept = folder / registry.KEPT / place
@@ -69,16 +67,14 @@ def _draw(
     drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: Mapping[str, Any]
 ) -> None:
     """Write the files of a figure or table unless they exist and were made from the same inputs."""
-    record, files = (
-        path.with_suffix(".json"),
-        [path.with_suffix(f".{ending}") for ending in registry.FILES[kind]],
-    )
-    if all(file.is_file() for file in (record, *files)) and record.read_text() == _record(
-        made_of, files
-    ):
+    record = path.with_suffix(".json")
+    files = [path.with_suffix(f".{ending}") for ending in registry.FILES[kind]]
+    is_complete = all(file.is_file() for file in (record, *files))
+    if is_complete and record.read_text() == _record(made_of, files):
         return
     record.unlink(missing_ok=True)
-    made, caption = drawing.made(gathered), drawing.heading(gathered.study.title)
+    made = drawing.made(gathered)
+    caption = drawing.heading(gathered.study.title)
     if kind == "figures":
         save(made, path, f"{gathered.study.title}: {drawing.title}")
         caption = f"{drawing.caption} {footnote(made)}"

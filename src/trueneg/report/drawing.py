@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.legible import escape_control_characters, legible
 
@@ -59,6 +60,9 @@ class LineStyle(NamedTuple):
     linestyle: Any
 
 
+Styles = Mapping[str, LineStyle]  # by name
+
+
 def in_style():
     """Return a context manager with the report's style on top of matplotlib's defaults, independent
     of a matplotlibrc file.
@@ -80,9 +84,20 @@ def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:
     return dict(zip(dict.fromkeys(objectives), looks, strict=False))
 
 
-def unmarked(styles: Mapping[str, LineStyle]) -> dict[str, LineStyle]:
+def unmarked(styles: Styles) -> dict[str, LineStyle]:
     """Return the styles without their markers."""
     return {name: style._replace(marker="") for name, style in styles.items()}
+
+
+def dots(styles: Styles) -> dict[str, LineStyle]:
+    """Return the styles without lines."""
+    return {name: style._replace(linestyle="none") for name, style in styles.items()}
+
+
+def styles_of(names: Iterable[str], styles: Styles) -> dict[str, LineStyle]:
+    """Return the styles of these names, in the order of the styles."""
+    shown = set(names)
+    return {name: style for name, style in styles.items() if name in shown}
 
 
 def panels(
@@ -117,10 +132,10 @@ def add_legend(figure: Figure, entries: Mapping[str, Any]) -> None:
         Line2D([], [], **entry._asdict()) if isinstance(entry, LineStyle) else entry
         for entry in entries.values()
     ]
-    names, width = list(entries), figure.get_figwidth()
-    columns = next(
-        (count for count in range(len(names), 1, -1) if _legend_width(names, count) < width), 1
-    )
+    names = list(entries)
+    columns = max(len(names), 1)
+    while columns > 1 and _legend_width(names, columns) >= figure.get_figwidth():
+        columns -= 1
     lines = -(-len(names) // columns)
     if lines > USUAL_LINES:  # otherwise the legend would take space from the axes
         figure.set_figheight(figure.get_figheight() + LINE * (lines - USUAL_LINES))
@@ -174,42 +189,28 @@ def _described(axes: Axes) -> str:
     """Describe a panel by its texts and by the values and intervals of its labelled lines; only the
     ends of long lines.
     """
-    containers: Any = [
-        of
-        for of in axes.containers
-        if getattr(of, "has_xerr", False) != getattr(of, "has_yerr", False)
-    ]
-    bars = {container.lines[0]: container for container in containers}
-    texts = [
-        axes.get_title(),
-        axes.get_xlabel(),
-        axes.get_ylabel(),
-        *(text.get_text() for text in axes.texts),
-    ]
+    containers: Any = axes.containers
+    # an error bar has exactly one of the two
+    bars = {
+        bar.lines[0]: bar
+        for bar in containers
+        if getattr(bar, "has_xerr", False) != getattr(bar, "has_yerr", False)
+    }
+    texts = [axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
+    texts += [text.get_text() for text in axes.texts]
     for line in axes.lines:
-        points, places = (
-            np.column_stack(line.get_data(orig=False)).astype(float),
-            dict[float, str](),
-        )
+        points = np.column_stack(line.get_data(orig=False)).astype(float)
+        names: dict[float, str] = {}
         if is_forest := line in bars and bars[line].has_xerr:
-            places = dict(
-                zip(
-                    axes.get_yticks(),
-                    (label.get_text() for label in axes.get_yticklabels()),
-                    strict=True,
-                )
-            )
+            labels = [label.get_text() for label in axes.get_yticklabels()]
+            names = dict(zip(axes.get_yticks(), labels, strict=True))
             points = points[:, ::-1]
         # empty without an interval
         ends: Any = bars[line].lines[2][0].get_segments() if line in bars else [()] * len(points)
-        intervals = [
-            " [{:.4g}, {:.4g}]".format(*end[:, 1 - is_forest]) if len(end) else "" for end in ends
-        ]
-        named = [places.get(place, f"{place:.4g}") for place in points[:, 0]]
-        shown = [
-            f"{value:.4g}{both} at {place}"
-            for value, both, place in zip(points[:, 1], intervals, named, strict=True)
-        ]
+        shown = []
+        for (place, value), end in zip(points, ends, strict=True):
+            interval = " [{:.4g}, {:.4g}]".format(*end[:, 1 - is_forest]) if len(end) else ""
+            shown.append(f"{value:.4g}{interval} at {names.get(place, f'{place:.4g}')}")
         if shown and not str(line.get_label()).startswith("_"):
             kept = shown if is_forest or len(shown) <= MOST_VALUES else [shown[0], shown[-1]]
             texts.append(f"{line.get_label()}: {', '.join(kept)}")
@@ -222,31 +223,22 @@ def _font_families(text: str) -> list[str]:
     """
     from matplotlib import font_manager
 
-    missing, families = (
-        set("".join(legible(text).split())) - _characters(font_manager.findfont(FONT)),
-        [FONT],
-    )
-    for file in (
-        sorted(font_manager.findSystemFonts(), key=lambda file: ("Sans" not in file, file))
-        if missing
-        else ()
-    ):
+    families = [FONT]
+    missing = set("".join(legible(text).split())) - _characters(font_manager.findfont(FONT))
+    files = font_manager.findSystemFonts() if missing else []
+    for file in sorted(files, key=lambda file: ("Sans" not in file, file)):
         if missing & _characters(file):
             font_manager.fontManager.addfont(file)
             families.append(font_manager.get_font(file).family_name)
             missing -= _characters(file)
     if new := sorted(missing - REPORTED):
-        scripts = ", ".join(
-            sorted({unicodedata.name(character, "UNNAMED").split()[0] for character in new})
-        )
-        problem = (
-            f"no installed font has the characters {' '.join(new[:20])} ({scripts}), so figures"
-            " show boxes in their place"
-        )
+        scripts = {unicodedata.name(character, "UNNAMED").split()[0] for character in new}
         log.warning(
-            "%s. Install a font that has them, such as Google's Noto fonts, then draw the figures"
+            "no installed font has the characters %s (%s), so figures show boxes in their place."
+            " Install a font that has them, such as Google's Noto fonts, then draw the figures"
             " again.",
-            problem,
+            " ".join(new[:20]),
+            ", ".join(sorted(scripts)),
         )
         REPORTED.update(new)
         # has just been said
@@ -286,7 +278,7 @@ def alternative_text(figure: Figure) -> str:
     return str(figure.get_label())
 
 
-def heat_colours(heatmap: np.ndarray) -> np.ndarray:
+def heat_colours(heatmap: ndarray) -> ndarray:
     """Map a heatmap, rescaled to its own range, to RGBA colours for an image overlay; shape (…, 4),
     values in [0, 1].
     """
@@ -326,24 +318,17 @@ def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    title, description = (
-        escape_control_characters(title),
-        escape_control_characters(alternative_text(figure)),
-    )
+    title = escape_control_characters(title)
+    description = escape_control_characters(alternative_text(figure))
     # Leave out dates and library versions, which would make the files differ.
+    undated = dict.fromkeys(("Creator", "Producer", "CreationDate"))
     metadata = {
         ".png": {"Title": title, "Description": description, "Software": None},
-        ".pdf": {
-            "Title": title,
-            "Subject": description,
-            "Creator": None,
-            "Producer": None,
-            "CreationDate": None,
-        },
+        ".pdf": {"Title": title, "Subject": description, **undated},
         ".svg": {"Title": title, "Description": description, "Creator": None, "Date": None},
     }
-    files = [path.with_suffix(ending) for ending in metadata]
     with in_style():
-        for file, entries in zip(files, metadata.values(), strict=True):
+        for ending, entries in metadata.items():
+            file = path.with_suffix(ending)
             figure.savefig(file, dpi=200, metadata=entries, facecolor="white")
-    return files
+    return [path.with_suffix(ending) for ending in metadata]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.config import runs
 from trueneg.errors import UserError
@@ -27,6 +28,7 @@ from trueneg.report.metrics import (
 from trueneg.report.tables.assumption import summaries_of
 from trueneg.specs.experiments import DRAWN
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.sources import described
 from trueneg.stats.comparison import NOT_ABOVE_CHANCE, primary_contrast
 from trueneg.stats.measurement import Measurement
@@ -50,14 +52,9 @@ def headroom_sentence(
     if row["seeds"] < 2:
         share = f"{baseline} has" if oracle is None else f"{baseline} and {oracle} share"
         return f"unknown headroom: {share} {seeds}, but at least 2 are needed"
-    reached = (
-        f"{baseline} reaches"
-        f" {with_interval(row['baseline mean'], row['baseline low'], row['baseline high'], metric)}"
-    )
-    level = (
-        f"{reached}, chance is {amount(row['chance'], metric)}{about_chance} ({LEVEL} intervals,"
-        f" {seeds})"
-    )
+    reached = with_interval(row["baseline mean"], row["baseline low"], row["baseline high"], metric)
+    chance = f"{amount(row['chance'], metric)}{about_chance} ({LEVEL} intervals, {seeds})"
+    level = f"{baseline} reaches {reached}, chance is {chance}"
     gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
     of_oracle = "no oracle is named" if oracle is None else f"{oracle} − {baseline} is {gain}"
     if row["label"] == NOT_ABOVE_CHANCE:
@@ -105,7 +102,7 @@ def answer(
     return " ".join(sentences)
 
 
-def against_no_training(study: Any, rows: pd.DataFrame, dataset: str) -> str:
+def against_no_training(study: TrainedStudy, rows: DataFrame, dataset: str) -> str:
     """State what training gains over the towers that it starts from, and which objectives were not
     shown to gain anything.
 
@@ -118,18 +115,23 @@ def against_no_training(study: Any, rows: pd.DataFrame, dataset: str) -> str:
         Sentences, after a space, about the primary measurement; empty if the study has no such
             baseline.
     """
-    primary, first = study.primary, study.first_baseline
+    primary = study.primary
+    first = study.first_baseline
     if first is None:
         return ""
-    measured, upwards = primary.measurement, higher_is_better(primary.metric)
-    trained = dict.fromkeys(name for name in (primary.baseline, primary.treatment) if name != first)
-    gains = {
-        name: primary_contrast(rows, name, first, measured, dataset, None, upwards)
-        for name in trained
-    }
-    lost = [name for name, row in gains.items() if not row["outcome"].startswith("better")]
-    intro = f" Not shown to beat the towers without training: {', '.join(lost)}." if lost else ""
-    return intro + "".join(f" {finding(row, name, first)}." for name, row in gains.items())
+    lost = []
+    sentences = ""
+    for name in dict.fromkeys((primary.baseline, primary.treatment)):
+        if name == first:
+            continue
+        upwards = higher_is_better(primary.metric)
+        row = primary_contrast(rows, name, first, primary.measurement, dataset, None, upwards)
+        sentences += f" {finding(row, name, first)}."
+        if not row["outcome"].startswith("better"):
+            lost.append(name)
+    if lost:
+        return f" Not shown to beat the towers without training: {', '.join(lost)}.{sentences}"
+    return sentences
 
 
 def selection_of(
@@ -312,7 +314,7 @@ def _of_correlations(gathered: Gathered) -> str:
     )
 
 
-def _of_scorers(rows: pd.DataFrame) -> str:
+def _of_scorers(rows: DataFrame) -> str:
     first = rows.iloc[0]
     others = (
         rows.iloc[1:]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.legible import escape_control_characters
 
@@ -56,7 +57,7 @@ class Table:
         corner: name of the first column.
     """
 
-    values: pd.DataFrame
+    values: DataFrame
     columns: Sequence[tuple[str, str]]
     groups: Sequence[Group]
     notes: Sequence[str] = ()
@@ -83,12 +84,12 @@ def grouped(lines: Iterable[tuple[str, str, Sequence[Cell]]]) -> list[Group]:
     return [Group(title, of_title) for title, of_title in groups.items()]
 
 
-def from_frame(frame: pd.DataFrame) -> Table:
+def from_frame(frame: DataFrame) -> Table:
     """Convert a data frame to a table; its first column names the lines, and its index is not
     shown.
 
     Example:
-        >>> from_frame(pd.DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[
+        >>> from_frame(DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[
         ...     0
         ... ].lines
         [('CL', [Cell(text='8', runs='', printed=''), Cell(text='0.9184', runs='', printed='')])]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.io.seals import require_intact
 from trueneg.report.declared import primary_dataset
@@ -62,13 +63,13 @@ class Gathered:
         self.settings = records.read_settings(path)
         self.study = records.require_valid(self.settings, kind_of(self.settings), path)
 
-    def read(self, *files: str) -> pd.DataFrame:
+    def read(self, *files: str) -> DataFrame:
         """Read one or more parquet artefacts and concatenate their rows."""
         return pd.concat(
             [records.read_rows(self.folder / file) for file in files], ignore_index=True
         )
 
-    def experiment(self, name: str) -> pd.DataFrame:
+    def experiment(self, name: str) -> DataFrame:
         """Read the data frame of a theory study's experiment."""
         return self.read(f"simulation/{name}.parquet")
 
@@ -80,29 +81,29 @@ class Gathered:
         return records.read_json(path, records.ComparisonRecord)
 
     @functools.cached_property
-    def variants(self) -> pd.DataFrame:
+    def variants(self) -> DataFrame:
         """Tidy rows of every variant."""
         return load_rows(self.folder / "rows.parquet")
 
     @functools.cached_property
-    def rows(self) -> pd.DataFrame:
+    def rows(self) -> DataFrame:
         """Tidy rows of the variants selected on the validation split."""
         return selected(self.variants, self.selection)
 
     @functools.cached_property
-    def curves(self) -> pd.DataFrame:
+    def curves(self) -> DataFrame:
         """Training curves of the selected variants."""
         return selected(records.read_rows(self.folder / "curves.parquet", IDENTITY), self.selection)
 
     @property
-    def selection(self) -> pd.DataFrame:
+    def selection(self) -> DataFrame:
         """The selected variant of each objective on each data set."""
-        return pd.DataFrame(self.comparison["selection"])
+        return DataFrame(self.comparison["selection"])
 
     @property
-    def headroom(self) -> pd.DataFrame:
+    def headroom(self) -> DataFrame:
         """One row per data set with the label of its headroom and a sentence about it."""
-        return pd.DataFrame(self.comparison["headroom"])
+        return DataFrame(self.comparison["headroom"])
 
     @property
     def dataset(self) -> str:
@@ -177,10 +178,8 @@ class Gathered:
         file = f"Protocol: {protocol['file']} (SHA-256 {protocol['checksum'][:12]}"
         rest = "Comparisons that it does not name are exploratory."
         if protocol["date"] is None:
-            return [
-                f"{file}). Its commit is unknown, so it cannot be known whether it precedes these"
-                f" runs. {rest}"
-            ]
+            unknown = "Its commit is unknown, so it cannot be known whether it precedes these runs."
+            return [f"{file}). {unknown} {rest}"]
         when = "before" if protocol["beforehand"] else "after"
         return [
             f"{file}, committed on {protocol['date'][:10]}), committed {when} the first of these"
@@ -210,27 +209,27 @@ class Gathered:
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         if not swept:
             return []
-        measured, stage = self.selected_by, "pilot " if self.study.tuning is not None else ""
-        pairs = [(self.names[entry["dataset"], entry["objective"]], entry) for entry in swept]
-        tied = dict.fromkeys(name for name, entry in pairs if entry.get("tied"))
-        baselines = dict.fromkeys(
-            name for name, entry in pairs if entry["objective"] == self.baseline
-        )
-        sentences = [
-            (
-                "Settings after a name were selected on the validation split by"
-                f" {full_name(measured)}: the largest mean over {stage}seeds"
-                f" ({seed_count(entry['seeds'] for entry in swept)})."
-            ),
-            f"Baseline: {'; '.join(baselines)}." if baselines else "",
-            (
-                f"Tied with another candidate, so the first was taken: {'; '.join(tied)}."
-                if tied
-                else ""
-            ),
-            SHARED_TEST if self.study.tuning is not None and self._resplits_test else "",
+        names: dict[str, None] = {}
+        tied: dict[str, None] = {}
+        for entry in swept:
+            name = self.names[entry["dataset"], entry["objective"]]
+            if entry["objective"] == self.baseline:
+                names[name] = None
+            if entry.get("tied"):
+                tied[name] = None
+        is_tuned = self.study.tuning is not None
+        notes = [
+            "Settings after a name were selected on the validation split by"
+            f" {full_name(self.selected_by)}: the largest mean over {'pilot ' * is_tuned}seeds"
+            f" ({seed_count(entry['seeds'] for entry in swept)})."
         ]
-        return [*filter(None, sentences), *edge_notes(swept)]
+        if names:
+            notes.append(f"Baseline: {'; '.join(names)}.")
+        if tied:
+            notes.append(f"Tied with another candidate, so the first was taken: {'; '.join(tied)}.")
+        if is_tuned and self._resplits_test:
+            notes.append(SHARED_TEST)
+        return [*notes, *edge_notes(swept)]
 
     @property
     def _resplits_test(self) -> bool:
@@ -255,19 +254,20 @@ class Gathered:
         """Return the end of a figure's footnote: the selected variants among what it draws, and
         :attr:`study_note`.
         """
-        drawn = [
-            entry for entry in self.comparison["selection"] if entry["objective"] in objectives
-        ]
         swept = [
-            entry for entry in drawn if entry["candidates"] > 1 and entry["dataset"] in datasets
+            entry
+            for entry in self.comparison["selection"]
+            if entry["objective"] in objectives
+            and entry["dataset"] in datasets
+            and entry["candidates"] > 1
         ]
-        names = [
-            f"{variant_name(entry['objective'], entry['variant'])} on {entry['dataset']}"
-            for entry in swept
-        ]
-        if len(swept) > MOST_SELECTIONS:
-            names = list(dict.fromkeys(entry["objective"] for entry in swept))
-        selected_variants = (
-            f"Selected on the validation split: {'; '.join(names)}." if names else ""
-        )
-        return " ".join(filter(None, [selected_variants, *edge_notes(swept), self.study_note]))
+        notes = [*edge_notes(swept), self.study_note]
+        if swept:
+            names = dict.fromkeys(entry["objective"] for entry in swept)
+            if len(swept) <= MOST_SELECTIONS:
+                names = dict.fromkeys(
+                    f"{variant_name(entry['objective'], entry['variant'])} on {entry['dataset']}"
+                    for entry in swept
+                )
+            notes.insert(0, f"Selected on the validation split: {'; '.join(names)}.")
+        return " ".join(filter(None, notes))

@@ -24,21 +24,14 @@ def axis_label(of: Measurement, baseline: str | None = None) -> str:
     return with_unit(label, unit(of.metric, difference=baseline is not None))
 
 
-def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
-    """Return the display name of a split, an evaluation and its data set.
-
-    Args:
-        of: measurement that is shown.
-        split: name of the split, such as ``"test"``.
-        dataset: label of the data set; left out if empty.
+def measurement_name(of: Measurement, dataset: str) -> str:
+    """Return the display name of an evaluation on the test split of a data set.
 
     Example:
-        >>> measurement_name(Measurement("knn", "accuracy", "all"), "test", "fraction=0.1")
+        >>> measurement_name(Measurement("knn", "accuracy", "all"), "fraction=0.1")
         'Test split: kNN, labels=all; fraction=0.1'
     """
-    return f"{split.capitalize()} split: {evaluation_name(of)}" + (
-        f"; {dataset}" if dataset else ""
-    )
+    return f"Test split: {evaluation_name(of)}; {dataset}"
 
 
 def variant_name(objective: str, variant: str) -> str:
@@ -90,18 +83,17 @@ def chosen_name(entry: Mapping[str, Any]) -> str:
         >>> chosen_name({"objective": "CL", "variant": "{}"})
         'CL'
     """
-    objective, variant, variants = entry["objective"], entry["variant"], entry.get("variants", ())
+    objective, variant = entry["objective"], json.loads(entry["variant"])
     if follows := entry.get("follows"):
-        return f"{objective} ({settings_name(variant)}, as {follows})"
+        return f"{objective} ({settings_name(entry['variant'])}, as {follows})"
+    variants = [json.loads(other) for other in entry.get("variants", ())]
     if len(variants) < 2:
         return objective
     parts = []
-    for key, value in json.loads(variant).items():
-        grid = dict.fromkeys(format_value(json.loads(other)[key]) for other in variants)
-        parts.append(
-            f"{SYMBOLS.get(key, key)} = {format_value(value)}"
-            + (f" of {', '.join(grid)}" if len(grid) > 1 else "")
-        )
+    for key, value in variant.items():
+        grid = dict.fromkeys(format_value(other[key]) for other in variants)
+        swept = f" of {', '.join(grid)}" if len(grid) > 1 else ""
+        parts.append(f"{SYMBOLS.get(key, key)} = {format_value(value)}{swept}")
     return f"{objective} ({'; '.join(parts)})"
 
 

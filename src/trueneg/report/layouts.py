@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import evaluation_name, metric_name
-from trueneg.report.tables.building import Head, Layout
+from trueneg.report.tables.building import Head, TableLayout
 from trueneg.stats.measurement import Measurement, measurements
 from trueneg.store.rows import COLUMNS, typed
 
@@ -18,12 +19,12 @@ SENTENCES, REGIONS = "retrieval sentence", "region retrieval"
 PRECISION, CHEXPERT = "precision", "chexpert 8x200"
 
 
-def lengths(rows: pd.DataFrame, metric: str = "R") -> list[int]:
+def lengths(rows: DataFrame, metric: str = "R") -> list[int]:
     """Return the values of k for which the rows contain R@k (or Prec@k), in ascending order."""
     return sorted(set(rows.loc[rows["metric"] == metric, "k"].dropna().astype(int)))
 
 
-def sentence_labels(rows: pd.DataFrame) -> str | None:
+def sentence_labels(rows: DataFrame) -> str | None:
     """Return the relevance used for sentence retrieval: the ground truth if it is known; None if
     there is no such retrieval.
     """
@@ -31,7 +32,7 @@ def sentence_labels(rows: pd.DataFrame) -> str | None:
     return next((labels for labels in ("truth", "report") if labels in relevance), None)
 
 
-def with_means(rows: pd.DataFrame) -> pd.DataFrame:
+def with_means(rows: DataFrame) -> DataFrame:
     """Add the means of R and Prec over both directions at each k, and over k in each direction,
     skipping rows of single labels.
 
@@ -46,15 +47,14 @@ def with_means(rows: pd.DataFrame) -> pd.DataFrame:
     is_whole = rows["direction"].notna() & rows["k"].notna() & rows["group"].isna()
     at_k: Any = rows[rows["metric"].isin(("R", "Prec")) & is_whole]
     names = [column for column in COLUMNS if column != "value"]
-    measured: Any = at_k.groupby(
-        [name for name in names if name not in ("direction", "k")], dropna=False
-    )
-    directions = at_k.groupby([name for name in names if name != "direction"], dropna=False)[
-        "direction"
-    ].transform("nunique")
-    at_k = at_k[directions == measured["direction"].transform("nunique")]
+    measured = [name for name in names if name not in ("direction", "k")]
+
+    def directions(keys: list[str]) -> pd.Series:
+        return at_k.groupby(keys, dropna=False)["direction"].transform("nunique")
+
+    at_k = at_k[directions([*measured, "k"]) == directions(measured)]
     # Rows that differ only in the direction, or only in k, become the same measurement of a run.
-    pooled: Any = [typed(at_k.assign(direction=None)), typed(at_k.assign(k=pd.NA))]
+    pooled: Any = (typed(at_k.assign(direction=None)), typed(at_k.assign(k=pd.NA)))
     means = [
         part.groupby(names, sort=False, as_index=False, dropna=False)["value"].mean()
         for part in pooled
@@ -71,7 +71,7 @@ TEXT_LABELS = {
 TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")
 
 
-def compared_rows(gathered: Gathered) -> pd.DataFrame:
+def compared_rows(gathered: Gathered) -> DataFrame:
     """Return the rows of the selected variants on the test split, with the means of
     :func:`with_means`.
 
@@ -80,7 +80,7 @@ def compared_rows(gathered: Gathered) -> pd.DataFrame:
     return with_means(gathered.rows[gathered.rows["split"] == "test"])
 
 
-def tasks(rows: pd.DataFrame) -> Layout:
+def tasks(rows: DataFrame) -> TableLayout:
     """Lay out Table 1 of Sample-Specific Debiasing, and other tasks; the first metric of each task
     is its main one.
 
@@ -88,87 +88,75 @@ def tasks(rows: pd.DataFrame) -> Layout:
     between images and sentences.
     """
     measured = set(measurements(rows))
-    title, recall = (
-        "retrieval between boxed regions and sentences, both directions",
-        Measurement(REGIONS, "R", "pair"),
-    )
+    title = "retrieval between boxed regions and sentences, both directions"
+    recall = Measurement(REGIONS, "R", "pair")
     if recall not in measured:
-        # Use the list length closest to 10, the shortest in the paper.
-        length = min(
-            lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None
-        )
         title = "retrieval between images and sentences, both directions"
+        # Use the list length closest to 10, the shortest in the paper.
+        ks = lengths(rows[rows["task"] == SENTENCES])
+        length = min(ks, key=lambda k: abs(k - 10), default=None)
         recall = Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
     share = max(_values(rows, "linear probe", "fraction"), default=1.0)
-    by_title = {
-        "zero-shot classification": [
-            Measurement("zero-shot", "AUC"),
-            Measurement("zero-shot", "ACC"),
-        ],
-        "grounding": [Measurement("grounding", "CNR"), Measurement("grounding", "mIoU")],
-        title: [recall, recall._replace(metric="MedR", k=None)],
-        "CheXpert 8×200": [Measurement(CHEXPERT, "Prec")],
-        f"linear probe, {100 * share:g} % of the labels": [
-            Measurement("linear probe", "AUC", fraction=share)
-        ],
-    }
+    probe = f"linear probe, {100 * share:g} % of the labels"
     columns = [
-        (title, key) for title, of_task in by_title.items() for key in of_task if key in measured
+        ("zero-shot classification", Measurement("zero-shot", "AUC")),
+        ("zero-shot classification", Measurement("zero-shot", "ACC")),
+        ("grounding", Measurement("grounding", "CNR")),
+        ("grounding", Measurement("grounding", "mIoU")),
+        (title, recall),
+        (title, recall._replace(metric="MedR", k=None)),
+        ("CheXpert 8×200", Measurement(CHEXPERT, "Prec")),
+        (probe, Measurement("linear probe", "AUC", fraction=share)),
     ]
+    columns = [(title, key) for title, key in columns if key in measured]
     heads = [Head(title, metric_name(key), key.metric) for title, key in columns]
-    return Layout(heads, {"": [key for _, key in columns]})
+    return TableLayout(heads, {"": [key for _, key in columns]})
 
 
-def texts(rows: pd.DataFrame) -> Layout:
+def texts(rows: DataFrame) -> TableLayout:
     """Lay out the tasks of a text study: a group of lines for labels that are trained on, and one
     for labels that never are.
     """
     measured = set(measurements(rows))
-    recalls = [
-        Measurement("retrieval", "R", k=k) for k in lengths(rows[rows["task"] == "retrieval"])
-    ]
+    retrieval = rows[rows["task"] == "retrieval"]
     keys = [
         Measurement("knn", "accuracy"),
         Measurement("linear probe", "accuracy"),
-        *recalls,
+        *(Measurement("retrieval", "R", k=k) for k in lengths(retrieval)),
         Measurement("retrieval", "MRR"),
+        Measurement("retrieval", "nDCG", k=10),
+        Measurement("clustering", "V-measure"),
     ]
-    keys += [Measurement("retrieval", "nDCG", k=10), Measurement("clustering", "V-measure")]
-    groups = {
-        TEXT_LABELS[labels]: [key._replace(labels=labels) for key in keys] for labels in TEXT_LABELS
-    }
-    groups = {title: group for title, group in groups.items() if measured.intersection(group)}
     keys = [
         key
-        for place, key in enumerate(keys)
-        if any(group[place] in measured for group in groups.values())
+        for key in keys
+        if any(key._replace(labels=labels) in measured for labels in TEXT_LABELS)
     ]
-    groups = {
-        title: [key for key in group if key._replace(labels=None) in keys]
-        for title, group in groups.items()
-    }
+    groups = {}
+    for labels, title in TEXT_LABELS.items():
+        group = [key._replace(labels=labels) for key in keys]
+        if measured.intersection(group):
+            groups[title] = group
     if (similarity := Measurement("similarity", "Spearman")) in measured:
-        keys, groups = (
-            [*keys, similarity],
-            {title: [*group, similarity] for title, group in groups.items()} or {"": [similarity]},
-        )
-    return Layout(
-        [Head(evaluation_name(key), metric_name(key), key.metric) for key in keys], groups
-    )
+        groups = {title: [*group, similarity] for title, group in groups.items()}
+        groups = groups or {"": [similarity]}
+        keys.append(similarity)
+    heads = [Head(evaluation_name(key), metric_name(key), key.metric) for key in keys]
+    return TableLayout(heads, groups)
 
 
-def zero_shot(rows: pd.DataFrame) -> Layout:
+def zero_shot(rows: DataFrame) -> TableLayout:
     """Lay out Table 3 of Sample-Specific Debiasing: zero-shot classification by class."""
     metrics = ("AUC", "ACC", "AUC positive prompt")
     return _by_class(rows, "zero-shot", metrics, "mean over classes")
 
 
-def grounding(rows: pd.DataFrame) -> Layout:
+def grounding(rows: DataFrame) -> TableLayout:
     """Lay out Table 4 of Sample-Specific Debiasing: grounding overall and by finding."""
     return _by_class(rows, "grounding", ("CNR", "CNR signed", "mIoU"), "mean over phrases")
 
 
-def retrieval(rows: pd.DataFrame) -> Layout:
+def retrieval(rows: DataFrame) -> TableLayout:
     """Lay out Table 5 of Sample-Specific Debiasing and ReCo's Table 3: recall and median rank by
     direction, and their means.
     """
@@ -181,27 +169,26 @@ def retrieval(rows: pd.DataFrame) -> Layout:
             groups[f"{what}; {title}"] = [
                 Measurement(task, metric, labels, direction=way, k=k) for metric, k in columns
             ]
-    return Layout([_mean_of(Measurement("", metric, k=k)) for metric, k in columns], groups)
+    return TableLayout([_mean_of(Measurement("", metric, k=k)) for metric, k in columns], groups)
 
 
-def precision(rows: pd.DataFrame) -> Layout:
+def precision(rows: DataFrame) -> TableLayout:
     """Lay out ReCo's Table 1: share of the top k images that have the query's label, on our test
     images and CheXpert 8×200.
     """
     chosen = rows[rows["task"].isin((PRECISION, CHEXPERT))]
     ks = [*lengths(chosen, "Prec"), None]
+    ways = chosen[["task", "direction"]].drop_duplicates().fillna({"direction": ""})
     groups = {}
-    for task, way in sorted(
-        set(zip(chosen["task"], chosen["direction"].fillna(""), strict=True)), reverse=True
-    ):
-        title = ", ".join(
-            filter(None, ("CheXpert 8×200" if task == CHEXPERT else "", way or "mean of both"))
-        )
+    for task, way in sorted(ways.itertuples(index=False), reverse=True):
+        title = way or "mean of both"
+        if task == CHEXPERT:
+            title = f"CheXpert 8×200, {title}"
         groups[title] = [Measurement(task, "Prec", direction=way or None, k=k) for k in ks]
-    return Layout([_mean_of(Measurement("", "Prec", k=k)) for k in ks], groups)
+    return TableLayout([_mean_of(Measurement("", "Prec", k=k)) for k in ks], groups)
 
 
-def linear_evaluation(rows: pd.DataFrame) -> Layout:
+def linear_evaluation(rows: DataFrame) -> TableLayout:
     """Lay out ReCo's Table 2: classifiers by label fraction, for the mean over classes and for each
     class.
     """
@@ -216,37 +203,37 @@ def linear_evaluation(rows: pd.DataFrame) -> Layout:
             groups[title] = [
                 Measurement(task, "AUC", fraction=fraction, group=name) for fraction in fractions
             ]
-    return Layout(
+    return TableLayout(
         [Head(f"{100 * fraction:g} % of the labels", "AUC", "AUC") for fraction in fractions],
         groups,
     )
 
 
 _LAYOUTS = (tasks, texts, zero_shot, retrieval, precision, grounding, linear_evaluation)
-LAYOUTS: Mapping[str, Callable[[pd.DataFrame], Layout]] = {
+LAYOUTS: Mapping[str, Callable[[DataFrame], TableLayout]] = {
     layout.__name__: layout for layout in _LAYOUTS
 }
 
 
-def every_measurement(rows: pd.DataFrame) -> list[Measurement]:
+def every_measurement(rows: DataFrame) -> list[Measurement]:
     """Return the measurements in all tables, without duplicates."""
     return list(
         dict.fromkeys(key for layout in LAYOUTS.values() for key in layout(rows).keys(rows))
     )
 
 
-def _by_class(rows: pd.DataFrame, task: str, metrics: Sequence[str], whole: str) -> Layout:
+def _by_class(rows: DataFrame, task: str, metrics: Sequence[str], whole: str) -> TableLayout:
     groups = {whole: [Measurement(task, metric) for metric in metrics]}
     for name in _values(rows, task, "group"):
         title = "mean over findings" if name == "macro" else name
         groups[title] = [Measurement(task, metric, group=name) for metric in metrics]
-    return Layout([_mean_of(Measurement(task, metric)) for metric in metrics], groups)
+    return TableLayout([_mean_of(Measurement(task, metric)) for metric in metrics], groups)
 
 
 def _mean_of(measured: Measurement) -> Head:
     return Head(metric_name(measured), "mean", measured.metric)
 
 
-def _values(rows: pd.DataFrame, task: str, column: str) -> list[Any]:
+def _values(rows: DataFrame, task: str, column: str) -> list[Any]:
     """Return the distinct values of a column in a task's rows, in row order."""
     return list(rows.loc[rows["task"] == task, column].dropna().unique())

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.errors import UserError
-from trueneg.report.drawing import Figure, add_legend, finish, in_style, line_styles, panels
+from trueneg.report.drawing import Figure, add_legend, dots, finish, in_style, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
 from trueneg.report.metrics import full_name, higher_is_better
@@ -23,6 +23,19 @@ LINE = 46  # characters of a title's line
 # the axis is linear from -1 to 1, and logarithmic beyond
 TICKS = (-10, -3, -1, -0.5, 0, 0.5, 1, 3, 10)
 KNOWING, METHOD, CONTROL = "Oracle", "best label-free method", "random removal"
+# of the csv file
+COLUMNS = [
+    "id",
+    "title",
+    "measured",
+    "kind",
+    "objective",
+    "of",
+    "seeds",
+    "difference",
+    "low",
+    "high",
+]
 
 
 def differences(gathered: Gathered) -> list[dict[str, Any]]:
@@ -39,7 +52,7 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
         line of text) and ``of`` (the number of methods); gains are positive.
     """
     study, primary = gathered.study, gathered.study.primary
-    rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "test"])
+    rows = gathered.primary.rows_of(gathered.rows.query("split == 'test'"))
     rows = rows[rows["dataset"] == gathered.dataset]
     gains = paired_differences(rows, primary.baseline).set_index("objective", drop=False)
     if not higher_is_better(primary.metric):
@@ -50,36 +63,32 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
         for name in gathered.label_free
         if name in gains.index and _loss(study.objectives[name]) != uncorrected
     ]
-    removal = [
-        name for name in gathered.oracles if getattr(study.objectives[name], "shuffled", False)
-    ]
-    kinds: dict[str, list[Any]] = {
-        METHOD: [gains.loc[methods, "difference"].idxmax()] if methods else [],
-        CONTROL: removal[:1],
-    }
-    kinds[KNOWING] = [primary.oracle] if primary.oracle in gains.index else []
-    swept = any(entry["candidates"] > 1 for entry in gathered.comparison["selection"])
-    tuned = (
-        "tuned"
-        if study.tuning is not None
-        else "selected on the validation split"
-        if swept
-        else "fixed settings"
-    )
+    kinds: dict[str, Any] = {}
+    if methods:
+        kinds[METHOD] = gains.loc[methods, "difference"].idxmax()
+    for name in reversed(gathered.oracles):
+        if getattr(study.objectives[name], "shuffled", False):
+            kinds[CONTROL] = name
+    if primary.oracle in gains.index:
+        kinds[KNOWING] = primary.oracle
+    tuned = "fixed settings"
+    if study.tuning is not None:
+        tuned = "tuned"
+    elif any(entry["candidates"] > 1 for entry in gathered.comparison["selection"]):
+        tuned = "selected on the validation split"
     measured = full_name(gathered.primary)
     line = f"{textwrap.fill(study.title, LINE)}\n{measured}; {tuned}, "
-    found = [(kind, gains.loc[name]) for kind, names in kinds.items() for name in names]
     return [
         {
-            **row,
+            **gains.loc[name],
             "id": gathered.folder.parent.name,
             "measured": measured,
             "kind": kind,
-            "study": line + seed_count([int(row["seeds"])]),
+            "study": line + seed_count([int(gains.loc[name, "seeds"])]),
             "title": study.title,
             "of": len(methods),
         }
-        for kind, row in found
+        for kind, name in kinds.items()
     ]
 
 
@@ -89,7 +98,7 @@ def _loss(objective: Objective) -> Mapping[str, Any]:
 
 
 @in_style()
-def overview(folders: Iterable[Path]) -> tuple[Figure, pd.DataFrame]:
+def overview(folders: Iterable[Path]) -> tuple[Figure, DataFrame]:
     """Draw a row per study, sorted by the oracle's gain; also return the drawn values.
 
     Args:
@@ -98,47 +107,30 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, pd.DataFrame]:
     Raises:
         UserError: if there is nothing to draw.
     """
-    table = pd.DataFrame([row for folder in folders for row in differences(Gathered(folder))])
+    table = DataFrame([row for folder in folders for row in differences(Gathered(folder))])
     if table.empty:
         raise UserError(
             "The configuration has no trained study with an Oracle or a method; expected at least"
             " one for the overview."
         )
     known = table[table["kind"] == KNOWING].set_index("id")["difference"]
-    table = table.assign(known=table["id"].map(known)).sort_values(
-        "known", ascending=False, kind="stable"
-    )
-    alike = table.groupby("study")["id"].transform("nunique") > 1
-    table["study"] += (" (" + table["id"] + ")").where(alike, "")
-    names, styles = list(dict.fromkeys(table["study"])), line_styles((KNOWING, METHOD, CONTROL))
+    table = table.assign(known=table["id"].map(known))
+    table = table.sort_values("known", ascending=False, kind="stable")
+    is_repeated = table.groupby("study")["id"].transform("nunique") > 1
+    table["study"] += (" (" + table["id"] + ")").where(is_repeated, "")
+    names = list(dict.fromkeys(table["study"]))
+    styles = line_styles((KNOWING, METHOD, CONTROL))
     figure, [[plot]] = panels(width=8.2, height=1.6 + 0.6 * len(names))
     plot.axvline(0, color="0.1", linewidth=1)
-    shown = table.rename(columns={"difference": "shown"})
-    forest(plot, shown, styles, "kind", names, row="study", factor=100, apart=7)
+    forest(plot, table, styles, "kind", names, row="study", y="difference", factor=100, apart=7)
     plot.set_xscale("symlog", linthresh=1)
     plot.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     plot.set_xlabel("Gain over the baseline (points or hundredths)")
-    add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
-    rows = table.to_dict("records")
-    best = "; ".join(
-        f"{row['title']}: {row['objective']} of {row['of']}"
-        for row in rows
-        if row["kind"] == METHOD
-    )
+    add_legend(figure, dots(styles))
+    best = table[table["kind"] == METHOD]
+    listed = best["title"] + ": " + best["objective"] + " of " + best["of"].astype(str)
     note = (
         "Primary measurement of each study; an AUC in hundredths. Bars: paired 95 % t intervals"
         " over seeds, not corrected."
     )
-    columns = [
-        "id",
-        "title",
-        "measured",
-        "kind",
-        "objective",
-        "of",
-        "seeds",
-        "difference",
-        "low",
-        "high",
-    ]
-    return finish(figure, [note, f"Best methods: {best}."]), table[columns]
+    return finish(figure, [note, f"Best methods: {'; '.join(listed)}."]), table[COLUMNS]

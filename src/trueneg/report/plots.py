@@ -6,13 +6,13 @@ without pairing over seeds.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
-from trueneg.report.drawing import Axes, Figure, LineStyle, draw_message, panels
+from trueneg.report.drawing import Axes, Figure, LineStyle, Styles, draw_message, panels
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, seed_count
 from trueneg.report.metrics import full_name
 from trueneg.stats.comparison import means, paired_differences
@@ -32,7 +32,7 @@ class Axis(NamedTuple):
 
 
 def facets(
-    table: pd.DataFrame,
+    table: DataFrame,
     *by: str,
     size: tuple[float, float],
     columns: int | None = None,
@@ -41,7 +41,7 @@ def facets(
     ylabel: str = "",
     share: bool | Literal["col"] = False,
     empty: str = "No data to draw.",
-) -> tuple[Figure, list[tuple[Axes, tuple, pd.DataFrame]]]:
+) -> tuple[Figure, list[tuple[Axes, tuple, DataFrame]]]:
     """Create a figure with one panel per value of a column, or per pair of values of two columns.
 
     Args:
@@ -62,23 +62,18 @@ def facets(
         The figure, and the axes, values and rows of each panel that has rows.
     """
     values = [list(dict.fromkeys(table[name])) for name in by]
-    places, parts = (
-        list(itertools.product(*values)),
-        dict(list(table.groupby(list(by), observed=True))),
-    )
+    places = list(itertools.product(*values))
+    parts = dict(list(table.groupby(list(by), observed=True)))
     columns = min(columns or (3 if len(by) == 1 else len(values[1])), len(places)) or 1
     rows = -(-len(places) // columns) or 1
     figure, axes = panels(rows, columns, max(6.4, size[0] * columns), 1.3 + size[1] * rows, share)
     drawn = []
     for number, (plot, place) in enumerate(zip(axes.flat, places, strict=False)):
-        last_row = number + columns >= len(places)
-        plot.set(
-            title=title.format(*place),
-            xlabel=xlabel if last_row else "",
-            ylabel="" if number % columns else ylabel,
-        )
-        if share:
-            plot.tick_params(labelbottom=last_row)
+        plot.set(title=title.format(*place), ylabel="" if number % columns else ylabel)
+        if number + columns >= len(places):
+            plot.set_xlabel(xlabel)
+        elif share:
+            plot.tick_params(labelbottom=False)
         if place in parts:
             drawn.append((plot, place, parts[place]))
         else:
@@ -92,8 +87,8 @@ def facets(
 
 def draw_intervals(
     plot: Axes,
-    table: pd.DataFrame,
-    styles: Mapping[str, LineStyle],
+    table: DataFrame,
+    styles: Styles,
     by: str = "objective",
     x: str = "x",
     y: str = "shown",
@@ -124,31 +119,30 @@ def draw_intervals(
 
     for number, (name, style) in enumerate(styles.items()):
         line = table[table[by] == name].dropna(subset=y).sort_values(x)
-        places, values = line[x].to_numpy(float), factor * line[y].to_numpy(float)
-        low, high = (factor * line[end].to_numpy(float) for end in ("low", "high"))
+        places, values, low, high = line[[x, y, "low", "high"]].to_numpy(float).T
+        values, low, high = factor * values, factor * low, factor * high
         look_of_line = {**style._asdict(), "label": name} | look
         if band:
             plot.plot(places, values, **look_of_line)
             plot.fill_between(places, low, high, color=style.color, alpha=0.16, linewidth=0)
             continue
         reach = np.abs([values - low, high - values])
+        shift = apart / 72 * (number - (len(styles) - 1) / 2)
         if sideways:
             drawn = plot.errorbar(values, places, xerr=reach, elinewidth=1, **look_of_line)
+            move = ScaledTranslation(0, -shift, plot.figure.dpi_scale_trans)
         else:
             drawn = plot.errorbar(places, values, yerr=reach, elinewidth=1, **look_of_line)
+            move = ScaledTranslation(shift, 0, plot.figure.dpi_scale_trans)
         drawn.lines[0].set_label(name)  # matplotlib labels only the container
-        shift = apart / 72 * (number - (len(styles) - 1) / 2)
-        move = ScaledTranslation(
-            0 if sideways else shift, -shift if sideways else 0, plot.figure.dpi_scale_trans
-        )
         for artist in drawn.get_children():
             artist.set_transform(plot.transData + move)
 
 
 def draw_sampled(
     plot: Axes,
-    table: pd.DataFrame,
-    styles: Mapping[str, LineStyle],
+    table: DataFrame,
+    styles: Styles,
     by: str,
     x: str,
     y: str = "value",
@@ -164,8 +158,8 @@ def draw_sampled(
 
 def forest(
     plot: Axes,
-    table: pd.DataFrame,
-    styles: Mapping[str, LineStyle],
+    table: DataFrame,
+    styles: Styles,
     by: str,
     names: Sequence[str],
     row: str,
@@ -183,9 +177,8 @@ def forest(
         row: column that assigns dots to rows.
         drawn: further arguments of :func:`draw_intervals`.
     """
-    placed = table.assign(
-        place=table[row].map({name: place for place, name in enumerate(names)})
-    ).dropna(subset="place")
+    places = {name: place for place, name in enumerate(names)}
+    placed = table.assign(place=table[row].map(places)).dropna(subset="place")
     draw_intervals(plot, placed, styles, by, x="place", sideways=True, linestyle="none", **drawn)
     plot.set_yticks(range(len(names)), names)
     plot.set_ylim(len(names) - 0.5, -0.5)
@@ -205,7 +198,7 @@ def set_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
     plot.margins(x=0.06)
 
 
-def shown_values(rows: pd.DataFrame, baseline: str | None, measured: Measurement) -> pd.DataFrame:
+def shown_values(rows: DataFrame, baseline: str | None, measured: Measurement) -> DataFrame:
     """Compute the means of a measurement, or its paired differences from the baseline if one is
     given, as ``shown``.
     """
@@ -218,9 +211,7 @@ def shown_values(rows: pd.DataFrame, baseline: str | None, measured: Measurement
     return paired_differences(chosen, baseline).rename(columns={"difference": "shown"})
 
 
-def zero_line(
-    plot: Axes, baseline: str | None, styles: Mapping[str, LineStyle]
-) -> dict[str, LineStyle]:
+def zero_line(plot: Axes, baseline: str | None, styles: Styles) -> dict[str, LineStyle]:
     """Draw the baseline of paired differences as a line at zero, and return its legend entry; none
     for means.
     """

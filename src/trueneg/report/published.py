@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.errors import UserError
 from trueneg.report.declared import primary_dataset
@@ -31,7 +32,7 @@ COLUMNS += ["standard_error"]
 OPTIONAL = ("standard_error", *KEYS[2:])
 
 
-def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
+def published_numbers(study: Any, path: str | Path) -> DataFrame:
     """Look up every number in the published tables that a study names, in the units of our rows.
 
     Args:
@@ -75,10 +76,10 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
                 row | {"objective": objective}
                 for objective in (dataset and (named or same)) or [None]
             ]
-    return typed(pd.DataFrame(rows, columns=COLUMNS))
+    return typed(DataFrame(rows, columns=COLUMNS))
 
 
-def _entries(paper: Published, path: str | Path) -> pd.DataFrame:
+def _entries(paper: Published, path: str | Path) -> DataFrame:
     """Return the rows of config/published.csv for the tables of one paper."""
     missing: Any = dict.fromkeys(OPTIONAL, "")
     # with all printed digits

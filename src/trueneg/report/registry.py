@@ -59,9 +59,8 @@ def files_by_study(studies: Mapping[str, Study]) -> dict[str, list[str]]:
     files = {}
     for name, study in studies.items():
         if drawings := [*figures_by_name(study).values(), *tables_by_name(study).values()]:
-            files[name] = sorted(
-                {"study.yaml", *(file for drawing in drawings for file in drawing.files)}
-            )
+            read = {file for drawing in drawings for file in drawing.files}
+            files[name] = sorted({"study.yaml", *read})
     return files
 
 
@@ -69,10 +68,12 @@ def report_code() -> str:
     """Return a digest of the files that make figures, tables and the page; if one changes, all of
     them are made again.
     """
-    packages = (Path(__file__).parents[1] / name for name in ("report", "stats"))
-    files = (
-        path for package in packages for path in sorted(package.rglob("*")) if path.suffix in CODE
-    )
+    files = [
+        path
+        for package in ("report", "stats")
+        for path in sorted((Path(__file__).parents[1] / package).rglob("*"))
+        if path.suffix in CODE
+    ]
     return hashlib.sha256("".join(map(file_checksum, files)).encode()).hexdigest()[:16]
 
 

@@ -2,11 +2,12 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.data.user_files import DataChanges
 from trueneg.io.seals import require_intact
@@ -20,7 +21,7 @@ ORDER = ("study", "source", "dataset", "objective", "seed")
 LISTED = ["run", "state", "epoch", "objective", "seed"]
 
 
-def run_table(results: Path, studies: Collection[str] = ()) -> pd.DataFrame:
+def run_table(results: Path, studies: Collection[str] = ()) -> DataFrame:
     """List the runs of the store, one row per run: id, state, settings, primary metrics by study,
     and provenance.
 
@@ -36,36 +37,40 @@ def run_table(results: Path, studies: Collection[str] = ()) -> pd.DataFrame:
             ones.
     """
     compared = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
-    store, data, rows = RunStore(results / "runs"), DataChanges(results), []
     metrics, stale_rows = _evaluated(
         results, [name for name in compared if name in (studies or compared)]
     )
     users = _studies_of_runs(results)
+    store = RunStore(results / "runs")
+    data = DataChanges(results)
+    rows = []
     for folder in sorted(store.path.glob("*/")):
-        if store.state(folder.name) in RunStore.TRAINED:
-            record = store.record(folder.name, records.RunRecord)
-            names = sorted(users.get(folder.name, {record["study"]}))
+        run = folder.name
+        if store.state(run) in RunStore.TRAINED:
+            record = store.record(run, records.RunRecord)
+            names = sorted(users.get(run, {record["study"]}))
             if studies and not {*names} & {*studies}:
                 continue
-            code = "stale rows" if folder.name in stale_rows else "finished"
-            code = "stale" if versions.stale_training(record) else code
-            rows.append(
-                _finished(
-                    record, names, data.state(record, store.marked(folder.name, code)), metrics
-                )
-            )
+            code = "finished"
+            if versions.stale_training(record):
+                code = "stale"
+            elif run in stale_rows:
+                code = "stale rows"
+            state = data.state(record, store.marked(run, code))
+            values = {name: by_run.get(run) for name, by_run in metrics.items()}
+            rows.append(_finished(record, ", ".join(names), state, values))
         elif not studies and (folder / RunStore.LOCK).exists():
-            rows.append(_unfinished(store, folder.name))
+            rows.append(_unfinished(store, run))
     if not rows:
-        return pd.DataFrame(columns=["run", "state"])
-    table = pd.DataFrame(rows).dropna(axis="columns", how="all")
+        return DataFrame(columns=["run", "state"])
+    table = DataFrame(rows).dropna(axis="columns", how="all")
     counts = [name for name in ("seed", "samples", "epochs", "updates") if name in table]
     # nullable, because unfinished runs lack them
     table = table.astype(dict.fromkeys(counts, "Int64"))
     return table.sort_values([name for name in ORDER if name in table], ignore_index=True)
 
 
-def as_text(table: pd.DataFrame, width: int) -> str:
+def as_text(table: DataFrame, width: int) -> str:
     """Lay out a run table for the terminal: per study, the values that its runs share, then one
     line per run.
 
@@ -77,26 +82,22 @@ def as_text(table: pd.DataFrame, width: int) -> str:
     """
     left_out: dict[str, None] = {}
     parts = []
-    studies = table.get("study", pd.Series(index=table.index, dtype=object)).fillna(
-        "unfinished runs"
-    )
-    for study, rows in table.drop(columns="study", errors="ignore").groupby(studies, sort=False):
-        rows = rows.dropna(axis="columns", how="all")
+    table = table.assign(study=table.get("study")).fillna({"study": "unfinished runs"})
+    for study, rows in table.groupby("study", sort=False):
+        rows = rows.drop(columns="study").dropna(axis="columns", how="all")
         rows.columns = [str(name).removeprefix(f"{study}: ") for name in rows]
         shared = [
             name for name in rows if name not in LISTED and rows[name].nunique(dropna=False) == 1
         ]
-        heading = "; ".join(
-            [str(study), *(f"{name}: {value}" for name, value in rows[shared].iloc[0].items())]
-        )
+        values = rows[shared].iloc[0].items()
+        heading = "; ".join([str(study), *(f"{name}: {value}" for name, value in values)])
         rows = rows.drop(columns=shared)
         rows = rows[sorted(rows, key=lambda name: name not in LISTED)]
-        while (
-            len((text := rows.to_string(index=False, na_rep="")).split("\n", 1)[0]) > width
-            and len(rows.columns) > 1
-        ):
+        text = rows.to_string(index=False, na_rep="")
+        while len(text.split("\n", 1)[0]) > width and len(rows.columns) > 1:
             left_out[rows.columns[-1]] = None
             rows = rows.iloc[:, :-1]
+            text = rows.to_string(index=False, na_rep="")
         parts.append(f"{textwrap.fill(heading, width, subsequent_indent='  ')}\n{text}")
     if left_out:
         note = (
@@ -126,56 +127,48 @@ def _evaluated(
     The metrics are the primary one on the test split, and for candidates, the one on the validation
     split that selected among them. Candidates that were not selected have no test values.
     """
-    metrics, stale = {}, set()
+    metrics = {}
+    stale = set()
     for name in studies:
         folder = results / name / "artefacts"
-        read = (
-            "comparison.json",
-            "rows.parquet",
-            "candidates.parquet",
-            "tuning.parquet",
-            "runs.json",
-        )
-        require_intact(results, [folder / file for file in read])
+        tables = ("rows.parquet", "candidates.parquet", "tuning.parquet")
+        files = ("comparison.json", "runs.json", *tables)
+        require_intact(results, [folder / file for file in files])
         comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
-        primary, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
-        test = primary.rows_of(reported(rows[rows["split"] == "test"], comparison["selection"]))
-        metrics[f"{name}: test {primary.task} {primary.metric}"] = _by_run(test)
-        candidates, selecting = (
-            records.read_rows(folder / "candidates.parquet"),
-            Measurement.of(comparison["selected by"]),
-        )
+        rows = load_rows(folder / "rows.parquet")
+        primary = Measurement.of(comparison["primary"])
+        test = reported(rows.query("split == 'test'"), comparison["selection"])
+        metrics[f"{name}: test {primary.task} {primary.metric}"] = _by_run(primary.rows_of(test))
+        selecting = Measurement.of(comparison["selected by"])
         pilots = [load_rows(path) for path in folder.glob("tuning.parquet")]
-        validation = pd.concat([rows[rows["split"] == "validation"], *pilots])
-        validation = validation[validation["run"].isin(" ".join(candidates["runs"]).split())]
-        metrics[f"{name}: validation {selecting.task} {selecting.metric}"] = _by_run(
-            selecting.rows_of(validation)
-        )
+        validation = pd.concat([rows.query("split == 'validation'"), *pilots])
+        candidates = " ".join(records.read_rows(folder / "candidates.parquet")["runs"]).split()
+        validation = selecting.rows_of(validation[validation["run"].isin(candidates)])
+        metrics[f"{name}: validation {selecting.task} {selecting.metric}"] = _by_run(validation)
         made = records.read_json(folder / "runs.json", list[records.RunRecord])
         stale |= {record["id"] for record in made if versions.stale_rows(record)}
     return metrics, stale
 
 
-def _by_run(rows: pd.DataFrame) -> dict[str, float]:
+def _by_run(rows: DataFrame) -> dict[str, float]:
     return {run: round(value, 4) for run, value in zip(rows["run"], rows["value"], strict=True)}
 
 
 def _finished(
-    record: dict[str, Any], studies: list[str], state: str, metrics: dict[str, dict[str, float]]
+    record: dict[str, Any], studies: str, state: str, metrics: Mapping[str, float | None]
 ) -> dict[str, Any]:
+    settings = record["settings"]
     return {
         "run": record["id"],
         "state": state,
         "epoch": None,
-        "study": ", ".join(studies),
+        "study": studies,
         "source": record["source"]["name"],
         **{key: record[key] for key in ("dataset", "objective", "seed")},
         "samples": record["images"],
-        **{key: record["settings"]["training"][key] for key in ("epochs", "updates")},
-        "encoder": (record["settings"].get("encoder") or record["settings"]["text_encoder"])[
-            "name"
-        ],
-        **{name: values.get(record["id"]) for name, values in metrics.items()},
+        **{key: settings["training"][key] for key in ("epochs", "updates")},
+        "encoder": (settings.get("encoder") or settings["text_encoder"])["name"],
+        **metrics,
         "seconds": round(record["seconds"], 1),
         "device": record["device"],
         "commit": record["commit"][:12],

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
+from pandas import DataFrame
 
 from trueneg.config import runs as study_runs
 from trueneg.errors import UserError
@@ -18,6 +19,7 @@ from trueneg.report.findings import against_no_training, answer, headroom_senten
 from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.kinds import kind_of
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.stages import VERSIONS
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.candidates import describe_candidates
@@ -122,8 +124,8 @@ def summarise_study(
 
 
 def _selection(
-    study: Any, rows: pd.DataFrame, winners: str | None
-) -> tuple[pd.DataFrame, pd.DataFrame, Measurement]:
+    study: TrainedStudy, rows: DataFrame, winners: str | None
+) -> tuple[DataFrame, DataFrame, Measurement]:
     """Return the variant of each objective on each data set, the candidates, and the measurement
     used for the selection.
     """
@@ -140,28 +142,23 @@ def _selection(
         selection = select(rows, variants, measured, higher_is_better(measured.metric))
         candidates = describe_candidates(rows, variants, measured, selection)
     followed = study_runs.followed(study)
-    details: list[dict[str, Any]] = []
-    for dataset, objective, variant in selection[["dataset", "objective", "variant"]].itertuples(
-        index=False
-    ):
-        grid = candidates[
-            (candidates["dataset"] == dataset) & (candidates["objective"] == objective)
-        ]
-        detail = {
-            "at edge": at_edge(variant, grid["variant"]),
-            "tied": list(grid.loc[grid["tied"].astype(bool), "variant"]),
-        }
+    grids = dict(list(candidates.groupby(["dataset", "objective"])))
+    details = []
+    for row in selection.to_dict("records"):
+        grid = grids.get((row["dataset"], row["objective"]), candidates.iloc[:0])
         details.append(
-            detail | {"variants": list(grid["variant"]), "follows": followed.get(objective)}
+            {
+                "at edge": at_edge(row["variant"], grid["variant"]),
+                "tied": list(grid.loc[grid["tied"].astype(bool), "variant"]),
+                "variants": list(grid["variant"]),
+                "follows": followed.get(row["objective"]),
+            }
         )
-    return (
-        pd.concat([selection, pd.DataFrame(details, index=selection.index)], axis="columns"),
-        candidates,
-        measured,
-    )
+    described = DataFrame(details, index=selection.index)
+    return pd.concat([selection, described], axis="columns"), candidates, measured
 
 
-def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
+def _of_winners(rows: DataFrame, candidates: DataFrame) -> DataFrame:
     """Return the selection made on the pilot seeds, in the format of
     :func:`trueneg.stats.comparison.select`.
     """
@@ -188,7 +185,7 @@ def _of_winners(rows: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
 
 
 def _require_same_settings(
-    name: str, study: Any, records: Iterable[Mapping[str, Any]], winners: Any
+    name: str, study: TrainedStudy, records: Iterable[Mapping[str, Any]], winners: Any
 ) -> None:
     """Check that runs were trained and evaluated with the study's settings; for imported files,
     Snakemake cannot do so.
@@ -256,17 +253,18 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
     write_text(path, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
 
 
-def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
+def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> dict[str, Any]:
     """Compute the headroom and the primary contrast on the test split, with the selected variant of
     each objective.
     """
-    primary, measured, parts = study.primary, study.primary.measurement, []
+    primary = study.primary
+    measured = primary.measurement
     upwards = higher_is_better(measured.metric)
-    dataset, rows = (
-        primary.dataset or next(iter(study_runs.datasets(study))),
-        selected(rows, selection),
-    )
-    for label in study_runs.datasets(study):
+    datasets = list(study_runs.datasets(study))
+    dataset = primary.dataset or datasets[0]
+    rows = selected(rows, selection)
+    parts = []
+    for label in datasets:
         of_dataset = rows[rows["dataset"] == label]
         chance, about_chance = _chance(study, of_dataset)
         labelled = headroom(of_dataset, primary.baseline, primary.oracle, chance, measured, upwards)
@@ -274,13 +272,10 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
             labelled.iloc[0], measured.metric, primary.baseline, primary.oracle, about_chance
         )
         parts.append(labelled.assign(sentence=sentence))
-    contrast = primary_contrast(
-        rows, primary.treatment, primary.baseline, measured, dataset, primary.margin, upwards
-    )
+    sides = (primary.treatment, primary.baseline)
+    contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin, upwards)
     tuned = selection_of(primary, dataset, _records(selection))
-    contrast["answer"] = answer(
-        contrast, primary.treatment, primary.baseline, primary.published, tuned
-    )
+    contrast["answer"] = answer(contrast, *sides, primary.published, tuned)
     contrast["answer"] += against_no_training(study, rows, dataset)
     return {
         "seeds": len(study.seed_list),
@@ -289,12 +284,12 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
     }
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def _records(table: DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table as JSON values, with null for NaN."""
     return json.loads(table.to_json(orient="records"))
 
 
-def _chance(study: Any, rows: pd.DataFrame) -> tuple[float, str]:
+def _chance(study: TrainedStudy, rows: DataFrame) -> tuple[float, str]:
     """Return the chance level of the primary measurement, and what it is, in brackets."""
     measured = study.primary.measurement
     task = next(task for key, task in measured_by(study).items() if key.task == measured.task)

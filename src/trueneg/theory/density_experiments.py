@@ -112,7 +112,7 @@ def normalisation(setting: Experiment) -> Iterator[DataFrame]:
     for base, alpha, (label, false_share) in product(
         ("uniform", "normal"), SHOWN_ALPHAS, POPULATIONS.items()
     ):
-        population = setting.varied(base=base, alpha=alpha).population(false_share)
+        population: Any = setting.varied(base=base, alpha=alpha).population(false_share)
         low, high = population.support()
         integral, error = quad(population.density, low, high)
         smallest = population.density(np.linspace(low, high, 1001)).min()

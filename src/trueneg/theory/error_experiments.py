@@ -8,7 +8,7 @@ The columns of a sweep are ``parameter`` and ``at`` (name and value of the param
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pandas import DataFrame
@@ -24,7 +24,7 @@ def errors_by_parameter(setting: Experiment, repetitions: int = 10) -> Iterator[
 
     The process is the paper's (appendix B.1), and DCL has no lower bound, as in equation 30.
     """
-    varied = {
+    varied: dict[str, Sequence[Any]] = {
         "alpha": setting.alphas,
         "class_probability": setting.class_probabilities,
         "negatives": setting.negative_counts,

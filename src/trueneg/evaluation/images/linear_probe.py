@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
 from trueneg.evaluation.linear_heads import cross_entropy, train_linear_heads
@@ -44,13 +45,13 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         log.info("trained linear probes: %s labels, fraction %g", pool, fraction)
 
 
-def labelled_images(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
+def labelled_images(run: EncodedRun, pool: str, fraction: float) -> ndarray:
     """Return indices of the images whose labels a probe may use."""
     indices = run.pool(pool)
     return indices[label_subset(run.source.labels[indices], fraction, run.subset.seed)]
 
 
-def label_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+def label_subset(labels: ndarray, fraction: float, seed: int) -> ndarray:
     """Select the samples whose labels a probe may use: the same share of every class.
 
     Each class keeps ``round(fraction · n_c)`` of its samples, at least one. For a given seed, the

@@ -1,11 +1,18 @@
 """Figures of Proposition 1, Lemma 2 and Theorem 4."""
 
-from typing import Any
-
 import numpy as np
 
 from trueneg.report.declared import ExperimentDrawings
-from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, panels
+from trueneg.report.drawing import (
+    Figure,
+    LineStyle,
+    add_legend,
+    dots,
+    finish,
+    line_styles,
+    panels,
+    unmarked,
+)
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, draw_sampled, facets, forest
 
@@ -30,18 +37,22 @@ def approximation_errors(gathered: Gathered) -> Figure:
     frame = gathered.experiment("approximation_errors").sort_values("positives", kind="stable")
     frame = frame.sort_values("temperature", ascending=False, kind="stable")
     styles = line_styles(frame["objective"])
-    labels: dict[str, Any] = {"xlabel": "Negatives per anchor, N", "ylabel": "Nats"}
     figure, parts = facets(
-        frame, "temperature", "positives", size=(2.7, 2.5), title="t = {:g}, M = {}", **labels
+        frame,
+        "temperature",
+        "positives",
+        size=(2.7, 2.5),
+        title="t = {:g}, M = {}",
+        xlabel="Negatives per anchor, N",
+        ylabel="Nats",
     )
     for plot, _, part in parts:
-        by_quantity = dict(list(part.groupby("quantity")))
-        draw_sampled(plot, by_quantity["|L − L̄|"], styles, "objective", x="negatives")
-        for name, bound in by_quantity["Proposition 1"].groupby("objective"):
-            look = styles[str(name)]._replace(marker="")._asdict()
+        draw_sampled(plot, part.query("quantity == '|L − L̄|'"), styles, "objective", "negatives")
+        for name, bound in part.query("quantity == 'Proposition 1'").groupby("objective"):
+            look = unmarked(styles)[str(name)]._asdict()
             plot.plot(bound["negatives"], bound["value"], linewidth=0.9, **look)
-        trivial = by_quantity["trivial bound"].groupby("negatives")["value"].agg(["min", "max"])
-        plot.fill_between(trivial.index, trivial["min"], trivial["max"], color="0.75")
+        trivial = part.query("quantity == 'trivial bound'").groupby("negatives")["value"]
+        plot.fill_between(trivial.min().index, trivial.min(), trivial.max(), color="0.75")
         plot.set(xscale="log", yscale="log")
     add_legend(figure, styles)
     about = (
@@ -61,23 +72,25 @@ def supervised_bound(gathered: Gathered) -> Figure:
     classifier's loss.
     """
     frame = gathered.experiment("supervised_bound").sort_values("imbalance", kind="stable")
-    labels: dict[str, Any] = {"title": "r = {:g}", "xlabel": "Negatives N", "ylabel": "Loss (nats)"}
     figure, parts = facets(
         frame,
         "imbalance",
         size=(2.6, 2.6),
         columns=frame["imbalance"].nunique(),
         share=True,
-        **labels,
+        title="r = {:g}",
+        xlabel="Negatives N",
+        ylabel="Loss (nats)",
     )
+    look = DEBIASED_STYLE._asdict()
     for plot, _, part in parts:
         loss = part[part["quantity"] == DEBIASED].sort_values("negatives")
-        promised, look = loss[loss["promised"]], DEBIASED_STYLE._asdict()
+        promised = loss.query("promised")
         plot.plot(loss["negatives"], loss["value"], label=DEBIASED, markerfacecolor="white", **look)
         plot.plot(promised["negatives"], promised["value"], **look | {"linestyle": "none"})
+        levels = part.set_index("quantity")["value"]
         for name, style in SUPERVISED.items():
-            level = part.loc[part["quantity"] == name, "value"].iloc[0]
-            plot.axhline(level, color=style.color, linestyle=style.linestyle)
+            plot.axhline(levels[name], color=style.color, linestyle=style.linestyle)
         plot.set_xscale("log")
     add_legend(figure, {DEBIASED: DEBIASED_STYLE} | SUPERVISED)
     about = (
@@ -98,17 +111,14 @@ def generalisation_terms(gathered: Gathered) -> Figure:
     """
     # computed, not sampled
     frame = gathered.experiment("generalisation_terms").assign(low=np.nan, high=np.nan)
-    reference = "log C (no information)"
-    terms = [name for name in dict.fromkeys(frame["term"]) if name != reference]
+    reference = frame.query("term == 'log C (no information)'")
+    terms = [*frame["term"].drop(reference.index).unique()]
     figure, [[plot]] = panels(height=1.6 + 0.5 * len(terms))
     styles = line_styles(frame["encoders"])
     forest(plot, frame, styles, "encoders", terms, row="term", y="value", apart=8)
-    plot.axvline(frame.loc[frame["term"] == reference, "value"].iloc[0], color="0.1", linewidth=1)
+    plot.axvline(reference["value"].iloc[0], color="0.1", linewidth=1)
     plot.set(xscale="log", xlabel="Nats; the line is log C, the loss of an uninformed classifier")
-    add_legend(
-        figure,
-        {f"encoders: {name}": style._replace(linestyle="none") for name, style in styles.items()},
-    )
+    add_legend(figure, {f"encoders: {name}": style for name, style in dots(styles).items()})
     about = (
         "Constants that the theorem leaves out are those of its proof, or 1 where the proof gives"
         " none."

@@ -1,7 +1,7 @@
 """The comparisons that a study names, as a forest plot of the primary measurement."""
 
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
+from trueneg.report.drawing import Figure, add_legend, dots, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count, with_unit
 from trueneg.report.layouts import compared_rows
@@ -37,14 +37,19 @@ def contrasts(gathered: Gathered) -> Figure:
     """Draw a row per comparison, the primary one first, in the style of its family; a band marks
     the equivalence margin.
     """
-    measured, named = gathered.primary, named_by(gathered)
+    measured = gathered.primary
     table = comparisons(
-        compared_rows(gathered), gathered.baseline, [measured], gathered.margins, named
+        compared_rows(gathered),
+        gathered.baseline,
+        [measured],
+        gathered.margins,
+        named_by(gathered),
     )
     table = table[table["dataset"] == gathered.dataset]
-    if gathered.study.contrasts:
-        named_baselines = {contrast.baseline for contrast in gathered.study.contrasts}
-        first = {gathered.study.first_baseline} - named_baselines  # shown in any case
+    named = gathered.study.contrasts
+    if named:
+        # the first baseline is shown in any case
+        first = {gathered.study.first_baseline} - {contrast.baseline for contrast in named}
         table = table[(table["family"] != OTHERS) | table["objective"].isin(first)]
     table = table.assign(
         family=table["family"].fillna("interval only").replace(OTHERS, "exploratory")
@@ -53,25 +58,24 @@ def contrasts(gathered: Gathered) -> Figure:
     table = table.rename(
         columns={"difference": "shown", "difference low": "low", "difference high": "high"}
     )
-    styles, size = line_styles(table["family"]), scale(measured.metric)
+    styles = line_styles(table["family"])
+    size = scale(measured.metric)
     figure, [[plot]] = panels(height=1.6 + 0.34 * len(table))
+    what = measurement_name(measured, gathered.dataset)
+    seeds = seed_count(table["pairs"])
+    sentences = [f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seeds})."]
     for margin in gathered.margins.values():
         plot.axvspan(-size * margin, size * margin, color="0.88", linewidth=0, zorder=0)
+        sentences.append(f"Band: ±{margin_text(margin, measured.metric)}, the margin.")
     plot.axvline(0, color="0.1", linewidth=1)
     forest(plot, table, styles, "family", list(table["contrast"]), row="contrast", factor=size)
     side = "right" if higher_is_better(measured.metric) else "left"
     label = with_unit("Difference", unit(measured.metric, difference=True))
     plot.set_xlabel(f"{label}; {side} of the line is better")
-    add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
-    what = measurement_name(measured, "test", gathered.dataset)
-    band = [
-        f"Band: ±{margin_text(margin, measured.metric)}, the margin."
-        for margin in gathered.margins.values()
-    ]
-    about = f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(table['pairs'])})."
-    subtracted = [
-        contrast.minus for contrast in gathered.study.contrasts if contrast.minus is not None
-    ]
-    others = {name for contrast in subtracted for name in (contrast.treatment, contrast.baseline)}
-    note = gathered.note_on({gathered.dataset}, {*table["objective"], *table["baseline"]} | others)
-    return finish(figure, [about, *band, *gathered.protocol_notes, note])
+    add_legend(figure, dots(styles))
+    drawn = {*table["objective"], *table["baseline"]}
+    for contrast in named:
+        if contrast.minus is not None:
+            drawn |= {contrast.minus.treatment, contrast.minus.baseline}
+    note = gathered.note_on({gathered.dataset}, drawn)
+    return finish(figure, [*sentences, *gathered.protocol_notes, note])

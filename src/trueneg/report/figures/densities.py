@@ -1,7 +1,5 @@
 """Figures of the simulated process: densities and the density ratio with its jump."""
 
-from typing import Any
-
 from trueneg.report.declared import ExperimentDrawings
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels, unmarked
 from trueneg.report.gathered import Gathered
@@ -52,10 +50,8 @@ def density_ratio(gathered: Gathered) -> Figure:
         plot.plot(part["similarity"], part["ratio"], color=color, linestyle=style.linestyle)
     for value in frame["class_probability"].unique():
         plot.axvline(1 / value, color="0.8", linewidth=0.8)
-    plot.set(
-        xlim=(0, frame["similarity"].max()), xlabel="Similarity of the positive, in units of m"
-    )
-    plot.set(ylim=(-40, 40), ylabel="Density ratio p⁺/p⁻")
+    plot.set(xlim=(0, frame["similarity"].max()), ylim=(-40, 40))
+    plot.set(xlabel="Similarity of the positive, in units of m", ylabel="Density ratio p⁺/p⁻")
     add_legend(figure, styles)
     about = (
         "Grey: similarities beyond the jump at m/τ⁺, which cannot occur because p⁺ is at most"
@@ -73,17 +69,12 @@ def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figur
     figure, parts = facets(
         frame, "alpha", size=(3.6, 2.2), columns=2, title="α = {:g}", xlabel=label, ylabel="Density"
     )
+    look = {"band": False, "capsize": 0, "markersize": 2.5, "linestyle": "none"}
     for plot, _, part in parts:
-        exact = part["source"] == "closed form"
-        for name, curve in part[exact].groupby("population", sort=False):
-            plot.plot(
-                curve[x],
-                curve["density"],
-                color=styles[str(name)].color,
-                linestyle=styles[str(name)].linestyle,
-            )
-        look: dict[str, Any] = {"band": False, "capsize": 0, "markersize": 2.5, "linestyle": "none"}
-        draw_sampled(plot, part[~exact], styles, "population", x, "density", **look)
+        for name, curve in part.query("source == 'closed form'").groupby("population"):
+            plot.plot(curve[x], curve["density"], **unmarked(styles)[str(name)]._asdict())
+        drawn = part.query("source != 'closed form'")
+        draw_sampled(plot, drawn, styles, "population", x, "density", **look)
         plot.set_ylim(bottom=0)
     add_legend(figure, styles)
     about = "Lines: closed form. Dots: estimated from samples, with 95 % Monte-Carlo intervals."

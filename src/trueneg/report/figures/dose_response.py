@@ -2,14 +2,13 @@
 on the same axes.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.config import runs
-from trueneg.report.declared import CURVES, ROWS, Drawing
-from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
+from trueneg.report.declared import ROWS, Drawing
+from trueneg.report.drawing import Figure, Styles, add_legend, dots, finish, line_styles
 from trueneg.report.figures.monitors import over_seeds
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, axis_label, measurement_name, seed_count
@@ -28,18 +27,12 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the figure of a trained study that trains oracles with errors."""
     if not isinstance(study, TrainedStudy):
         return []
-    objectives: Any = study.objectives.values()
-    oracles = [objective for objective in objectives if objective.name == "oracle"]
-    if all(
-        value == 1
-        for oracle in oracles
-        for value in (*values_of(oracle.precision), *values_of(oracle.recall))
-    ):
+    oracles: Any = [each for each in study.objectives.values() if each.name == "oracle"]
+    shares = [share for oracle in oracles for share in (oracle.precision, oracle.recall)]
+    if all(values_of(share) == [1] for share in shares):
         return []
-    title, files = (
-        "Gain by the precision and recall of the mask",
-        tuple(dict.fromkeys((*ROWS, *CURVES))),
-    )
+    title = "Gain by the precision and recall of the mask"
+    files = (*ROWS, "curves.parquet")
     caption = (
         "Does the gain grow with the precision and recall of what is removed? Exploratory: methods"
         " and oracles are not compared by a test, and temperatures may differ between them and the"
@@ -54,18 +47,14 @@ def dose_response(gathered: Gathered) -> Figure:
     """
     groups = gathered.study.class_groups
     curves = gathered.curves[gathered.curves["dataset"] == gathered.dataset]
-    last = curves[
-        curves["epoch"] == curves.groupby(["objective", "seed"])["epoch"].transform("max")
-    ]
-    masks = over_seeds(last, MONITORS, groups).rename(columns={"shown": "x"})[
-        ["objective", "monitor", "group", "x"]
-    ]
-    measured, gains = gathered.primary, gains_of(gathered)
+    ends = curves.groupby(["objective", "seed"])["epoch"].transform("max")
+    masks = over_seeds(curves[curves["epoch"] == ends], MONITORS, groups)
+    masks = masks.rename(columns={"shown": "x"})[["objective", "monitor", "group", "x"]]
+    gains = gains_of(gathered)
     points = masks.merge(gains, on="objective")
     oracles = [name for name in dict.fromkeys(points["objective"]) if name in gathered.oracles]
-    points = points[
-        ~points["objective"].isin([name for name in oracles if not _is_comparable(gathered, name)])
-    ]
+    others = [name for name in oracles if not _is_comparable(gathered, name)]
+    points = points[~points["objective"].isin(others)]
     styles = line_styles(gathered.study.objectives)
     # a marker for each
     styles |= {name: style._replace(color="0.45") for name, style in line_styles(oracles).items()}
@@ -76,7 +65,7 @@ def dose_response(gathered: Gathered) -> Figure:
     figure = gain_panels(
         gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True
     )
-    what = measurement_name(measured, "test", gathered.dataset)
+    what = measurement_name(gathered.primary, gathered.dataset)
     about = (
         f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey:"
         " oracles and their controls."
@@ -85,35 +74,32 @@ def dose_response(gathered: Gathered) -> Figure:
     return finish(figure, [about, note])
 
 
-def gains_of(gathered: Gathered) -> pd.DataFrame:
+def gains_of(gathered: Gathered) -> DataFrame:
     """Return each objective's paired difference from the baseline in the primary measurement, as
     ``shown``.
     """
-    rows = compared_rows(gathered)
-    gains = paired_differences(
-        gathered.primary.rows_of(rows[rows["dataset"] == gathered.dataset]), gathered.baseline
-    )
+    rows = gathered.primary.rows_of(compared_rows(gathered))
+    gains = paired_differences(rows[rows["dataset"] == gathered.dataset], gathered.baseline)
     return gains.drop(columns="group").rename(columns={"difference": "shown"})
 
 
 def gain_panels(
     gathered: Gathered,
-    points: pd.DataFrame,
-    styles: Mapping[str, LineStyle],
+    points: DataFrame,
+    styles: Styles,
     *by: str,
     **labels: Any,
 ) -> Figure:
     """Draw gains against ``x``, one marker per objective with its interval, and one panel per value
     of `by`.
     """
-    styles = {name: style._replace(linestyle="none") for name, style in styles.items()}
     labels["ylabel"] = axis_label(gathered.primary, gathered.baseline)
     figure, panels = facets(points, *by, size=(3.2, 2.6), columns=2, **labels)
     for plot, _, part in panels:
         plot.axhline(0, color="0.1", linewidth=1)
-        draw_intervals(plot, part, styles, factor=scale(gathered.primary.metric))
+        draw_intervals(plot, part, dots(styles), factor=scale(gathered.primary.metric))
         plot.tick_params(labelbottom=True)
-    add_legend(figure, styles)
+    add_legend(figure, dots(styles))
     return figure
 
 

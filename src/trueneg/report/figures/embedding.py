@@ -44,46 +44,47 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
 
     points = gathered.read(*files)
     points["class"] = points["label"].astype(str) + np.where(points["rare"], " (rare)", "")
-    classes = (
-        points[["label", "rare", "class"]]
-        .drop_duplicates()
-        .sort_values(["rare", "label"])
-        .set_index("class")["rare"]
-    )
+    classes = points[["label", "rare", "class"]].drop_duplicates().sort_values(["rare", "label"])
     palette: dict[str, Any] = {}
     markers: dict[str, str] = {}
     for is_rare, shades, shapes in ((False, "Blues_r", "osDphH8d"), (True, "Reds_r", "^v<>*PXp")):
-        names = classes.index[classes == is_rare]
+        names = classes.loc[classes["rare"] == is_rare, "class"]
         # not the palest
         palette |= dict(zip(names, seaborn.color_palette(shades, len(names) + 2), strict=False))
         markers |= dict(zip(names, itertools.cycle(shapes), strict=False))
-    # Rasterised: thousands of markers would make the PDF slow to open.
-    look: dict[str, Any] = {
-        "palette": palette,
-        "markers": markers,
-        "hue_order": list(palette),
-        "style_order": list(palette),
-    }
-    look |= {"s": 13, "linewidth": 0, "alpha": 0.85, "rasterized": True}
     figure, parts = facets(points, "objective", size=(2.8, 2.7), title="{}")
     for plot, _, of_objective in parts:
-        seaborn.scatterplot(of_objective, x="x", y="y", hue="class", style="class", ax=plot, **look)
+        seaborn.scatterplot(
+            of_objective,
+            x="x",
+            y="y",
+            hue="class",
+            style="class",
+            palette=palette,
+            markers=markers,
+            hue_order=list(palette),
+            style_order=list(palette),
+            s=13,
+            linewidth=0,
+            alpha=0.85,
+            rasterized=True,  # thousands of markers would make the PDF slow to open
+            ax=plot,
+        )
         handles = plot.get_legend_handles_labels()
         plot.legend().remove()
         plot.set(xticks=[], yticks=[], box_aspect=1, ylabel="")
         plot.set_xlabel("\n".join(_silhouettes(of_objective)), fontsize=8.5)
         plot.spines[:].set_visible(True)
     figure.legend(*handles, loc="outside right upper", handletextpad=0.2, markerscale=1.4)
-    dataset, images = points["dataset"].iloc[0], points.groupby("objective").size()
-    about = [
-        (
-            f"t-SNE of {images.max():,} images of {dataset}, one seed; rare classes in red, common"
-            " classes in blue. The axes have no units, and distances between clusters have no"
-            " meaning."
-        ),
-        SILHOUETTE if "silhouette" in points else "",
-    ]
-    return finish(figure, [*about, gathered.study_note])
+    dataset = points["dataset"].iloc[0]
+    images = points.groupby("objective").size().max()
+    about = (
+        f"t-SNE of {images:,} images of {dataset}, one seed; rare classes in red, common"
+        " classes in blue. The axes have no units, and distances between clusters have no"
+        " meaning."
+    )
+    silhouette = SILHOUETTE if "silhouette" in points else ""
+    return finish(figure, [about, silhouette, gathered.study_note])
 
 
 def _silhouettes(points: pd.DataFrame) -> list[str]:

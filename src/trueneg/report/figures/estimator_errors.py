@@ -1,12 +1,11 @@
 """Errors of each estimator against the varied parameter."""
 
-from typing import Any, cast
-
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.report.declared import ExperimentDrawings
-from trueneg.report.drawing import Figure, add_legend, finish, line_styles
+from trueneg.report.drawing import Figure, add_legend, finish, line_styles, styles_of
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, Axis, draw_sampled, facets, set_ticks
 from trueneg.specs.experiments import DRAWN, ESTIMATORS, TRUE
@@ -115,18 +114,12 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
     (BCL, Lemma 3.2).
     """
     frame = gathered.experiment("errors_by_negatives")
-    chosen = pd.concat(
-        [
-            frame[(frame["reference"] == DRAWN) & (frame["quantity"] == "bias")],
-            _squared_errors(frame),
-        ]
-    )
+    bias = frame[(frame["quantity"] == "bias") & (frame["reference"] == DRAWN)]
     about = "Thin dotted lines: limit of the bias for many negatives, by quadrature."
-    figure = _sweeps(gathered, chosen, about)
+    figure = _sweeps(gathered, pd.concat([bias, _squared_errors(frame)]), about)
     for limit in frame[np.isinf(frame["at"])].itertuples():
-        figure.axes[0].axhline(
-            limit.value, color=STYLES[limit.estimator].color, linewidth=0.7, linestyle=(0, (1, 3))
-        )
+        look = {"color": STYLES[limit.estimator].color, "linewidth": 0.7, "linestyle": (0, (1, 3))}
+        figure.axes[0].axhline(limit.value, **look)
     return figure
 
 
@@ -155,40 +148,28 @@ def errors_by_assumed_alpha(gathered: Gathered) -> Figure:
     return figure
 
 
-def _squared_errors(frame: pd.DataFrame) -> pd.DataFrame:
+def _squared_errors(frame: DataFrame) -> DataFrame:
     """Select the mean squared errors against the mean of the drawn true negatives."""
     return frame[(frame["quantity"] == "mean squared error") & (frame["reference"] == DRAWN)]
 
 
-def _means(frame: pd.DataFrame) -> pd.DataFrame:
+def _means(frame: DataFrame) -> DataFrame:
     """Select the mean estimates against slide and α, in this order."""
-    parts = [
-        frame[(frame["quantity"] == "mean") & (frame["parameter"] == parameter)]
-        for parameter in ("slide", "alpha")
-    ]
-    return pd.concat(parts)
+    means = frame.query("quantity == 'mean'")
+    return pd.concat([means.query("parameter == 'slide'"), means.query("parameter == 'alpha'")])
 
 
-def _sweeps(gathered: Gathered, chosen: pd.DataFrame, *sentences: str) -> Figure:
+def _sweeps(gathered: Gathered, chosen: DataFrame, *sentences: str) -> Figure:
     """Draw one panel per quantity and varied parameter."""
-    quantities = chosen["quantity"].unique()
     # The value does not depend on the number of anchors, but the spread of single simulations does.
     errors = chosen["spread"].where(chosen["parameter"] == "anchors", chosen["standard error"])
-    figure, parts = facets(
-        chosen.assign(**{"standard error": errors}),
-        "quantity",
-        "parameter",
-        size=(3.6, 2.4),
-        columns=2,
-    )
-    for plot, (quantity, parameter), part in parts:
+    chosen = chosen.assign(**{"standard error": errors})
+    figure, parts = facets(chosen, "quantity", "parameter", size=(3.6, 2.4), columns=2)
+    for number, (plot, (quantity, parameter), part) in enumerate(parts):
         draw_sampled(plot, part, STYLES, by="estimator", x="at")
-        axis, place = AXES[parameter], cast(Any, plot.get_subplotspec())
         plot.set_yscale("log" if quantity == "mean squared error" else "linear")
-        set_ticks(plot, sorted(part["at"].unique()), axis)
-        if place.is_first_col() or len(quantities) > 1:
+        set_ticks(plot, sorted(part["at"].unique()), AXES[parameter])
+        if number % 2 == 0 or chosen["quantity"].nunique() > 1:
             plot.set_ylabel(LABELS[quantity])
-    add_legend(
-        figure, {name: style for name, style in STYLES.items() if name in set(chosen["estimator"])}
-    )
+    add_legend(figure, styles_of(chosen["estimator"], STYLES))
     return finish(figure, [*sentences, FORMS, BAND, gathered.study_note])

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.report.declared import ROWS, Drawing
-from trueneg.report.drawing import Figure, finish, line_styles
+from trueneg.report.drawing import Figure, finish, line_styles, styles_of
 from trueneg.report.figures.dose_response import gain_panels, gains_of
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, measurement_name, seed_count
@@ -41,7 +42,7 @@ def drawings(study: Study) -> list[Drawing]:
     return [Drawing("eta_quality", eta_quality, TITLE, CAPTION, (*ROWS, ERRORS))] if several else []
 
 
-def gains_by_error(gathered: Gathered) -> tuple[pd.DataFrame, pd.DataFrame]:
+def gains_by_error(gathered: Gathered) -> tuple[DataFrame, DataFrame]:
     """Return the gain of each class probability beside its error and its mean, and the trend of the
     primary measurement.
 
@@ -96,25 +97,17 @@ def eta_quality(gathered: Gathered) -> Figure:
     """
     points, trend = gains_by_error(gathered)
     parts = [points.assign(x=points[column], quantity=name) for column, name in QUANTITIES.items()]
-    styles = {
-        name: style
-        for name, style in line_styles(gathered.study.objectives).items()
-        if name in set(points["objective"])
-    }
+    styles = styles_of(points["objective"], line_styles(gathered.study.objectives))
     figure = gain_panels(gathered, pd.concat(parts), styles, "quantity", title="{}")
-    what = measurement_name(gathered.primary, "test", gathered.dataset)
-    about = (
+    what = measurement_name(gathered.primary, gathered.dataset)
+    sentences = [
         f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected"
         f" ({seed_count(points['seeds'].dropna())})."
-    )
-    slope = (
-        "{shown:+.2g} [{low:+.2g}, {high:+.2g}]"
-        if trend["low"].notna().all()
-        else "{shown:+.2g} [no interval]"
-    )
-    slopes = [
-        f"Slope on the error over {row['objective']}: {minus(slope.format(**row))} ({INTERVAL})."
-        for row in records(trend)
     ]
+    for row in records(trend):
+        ends = "no interval" if pd.isna(row["low"]) else f"{row['low']:+.2g}, {row['high']:+.2g}"
+        slope = minus(f"{row['shown']:+.2g} [{ends}]")
+        names = row["objective"]
+        sentences.append(f"Slope on the error over {names}: {slope} ({INTERVAL}).")
     note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
-    return finish(figure, [about, *slopes, note])
+    return finish(figure, [*sentences, note])

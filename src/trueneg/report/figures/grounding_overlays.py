@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import Series
 
 from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Axes, Figure, finish, heat_colours, panels
@@ -83,31 +83,22 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
     return finish(figure, [about, gathered.study_note])
 
 
-def _draw_radiograph(plot: Axes, entry: pd.Series) -> None:
+def _draw_radiograph(plot: Axes, entry: Series) -> None:
     from matplotlib.patches import Rectangle
 
     size = int(entry["size"])
     pixels = np.frombuffer(entry["pixels"], np.uint8).reshape(size, size)
     plot.imshow(pixels, cmap="gray", vmin=0, vmax=255, extent=(0, size, size, 0))
-    for x0, y0, x1, y1 in zip(entry["x0"], entry["y0"], entry["x1"], entry["y1"], strict=True):
+    for x0, y0, x1, y1 in zip(*entry[["x0", "y0", "x1", "y1"]], strict=True):
         # A light line on a dark one makes boxes visible on both lung and bone.
         for width, colour in ((2.2, "0.05"), (1.1, "1.0")):
-            plot.add_patch(
-                Rectangle(
-                    (x0, y0),
-                    x1 - x0,
-                    y1 - y0,
-                    fill=False,
-                    linewidth=width,
-                    edgecolor=colour,
-                    zorder=3,
-                )
-            )
+            look: Any = {"fill": False, "linewidth": width, "edgecolor": colour, "zorder": 3}
+            plot.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, **look))
     plot.set(xlim=(0, size), ylim=(size, 0))
     plot.set_axis_off()
 
 
-def _draw_heatmap(plot: Axes, entry: pd.Series) -> None:
+def _draw_heatmap(plot: Axes, entry: Series) -> None:
     size = int(entry["size"])
     heatmap = np.frombuffer(entry["heatmap"], np.float32).reshape(size, size).astype(float)
     plot.imshow(heat_colours(heatmap), extent=(0, size, size, 0), zorder=2)

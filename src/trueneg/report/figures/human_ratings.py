@@ -2,21 +2,21 @@
 their frequency.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
+from pandas import DataFrame, Series
 
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import (
     Axes,
     Figure,
     LineStyle,
+    Styles,
     add_legend,
     draw_message,
     finish,
     line_styles,
     panels,
+    styles_of,
 )
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
@@ -80,7 +80,7 @@ def drawings(study: Study) -> list[Drawing]:
     ]
 
 
-def ratings_of(gathered: Gathered) -> list[pd.DataFrame]:
+def ratings_of(gathered: Gathered) -> list[DataFrame]:
     """Return the summary of the references, then the summary, rows and calibration of the selected
     variants.
     """
@@ -104,35 +104,27 @@ def human_ratings(gathered: Gathered) -> Figure:
         table[table["dataset"] == gathered.dataset] for table in ratings_of(gathered)
     )
     styles = line_styles(gathered.study.objectives)
-    areas = pd.concat([references, networks])
+    references = references.assign(name=references["score"].replace(REFERENCES))
+    areas = pd.concat([references, networks.assign(name=networks["objective"])])
     areas = areas[areas["threshold"] == THRESHOLD]
-    areas = areas.assign(
-        name=areas["score"].replace(REFERENCES).where(areas["objective"] == "", areas["objective"])
-    )
     names = [name for name in (*REFERENCES.values(), *styles) if name in set(areas["name"])]
+    looks = {name: styles.get(name, GREY) for name in names}
     figure, axes = panels(1, 3, width=10.8, height=max(3.6, 1.7 + 0.24 * len(names)))
     for plot, (side, title) in zip(axes[0], SIDES.items(), strict=False):
         rows = areas[areas["anchors"] == side]
-        by_name: Any = rows.set_index("name")
-        expert, shown = by_name.loc[EXPERT], by_name.loc[names]
+        by_name = rows.set_index("name")
+        expert = by_name.loc[EXPERT]
         plot.axvspan(expert["low"], expert["high"], color=CEILING, alpha=0.15, linewidth=0)
         ceiling = plot.axvline(expert["AUC"], color=CEILING, linestyle=(0, (5, 1.5)))
         chance = plot.axvline(0.5, color="0.1", linewidth=1)
-        forest(
-            plot,
-            rows,
-            {name: styles.get(name, GREY) for name in names},
-            "name",
-            names,
-            row="name",
-            y="AUC",
-        )
+        forest(plot, rows, looks, "name", names, row="name", y="AUC")
         plot.set_xlabel("AUC within an anchor")
-        plot.set_title(f"{title}\n({shown['count'].max():.0f} anchors)", fontsize=9.5)
+        anchors = by_name.loc[names, "count"].max()
+        plot.set_title(f"{title}\n({anchors:.0f} anchors)", fontsize=9.5)
     axes[0, 1].set_yticklabels([])
     axes[0, 0].sharex(axes[0, 1])
     axes[0, 1].autoscale_view()
-    _draw_calibration(axes[0, 2], calibration[calibration["anchors"] == "text"], styles)
+    _draw_calibration(axes[0, 2], calibration.query("anchors == 'text'"), styles)
     add_legend(figure, {"chance": chance, "one expert against the other two": ceiling})
     about = (
         f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an anchor:"
@@ -152,40 +144,30 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
     )
     names = list(dict.fromkeys(correlations["eta"]))
     shown = [name for name in names if captions[name].nunique() > 1]
-    label = f"Fraction of rated images\nabove {THRESHOLD:g} (false negatives)"
-    labels: dict[str, Any] = {
-        "xlabel": "η of the caption",
-        "ylabel": label,
-        "empty": "No η varies between captions.",
-    }
-    long = captions.melt(["rate", "pairs"], shown, "kind", "η")
-    figure, parts = facets(long, "kind", size=(3.4, 2.7), columns=len(shown), **labels)
-    rho = {(row["eta"], row["with"]): rho_text(row) for _, row in correlations.iterrows()}
+    figure, parts = facets(
+        captions.melt(["rate", "pairs"], shown, "kind", "η"),
+        "kind",
+        size=(3.4, 2.7),
+        columns=len(shown),
+        xlabel="η of the caption",
+        ylabel=f"Fraction of rated images\nabove {THRESHOLD:g} (false negatives)",
+        empty="No η varies between captions.",
+    )
+    rho = correlations.query("`with` == 'rate'").set_index("eta")
+    look = {"color": CAPTION.color, "alpha": 0.2, "linewidths": 0, "label": "captions"}
     for plot, (name,), part in parts:
-        sizes = 3 + 2.0 * part["pairs"]
-        plot.scatter(
-            part["η"],
-            part["rate"],
-            s=sizes,
-            color=CAPTION.color,
-            alpha=0.2,
-            linewidths=0,
-            label="captions",
-        )
-        groups = part.groupby(
-            pd.qcut(part["η"].rank(method="first"), min(GROUPS, len(part)), labels=False)
-        )
+        plot.scatter(part["η"], part["rate"], s=3 + 2.0 * part["pairs"], **look)
+        ranks = part["η"].rank(method="first")
+        groups = part.groupby(pd.qcut(ranks, min(GROUPS, len(part)), labels=False))
         plot.plot(groups["η"].median(), groups["rate"].mean(), label="groups", **MEAN._asdict())
         plot.set_xscale("log")
-        plot.set_title(f"{name}\nρ {rho[name, 'rate']}", fontsize=9.5)
+        plot.set_title(f"{name}\nρ {rho_text(rho.loc[name])}", fontsize=9.5)
     if shown:
-        add_legend(
-            figure,
-            {
-                "caption (area: number of rated images)": CAPTION,
-                "mean of a tenth of the captions, by η": MEAN,
-            },
-        )
+        entries = {
+            "caption (area: number of rated images)": CAPTION,
+            "mean of a tenth of the captions, by η": MEAN,
+        }
+        add_legend(figure, entries)
     constant = ", ".join(name for name in names if name not in shown)
     about = (
         f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 %"
@@ -195,17 +177,16 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
     return finish(figure, [about, omitted, SELECTION, gathered.study_note])
 
 
-def _draw_calibration(
-    plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle]
-) -> None:
+def _draw_calibration(plot: Axes, calibration: DataFrame, styles: Styles) -> None:
     """Draw the calibration panel."""
     if calibration.empty:
         draw_message(plot, "No objective assigns probabilities to the negatives of a caption.")
         return
-    by_objective = calibration.sort_values("implied").groupby("objective")
-    for name in [name for name in styles if name in by_objective.groups]:
-        bins = by_objective.get_group(name)
-        plot.plot(bins["implied"], bins["rated"], label=name, **styles[name]._asdict())
+    groups = calibration.sort_values("implied").groupby("objective")
+    by_objective = {str(name): bins for name, bins in groups}
+    for name, style in styles_of(by_objective, styles).items():
+        bins = by_objective[name]
+        plot.plot(bins["implied"], bins["rated"], label=name, **style._asdict())
     end = 1.05 * float(calibration[["implied", "rated"]].to_numpy().max())
     plot.plot([0, end], [0, end], color="0.1", linewidth=1, linestyle=(0, (1.5, 1.5)))
     plot.set_title("Stated probability,\ncaption as anchor", fontsize=9.5)
@@ -213,11 +194,11 @@ def _draw_calibration(
     plot.legend(fontsize=8, loc="best")
 
 
-def area_text(row: pd.Series, prefix: str = "") -> str:
+def area_text(row: Series, prefix: str = "") -> str:
     """Format an AUC with its interval over anchors."""
     return with_interval(row[f"{prefix}AUC"], row[f"{prefix}low"], row[f"{prefix}high"], "AUC")
 
 
-def rho_text(row: pd.Series) -> str:
+def rho_text(row: Series) -> str:
     """Format ρ with its interval; a dash if it is undefined."""
     return with_interval(row["rho"], row["low"], row["high"], "ρ", signed=True)

@@ -5,14 +5,23 @@ lacks a monitor, the table contains NaN and the figure has no line for it.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.report.declared import CURVES, Drawing
-from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
+from trueneg.report.drawing import (
+    Figure,
+    LineStyle,
+    Styles,
+    add_legend,
+    finish,
+    line_styles,
+    styles_of,
+)
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import draw_intervals, facets, interval_note
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -115,21 +124,12 @@ def by_objective(
     """Draw one line per objective, in one panel per data set or, with several groups of classes,
     per data set and group.
     """
-    means, styles = (
-        over_seeds(gathered.curves, [monitor], groups),
-        line_styles(gathered.curves["objective"]),
-    )
-    by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
+    means = over_seeds(gathered.curves, [monitor], groups)
     means[["shown", "low", "high"]] *= factor
-    figure = by_epoch(
-        means,
-        by,
-        title,
-        "objective",
-        styles,
-        label,
-        gathered.note_on({*means["dataset"]}, {*means["objective"]}),
-    )
+    by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
+    styles = line_styles(gathered.curves["objective"])
+    note = gathered.note_on({*means["dataset"]}, {*means["objective"]})
+    figure = by_epoch(means, by, title, "objective", styles, label, note)
     if reference is not None:
         for plot in figure.axes:
             plot.axhline(reference, color="0.1", linewidth=1)
@@ -145,80 +145,62 @@ def true_negative_mean(
     set; else, per data set and objective. `families` names the objectives to show, whatever their
     variant; None: all.
     """
-    curves = (
-        gathered.curves
-        if len(groups) == 1
-        else gathered.curves[gathered.curves["dataset"] == gathered.dataset]
-    )
+    curves = gathered.curves
+    if len(groups) > 1:
+        curves = curves[curves["dataset"] == gathered.dataset]
     if families is not None:
         curves = curves[curves["objective"].str.partition(",")[0].isin(families)]
     means = over_seeds(curves, list(MEANS), groups)
     estimating = means.loc[means["monitor"] == "estimated mean", "objective"]
     means = means[means["objective"].isin(estimating)].sort_values("group", kind="stable")
-    if len(groups) == 1:
-        note = gathered.note_on({*means["dataset"]}, {*means["objective"]})
-        return by_epoch(
-            means,
-            ["dataset", "objective"],
-            "{1}\n{0}",
-            "monitor",
-            MEANS,
-            "Mean of exp(similarity)",
-            note,
-        )
-    note = (
-        f"Data set: {gathered.dataset}."
-        f" {gathered.note_on({gathered.dataset}, {*means['objective']})}"
-    )
-    return by_epoch(
-        means,
-        ["group", "objective"],
-        "{1}\n{0} classes",
-        "monitor",
-        MEANS,
-        "Mean of exp(similarity)",
-        note,
-    )
+    note = gathered.note_on({*means["dataset"]}, {*means["objective"]})
+    by, title = "dataset", "{1}\n{0}"
+    if len(groups) > 1:
+        by, title = "group", "{1}\n{0} classes"
+        note = f"Data set: {gathered.dataset}. {note}"
+    label = "Mean of exp(similarity)"
+    return by_epoch(means, [by, "objective"], title, "monitor", MEANS, label, note)
 
 
-def over_seeds(
-    curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[str]
-) -> pd.DataFrame:
+def over_seeds(curves: DataFrame, monitors: Sequence[str], groups: Sequence[str]) -> DataFrame:
     """Compute the mean and t interval over seeds for each objective, monitor, group of classes and
     epoch with values.
     """
     parts = []
     for monitor, group in itertools.product(monitors, groups):
-        part = curves.reindex(columns=[*KEYS, f"{monitor} {group}".strip()]).set_axis(
-            [*KEYS, "value"], axis=1
-        )
+        part = curves.reindex(columns=[*KEYS, f"{monitor} {group}".strip()])
+        part = part.set_axis([*KEYS, "value"], axis=1)
         parts.append(part.assign(monitor=monitor, group=group))
-    values = (
-        pd.concat(parts)
-        .dropna(subset="value")
-        .groupby([*KEYS, "monitor", "group"], sort=False)["value"]
-    )
-    means = values.agg(seeds="count", shown="mean", deviation="std").reset_index()
+    values = pd.concat(parts).dropna(subset="value")
+    by_epoch = values.groupby([*KEYS, "monitor", "group"], sort=False)["value"]
+    means = by_epoch.agg(seeds="count", shown="mean", deviation="std").reset_index()
     half = half_interval(means["deviation"], means["seeds"])
     return means.assign(low=means["shown"] - half, high=means["shown"] + half)
 
 
 def by_epoch(
-    means: pd.DataFrame,
+    means: DataFrame,
     by: Sequence[str],
     title: str,
     line: str,
-    styles: Mapping[str, LineStyle],
+    styles: Styles,
     label: str,
     note: str,
 ) -> Figure:
     """Draw lines with bands."""
     from matplotlib.ticker import MaxNLocator
 
-    empty = "No objective of this study has these values."
-    labels: dict[str, Any] = {"title": title, "xlabel": "Epoch", "ylabel": label, "empty": empty}
-    figure, parts = facets(means, *by, size=(2.8, 2.4), share=len(by) > 1, **labels)
-    shown = {name: style for name, style in styles.items() if name in set(means[line])}
+    figure, parts = facets(
+        means,
+        *by,
+        size=(2.8, 2.4),
+        share=len(by) > 1,
+        title=title,
+        xlabel="Epoch",
+        ylabel=label,
+        empty="No objective of this study has these values.",
+    )
+    shown = styles_of(means[line], styles)
     for plot, _, part in parts:
         draw_intervals(plot, part, shown, by=line, x="epoch", band=True, markersize=4.5)
         # few markers, staggered so that they do not overlap

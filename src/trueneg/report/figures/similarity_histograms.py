@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy
+from pandas import Series
 
 from trueneg.config import runs
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, unmarked
 from trueneg.report.gathered import Gathered
@@ -73,7 +75,7 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     for plot, (panel, *kind), part in parts:
         of_kind = pairs[pairs["pairs"] == kind[0]] if kind else pairs
         edges = _edges(of_kind)
-        by_line: dict[Any, pd.Series] = dict(list(part.groupby("line", sort=False)["similarity"]))
+        by_line: dict[Any, Series] = dict(list(part.groupby("line", sort=False)["similarity"]))
         for name, values in by_line.items():
             style = looks[name] if panel == ALL else looks[panel]._replace(linestyle=DASHES[name])
             look = {
@@ -116,7 +118,7 @@ def _edges(pairs: pd.DataFrame) -> np.ndarray:
     return np.linspace(ends[TAIL].min(), ends[1 - TAIL].max(), BINS + 1)
 
 
-def _styles(study: Any, labels: Sequence[str]) -> dict[str, LineStyle]:
+def _styles(study: TrainedStudy, labels: Sequence[str]) -> dict[str, LineStyle]:
     """Return the styles of variants by label: those of their objectives, unless two belong to the
     same objective.
     """
@@ -128,7 +130,7 @@ def _styles(study: Any, labels: Sequence[str]) -> dict[str, LineStyle]:
     return unmarked(styles if len(set(styles.values())) == len(styles) else line_styles(labels))
 
 
-def _tail(values: pd.Series) -> str:
+def _tail(values: Series) -> str:
     """Return the skewness of all pairs and their share at or below 0 as a line of the title; empty
     without a sample.
     """
@@ -140,7 +142,7 @@ def _tail(values: pd.Series) -> str:
     )
 
 
-def _separation(by_relation: dict[Any, pd.Series]) -> str:
+def _separation(by_relation: dict[Any, Series]) -> str:
     """Return the separation, such as P(true > not true), as a line of the title; empty if a
     relation is missing.
     """

@@ -4,7 +4,6 @@ repeated at each value.
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 import pandas as pd
 
@@ -173,7 +172,7 @@ def note_along(gathered: Gathered, field: str, drawn: Iterable[str]) -> str:
     return f"Selected on the validation split: {', '.join(dict(others))}. {gathered.study_note}"
 
 
-def _references(study: Any) -> list[str]:
+def _references(study: TrainedStudy) -> list[str]:
     """List the objectives drawn as horizontal lines: baseline, treatment, oracle, and DCL with the
     language model's or true η.
     """

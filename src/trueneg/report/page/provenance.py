@@ -71,12 +71,6 @@ class Provenance:
     def _index(self, kind: str, content: Any = None) -> int:
         return self._indices.setdefault((kind, content), len(self._indices))
 
-    def _made(self, runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        return {
-            name: together(run["made"][name] for run in runs)
-            for name in (runs[0]["made"] if runs else ())
-        }
-
     def _described(self, kind: str, content: Any) -> dict[str, Any]:
         if kind == "printed":
             source, ids = content
@@ -89,16 +83,18 @@ class Provenance:
         differing = [
             key for key in keys if len({settings.get(key) for settings in configurations}) > 1
         ]
+        terms = {
+            "Data set": together(run["dataset"] for run in runs),
+            "Objectives": together(run["objective"] for run in runs),
+            "Seeds": together(str(seed) for seed in sorted({run["seed"] for run in runs})),
+        }
+        for name in runs[0]["made"]:
+            terms[name] = together(run["made"][name] for run in runs)
         return {
             "runs": runs,
             "stale": sum(run["state"].startswith("stale") for run in runs),
             "changed": sum(run["state"].endswith("data changed") for run in runs),
-            "terms": {
-                "Data set": together(run["dataset"] for run in runs),
-                "Objectives": together(run["objective"] for run in runs),
-                "Seeds": together(str(seed) for seed in sorted({run["seed"] for run in runs})),
-                **self._made(runs),
-            },
+            "terms": terms,
             "differing": differing,
             "shared": [
                 f"{key}: {text}" for key, text in configurations[0].items() if key not in differing

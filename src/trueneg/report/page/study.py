@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from trueneg.config.runs import shown_examples
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
@@ -64,14 +62,12 @@ def study_page(folder: Path) -> dict[str, Any]:
     )
     marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
     # Not those of earlier versions, nor of networks without training.
-    described = [
-        run
-        for run in runs
-        if "false_negatives" in run and run["settings"]["objective"]["name"] not in NOT_TRAINED
+    described = [run for run in runs if "false_negatives" in run and _is_trained(run)]
+    facts = [
+        (run["dataset"], run["objective"], run["false_negatives"])
+        for run in described
+        if run["seed"] == described[0]["seed"]  # other seeds differ slightly, if at all
     ]
-    # other seeds differ slightly, if at all
-    of_seed = (run for run in described if run["seed"] == described[0]["seed"])
-    facts = ((run["dataset"], run["objective"], run["false_negatives"]) for run in of_seed)
     about_data, warned = known_data.sentences(facts, gathered.baseline if is_trained else "")
     drawings = registry.figures_by_name(study)
     # Paired differences come before the corresponding means.
@@ -131,50 +127,19 @@ def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[st
         gathered: a trained study.
         runs: records of its runs.
     """
-    study, contrast, sentences = gathered.study, gathered.comparison["primary"], []
-    seconds = [
-        run["seconds"] for run in runs if run["settings"]["objective"]["name"] not in NOT_TRAINED
-    ]
-    if contrast["outcome"] == "undecided" and contrast["p"] is not None and seconds:
-        needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
-        if needed is None:
-            sentences.append(
-                "If the true difference is the measured one, detecting it takes more than 1,000"
-                " seeds."
-            )
-        else:
-            count = needed * sum(
-                objective.name not in NOT_TRAINED for objective in study.objectives.values()
-            )
-            cost = (
-                f"{count:,} runs, about {duration(count * sum(seconds) / len(seconds))} of training"
-            )
-            power = (
-                f"If the true difference is the measured one, {needed:,} seeds detect it with a"
-                " power of 80 %"
-            )
-            sentences.append(
-                f"{power}; as new values of `seeds`, because adding them to these would invalidate"
-                f" the test: {cost}."
-            )
+    study = gathered.study
     baseline = gathered.baseline
+    sentences = _seeds_to_decide(gathered, runs)
     tested = comparisons(
         compared_rows(gathered), baseline, [gathered.primary], gathered.margins, named_by(gathered)
     )
     tested = tested[(tested["dataset"] == gathered.dataset) & (tested["baseline"] == baseline)]
-    better = [
-        name
-        for name in gathered.label_free
-        if name in set(tested.loc[tested["outcome"] == "better", "objective"])
-    ]
-    rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
-    untrained = [
-        name for name, objective in study.objectives.items() if objective.name in NOT_TRAINED
-    ]
-    rows = rows[
-        (rows["dataset"] == gathered.dataset)
-        & rows["objective"].isin([*(better or [baseline]), *untrained])
-    ]
+    outcomes = tested.set_index("objective")["outcome"]
+    better = [name for name in gathered.label_free if outcomes.get(name) == "better"]
+    untrained = [name for name, each in study.objectives.items() if each.name in NOT_TRAINED]
+    rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
+    candidates = [*(better or [baseline]), *untrained]
+    rows = rows[(rows["dataset"] == gathered.dataset) & rows["objective"].isin(candidates)]
     if rows.empty:
         return sentences
     ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(
@@ -202,6 +167,31 @@ def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[st
     return sentences
 
 
+def _seeds_to_decide(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """State what seeds would decide an undecided contrast, and what they would cost."""
+    contrast = gathered.comparison["primary"]
+    seconds = [run["seconds"] for run in runs if _is_trained(run)]
+    if contrast["outcome"] != "undecided" or contrast["p"] is None or not seconds:
+        return []
+    needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
+    if needed is None:
+        return [
+            "If the true difference is the measured one, detecting it takes more than 1,000 seeds."
+        ]
+    objectives = gathered.study.objectives.values()
+    count = needed * sum(objective.name not in NOT_TRAINED for objective in objectives)
+    cost = duration(count * sum(seconds) / len(seconds))
+    return [
+        f"If the true difference is the measured one, {needed:,} seeds detect it with a power of"
+        " 80 %; as new values of `seeds`, because adding them to these would invalidate the test:"
+        f" {count:,} runs, about {cost} of training."
+    ]
+
+
+def _is_trained(run: Mapping[str, Any]) -> bool:
+    return run["settings"]["objective"]["name"] not in NOT_TRAINED
+
+
 def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     """Return each run's record with its ``state`` and, as text, its settings by dotted name
     (``configuration``) and its provenance (``made``).
@@ -209,57 +199,49 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     runs = records.read_json(gathered.folder / "runs.json", list[records.RunRecord])
     store = RunStore(gathered.folder.parents[1] / "runs")
     for record in runs:
-        machine, source = record["machine"], record["source"]
-        record["state"] = changes.state(
-            record, store.marked(record["id"], versions.code_state(record))
-        )
+        machine = record["machine"]
+        source = record["source"]
+        state = store.marked(record["id"], versions.code_state(record))
+        cpu = machine.get("cpu", "CPU unknown")
+        libraries = (f"{name} {version}" for name, version in record["versions"].items())
+        record["state"] = changes.state(record, state)
         record["configuration"] = flat(record["settings"])
         record["made"] = {
             "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
             "Code": versions.summary(record["code"]["versions"]),
             "Data": f"{source['name']} {source['checksum'][:16]}",
             "Device": f"{record['device']}, threads: {record.get('threads', '–')}",
-            "Machine": (
-                f"{machine['system']}, {machine.get('cores', '–')} cores,"
-                f" {machine.get('cpu', 'CPU unknown')}"
-            ),
-            "Libraries": ", ".join(
-                f"{name} {version}" for name, version in record["versions"].items()
-            ),
+            "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores, {cpu}",
+            "Libraries": ", ".join(libraries),
         }
     return runs
 
 
 def _remarks(
-    gathered: Gathered, comparison: Any, runs: Any, changes: DataChanges, restricted: bool
-) -> tuple[Any, list[str]]:
+    gathered: Gathered,
+    comparison: Mapping[str, Any],
+    runs: Sequence[Mapping[str, Any]],
+    changes: DataChanges,
+    restricted: bool,
+) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the marks (the outcome and any caveats) and the warnings (the caveats as
     sentences).
     """
-    outcome, seeds = (
-        comparison.get("primary", {}).get("outcome", ""),
-        comparison.get("seeds", FEW_SEEDS),
-    )
-    remarks = headroom_remarks(pd.DataFrame(comparison.get("headroom", ())))
-    stale, changed = (
-        sum(run["state"].startswith("stale") for run in runs),
-        Counter(filter(None, map(changes.of_run, runs))),
-    )
+    outcome = comparison["primary"]["outcome"] if comparison else ""
+    remarks = headroom_remarks(gathered.headroom) if comparison else {}
+    is_small = comparison.get("seeds", FEW_SEEDS) < FEW_SEEDS
+    stale = sum(run["state"].startswith("stale") for run in runs)
+    changed = Counter(filter(None, map(changes.of_run, runs)))
     note = gathered.study.note
-    skipped = sorted(
-        {
-            f"{run['source']['name']}: {run['source']['skipped']}"
-            for run in runs
-            if "skipped" in run["source"]
-        }
-    )
-    cpus = {
-        record["machine"].get("cpu") for run in runs for record in (run, run.get("evaluated", run))
-    } - {None}
+    total = counted(len(runs), "run")
+    sources = [run["source"] for run in runs]
+    skipped = {f"{each['name']}: {each['skipped']}" for each in sources if "skipped" in each}
+    machines = [record["machine"] for run in runs for record in (run, run.get("evaluated", run))]
+    cpus = {machine["cpu"] for machine in machines if "cpu" in machine}
     marks = [
         (OUTCOMES.get(outcome.split(" ")[0], ""), outcome, outcome),
         *(("headroom", remark, f"{remark}: {dataset}") for dataset, remark in remarks.items()),
-        ("few", seeds < FEW_SEEDS, f"too few seeds: {seeds}"),
+        ("few", is_small, f"too few seeds: {comparison.get('seeds')}"),
         ("small", "small default" in note.lower(), "small default"),
         ("stale", stale, f"stale: {stale:,} of {len(runs):,} runs"),
         ("changed", changed, f"data changed: {changed.total():,} of {len(runs):,} runs"),
@@ -268,33 +250,19 @@ def _remarks(
     ]
     warnings = [
         (note, note),
-        (
-            stale,
-            (
-                f"{stale} of {counted(len(runs), 'run')} stale: a VERSION was raised after they"
-                " were made."
-            ),
-        ),
-        *(
-            (count, f"{count} of {counted(len(runs), 'run')}: {sentence}.")
-            for sentence, count in changed.items()
-        ),
-        *((sentence, sentence) for sentence in skipped),
+        (stale, f"{stale} of {total} stale: a VERSION was raised after they were made."),
+        *((count, f"{count} of {total}: {change}.") for change, count in changed.items()),
+        *((text, text) for text in sorted(skipped)),
         (
             len(cpus) > 1,
-            (
-                f"CPUs of several types ({together(sorted(cpus))}): a run's numbers differ slightly"
-                " between them."
-            ),
+            f"CPUs of several types ({together(sorted(cpus))}): a run's numbers differ slightly"
+            " between them.",
         ),
         (
-            seeds < FEW_SEEDS,
-            (
-                f"{counted(seeds, 'seed')}: too few to distinguish an effect from noise; use 8 or"
-                " more."
-            ),
+            is_small,
+            f"{counted(comparison.get('seeds', 0), 'seed')}: too few to distinguish an effect from"
+            " noise; use 8 or more.",
         ),
     ]
-    return [(kind, text) for kind, applies, text in marks if applies], [
-        text for applies, text in warnings if applies
-    ]
+    shown = [(kind, text) for kind, applies, text in marks if applies]
+    return shown, [text for applies, text in warnings if applies]

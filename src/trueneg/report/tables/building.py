@@ -8,8 +8,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.report.formats import Cell, Table, grouped
+from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count, with_unit
 from trueneg.report.metrics import (
     format_metric,
@@ -61,12 +63,12 @@ class Named(NamedTuple):
 
 
 def comparisons(
-    rows: pd.DataFrame,
+    rows: DataFrame,
     baseline: str,
     measured: Sequence[Measurement],
     margins: Margins | None = None,
     named: Named | None = None,
-) -> pd.DataFrame:
+) -> DataFrame:
     """Compute every comparison of a study, with p values adjusted within families.
 
     The families of each measurement are those of the named contrasts, and one for the other
@@ -95,56 +97,50 @@ def comparisons(
     chosen = _test_rows(rows, measured)
     named = named or Named("", Measurement("", ""), "", "")
     parts = [_named_differences(chosen, contrast, margins) for contrast in named.contrasts]
-    plain = (
-        contrast
+    plain = [
+        contrast.treatment
         for contrast in named.contrasts
         if contrast.baseline == baseline and contrast.minus is None
-    )
+    ]
     others = paired_differences(chosen, baseline, margins=margins)
-    others = others[~others["objective"].isin([contrast.treatment for contrast in plain])]
+    others = others[~others["objective"].isin(plain)]
     others = others.assign(contrast=others["objective"] + f" − {baseline}", family=OTHERS)
     table = pd.concat([*parts, others], ignore_index=True)
-    is_measured = table.index.isin(
-        named.measured.rows_of(table[table["dataset"] == named.dataset]).index
-    )
+    of_dataset = table[table["dataset"] == named.dataset]
+    is_measured = table.index.isin(named.measured.rows_of(of_dataset).index)
     is_primary = is_measured & (table["contrast"] == f"{named.treatment} − {named.baseline}")
     table["family"] = table["family"].mask(is_primary, PRIMARY)
-    is_tested, tests = table["family"].notna(), ["p", "p signed-rank", "p equivalence"]
+    is_tested = table["family"].notna()
     table["exploratory"] = is_tested & ~(is_measured & (table["family"] != OTHERS))
+    tests = ["p", "p signed-rank", "p equivalence"]
     table[tests] = table[tests].where(is_tested)
-    adjust: Any = holm
-    table["p Holm"] = table.groupby([*KEYS, "family"], sort=False, dropna=False)["p"].transform(
-        adjust
-    )
-    read = zip(
+    families: Any = table.groupby([*KEYS, "family"], sort=False, dropna=False)["p"]
+    table["p Holm"] = families.transform(holm)
+    outcomes = map(
+        outcome,
         table["difference"],
         table["p Holm"],
         table["p equivalence"],
         table["metric"].map(higher_is_better),
-        strict=True,
     )
-    table["outcome"] = pd.Series([outcome(*of_row) for of_row in read], dtype=object).where(
-        is_tested, "interval only"
-    )
+    table["outcome"] = pd.Series([*outcomes], dtype=object).where(is_tested, "interval only")
     return table.rename(
         columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
     )
 
 
-def _test_rows(rows: pd.DataFrame, measured: Sequence[Measurement]) -> pd.DataFrame:
+def _test_rows(rows: DataFrame, measured: Sequence[Measurement]) -> DataFrame:
     """Return the rows of some measurements on the test split, ordered by data set and then by
     measurement.
     """
-    held, places = (
-        by_measurement(rows[rows["split"] == "test"]),
-        itertools.product(dict.fromkeys(rows["dataset"]), measured),
-    )
+    held = by_measurement(rows[rows["split"] == "test"])
+    places = itertools.product(dict.fromkeys(rows["dataset"]), measured)
     return pd.concat([held[place] for place in places if place in held], ignore_index=True)
 
 
 def _named_differences(
-    rows: pd.DataFrame, contrast: NamedContrast, margins: Margins | None
-) -> pd.DataFrame:
+    rows: DataFrame, contrast: NamedContrast, margins: Margins | None
+) -> DataFrame:
     """Compute a named contrast, which may be a difference of differences, for each measurement."""
     treatment, baseline, other = contrast.treatment, contrast.baseline, contrast.minus
     name = f"{treatment} − {baseline}"
@@ -158,12 +154,12 @@ def _named_differences(
 
 
 def compare(
-    rows: pd.DataFrame,
+    rows: DataFrame,
     baseline: str,
     measured: Sequence[Measurement],
     margins: Margins | None = None,
     named: Named | None = None,
-) -> pd.DataFrame:
+) -> DataFrame:
     """Compute means and their differences from the baseline.
 
     Args:
@@ -194,7 +190,7 @@ class Head(NamedTuple):
     metric: str
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """Layout of measurements in a table: column heads, and each group's measurements by title, one
     per head.
     """
@@ -202,16 +198,16 @@ class Layout(NamedTuple):
     heads: Sequence[Head]
     groups: Mapping[str, Sequence[Measurement]]
 
-    def keys(self, rows: pd.DataFrame) -> list[Measurement]:
+    def keys(self, rows: DataFrame) -> list[Measurement]:
         """Return the measurements of this layout that the rows contain."""
         held = set(measurements(rows))
         return [key for key in dict.fromkeys(itertools.chain(*self.groups.values())) if key in held]
 
 
 def side_by_side(
-    values: pd.DataFrame,
-    layout: Layout,
-    gathered: Any,
+    values: DataFrame,
+    layout: TableLayout,
+    gathered: Gathered,
     beside: Mapping[tuple[str, str], Cells] | None = None,
 ) -> Table:
     """Build a table of means and paired differences with one line per objective.
@@ -224,7 +220,9 @@ def side_by_side(
         beside: further columns without a comparison; maps spanning title and name of a column to
             its cells by data set and objective.
     """
-    baseline, remarks, beside = gathered.baseline, headroom_remarks(gathered.headroom), beside or {}
+    baseline = gathered.baseline
+    remarks = headroom_remarks(gathered.headroom)
+    beside = beside or {}
     compared = {
         key: {row["objective"]: (mean_cell(row), difference_cell(row)) for row in records(column)}
         for key, column in by_measurement(values).items()
@@ -235,25 +233,21 @@ def side_by_side(
     ):
         columns = [compared.get((dataset, key), {}) for key in measured]
         for name in dict.fromkeys(itertools.chain(*columns)):
-            pairs = (column.get(name, (Cell("–"), Cell(""))) for column in columns)
-            others = (cells.get((dataset, name), Cell("–")) for cells in beside.values())
+            cells: list[Cell] = []
+            for column in columns:
+                cells += column.get(name, (Cell("–"), Cell("")))
+            cells += [others.get((dataset, name), Cell("–")) for others in beside.values()]
             shown = gathered.names.get((dataset, name), name)
-            lines.append(
-                (group_title(dataset, remarks, title), shown, [*itertools.chain(*pairs), *others])
-            )
+            lines.append((group_title(dataset, remarks, title), shown, cells))
     heads = []
     for head in layout.heads:
         heads.append((head.title, with_unit(head.name, unit(head.metric))))
         heads.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
     sentences = [
-        (
-            f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])})."
-            f" Differences from {baseline} are paired within seeds and have 95 % t intervals."
-        ),
-        (
-            f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the comparisons of a"
-            f" family, for each group and column; {OWN_FAMILY})."
-        ),
+        f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])})."
+        f" Differences from {baseline} are paired within seeds and have 95 % t intervals.",
+        f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the comparisons of a"
+        f" family, for each group and column; {OWN_FAMILY}).",
         *margin_note(values),
     ]
     if gathered.oracles:
@@ -261,18 +255,11 @@ def side_by_side(
             f"Not usable in practice, because they use the labels: {', '.join(gathered.oracles)}."
         )
     sentences += gathered.table_notes
-    sentences += [
-        f"{row['dataset']}: {row['sentence']}."
-        for row in records(gathered.headroom)
-        if row["dataset"] in remarks
-    ]
-    return Table(
-        with_names(values, gathered.names),
-        [*heads, *beside],
-        grouped(lines),
-        sentences,
-        corner="objective",
-    )
+    for row in records(gathered.headroom):
+        if row["dataset"] in remarks:
+            sentences.append(f"{row['dataset']}: {row['sentence']}.")
+    shown_values = with_names(values, gathered.names)
+    return Table(shown_values, [*heads, *beside], grouped(lines), sentences, corner="objective")
 
 
 def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> str:
@@ -283,7 +270,7 @@ def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> st
     return "; ".join(filter(None, (dataset, title))) + remark
 
 
-def headroom_remarks(headroom: pd.DataFrame) -> dict[Any, str]:
+def headroom_remarks(headroom: DataFrame) -> dict[Any, str]:
     """Return the label of each data set without clear headroom, or whose baseline is not clearly
     above chance.
     """
@@ -295,7 +282,7 @@ def headroom_remarks(headroom: pd.DataFrame) -> dict[Any, str]:
 
 
 def published_table(
-    rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED
+    rows: DataFrame, printed: DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED
 ) -> Table:
     """Lay out a table as a paper prints it, with our mean beside each of its numbers.
 
@@ -309,7 +296,51 @@ def published_table(
         notes: sentences under the table.
         names: name of each line, by data set and objective, where it differs from the objective's.
     """
-    keys, ours = ["dataset", *MEASURED], means(rows).drop(columns="standard deviation")
+    values = _with_means(printed, rows)
+    marks = {text: "†" * count for count, text in enumerate(values["differs"].dropna().unique(), 1)}
+    printed_decimals = printed["printed"].str.partition(".")[2].str.len()
+    places = printed_decimals.groupby([printed[level] for level in PLACE], sort=False)
+    decimals: Any = places.max()
+    units = list(printed.drop_duplicates(PLACE)["unit"])
+    shared = units[0] if len(set(units)) == 1 else ""
+    # levels of the column heads; what all columns have in common is the title
+    levels = [level for level in PLACE if printed[level].nunique() > 1] or PLACE[2:]
+    constant = ", ".join(
+        printed[level].iloc[0] for level in PLACE if level not in levels and printed[level].iloc[0]
+    )
+    heads = []
+    for row in records(printed.drop_duplicates(PLACE)):
+        *tops, name = (row[level] for level in levels)
+        heads.append((", ".join(tops), name if shared else with_unit(name, row["unit"])))
+    lines = []
+    for method, of_method in values.groupby("method", sort=False, dropna=False):
+        for objective in list(of_method["objective"].dropna().unique()) or [method]:
+            is_line = of_method["objective"].isna() | (of_method["objective"] == objective)
+            of_line = of_method[is_line]
+            name = _published_name(method, objective, of_line, names)
+            title = constant if pd.notna(method) else f"not printed in {printed['table'].iloc[0]}"
+            by_place = {tuple(row[level] for level in PLACE): row for row in records(of_line)}
+            cells = [
+                _beside_printed(by_place.get(place), most, marks)
+                for place, most in decimals.items()
+            ]
+            lines.append((with_unit(title, shared), name, cells))
+    sentences = [
+        "Ours: mean ± half of its 95 % t interval over seeds"
+        f" ({seed_count(values['seeds'].dropna())}). In parentheses: the published number, ±"
+        " its standard error if it is known.",
+        *(f"{mark} {text}" for text, mark in marks.items()),
+        *notes,
+    ]
+    return Table(values, heads, grouped(lines), sentences, corner="method")
+
+
+def _with_means(printed: DataFrame, rows: DataFrame) -> DataFrame:
+    """Return the printed numbers beside our means, and our means of objectives that the paper
+    lacks.
+    """
+    keys = ["dataset", *MEASURED]
+    ours = means(rows).drop(columns="standard deviation")
     of_column = ["paper", "table", *PLACE, "unit", "differs", *keys]
     further = ours[~ours["objective"].isin(printed["objective"])]
     further = printed.dropna(subset="dataset")[of_column].drop_duplicates().merge(further, on=keys)
@@ -319,65 +350,17 @@ def published_table(
     values = pd.concat([values, further], ignore_index=True)
     for end in ENDS:
         values[f"{end} − published"] = values[end] - values["published"]
-    marks = {text: "†" * count for count, text in enumerate(values["differs"].dropna().unique(), 1)}
-    decimals: dict[tuple[str, ...], int] = {}
-    for row in records(printed):
-        decimals[_place(row)] = max(
-            len(row["printed"].partition(".")[2]), decimals.get(_place(row), 0)
-        )
-    methods: Any = values.groupby("method", sort=False, dropna=False)
-    lines = []
-    for method, of_method in methods:
-        for objective in list(of_method["objective"].dropna().unique()) or [method]:
-            of_line = records(
-                of_method[of_method["objective"].isna() | (of_method["objective"] == objective)]
-            )
-            shown = {objective_name(row, names) for row in of_line if row["objective"] == objective}
-            # the selected values may differ between data sets
-            title, name = "", shown.pop() if len(shown) == 1 else objective
-            if pd.isna(method):
-                title = f"not printed in {printed['table'].iloc[0]}"
-            elif name != method:
-                name = f"{method}; ours: {name}"
-            cells = {_place(row): row for row in of_line}
-            lines.append(
-                (
-                    title,
-                    name,
-                    [
-                        _beside_printed(cells.get(place), decimals[place], marks)
-                        for place in decimals
-                    ],
-                )
-            )
-    levels = [number for number, level in enumerate(PLACE) if printed[level].nunique() > 1] or [2]
-    constant = ", ".join(
-        text for number, text in enumerate(next(iter(decimals))) if text and number not in levels
-    )
-    units = list(printed.drop_duplicates(PLACE)["unit"])
-    shared = units[0] if len(set(units)) == 1 else ""
-    heads = []
-    for place, of_place in zip(decimals, units, strict=True):
-        *tops, name = (place[number] for number in levels)
-        heads.append((", ".join(tops), name if shared else with_unit(name, of_place)))
-    groups = grouped(
-        (with_unit(title or constant, shared), name, cells) for title, name, cells in lines
-    )
-    sentences = [
-        (
-            "Ours: mean ± half of its 95 % t interval over seeds"
-            f" ({seed_count(values['seeds'].dropna())}). In parentheses: the published number, ±"
-            " its standard error if it is known."
-        ),
-        *(f"{mark} {text}" for text, mark in marks.items()),
-        *notes,
-    ]
-    return Table(values, heads, groups, sentences, corner="method")
+    return values
 
 
-def _place(row: Any) -> tuple[str, ...]:
-    """Return the column of a printed number in its table."""
-    return tuple(row[level] for level in PLACE)
+def _published_name(method: Any, objective: str, line: DataFrame, names: Names) -> str:
+    """Return the name of a line: the paper's method, and our objective where it is called
+    differently.
+    """
+    ours = {objective_name(row, names) for row in records(line) if row["objective"] == objective}
+    # the selected values may differ between data sets
+    name = ours.pop() if len(ours) == 1 else objective
+    return name if pd.isna(method) or name == method else f"{method}; ours: {name}"
 
 
 def _beside_printed(row: Any, decimals: int, marks: Mapping[str, str]) -> Cell:
@@ -386,26 +369,25 @@ def _beside_printed(row: Any, decimals: int, marks: Mapping[str, str]) -> Cell:
     """
     if row is None or (pd.isna(row["mean"]) and pd.isna(row["published"])):
         return Cell("–")
-    metric, shown, ours, theirs = row["metric"], row["unit"], "–", "–"
+
+    def shown(value: float) -> str:
+        return in_unit(value, row["metric"], row["unit"], decimals)
+
+    ours, runs = "–", ""
     if pd.notna(row["mean"]):
-        mean, half = (
-            in_unit(value, metric, shown, decimals)
-            for value in (row["mean"], row["high"] - row["mean"])
-        )
-        ours = f"{mean} ± {half}{marks.get(row['differs'], '')}"
+        mark = marks.get(row["differs"], "")
+        ours = f"{shown(row['mean'])} ± {shown(row['high'] - row['mean'])}{mark}"
+        runs = row["runs"]
+    theirs, source = "–", ""
     if pd.notna(row["published"]):
         error = row["standard_error"]
-        theirs = row["printed"] + (
-            "" if pd.isna(error) else f" ± {in_unit(error, metric, shown, decimals)}"
-        )
-    source = "" if pd.isna(row["published"]) else f"{row['paper']}, {row['table']}"
-    return Cell(
-        f"{ours} ({theirs})", runs="" if pd.isna(row["mean"]) else row["runs"], printed=source
-    )
+        theirs = row["printed"] if pd.isna(error) else f"{row['printed']} ± {shown(error)}"
+        source = f"{row['paper']}, {row['table']}"
+    return Cell(f"{ours} ({theirs})", runs, source)
 
 
 def difference_table(
-    compared: pd.DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED
+    compared: DataFrame, notes: Sequence[str] = (), names: Names = UNNAMED
 ) -> Table:
     """Build a table of every comparison with its spread, its tests and its minimum detectable
     difference.
@@ -416,70 +398,52 @@ def difference_table(
         names: display name of each objective, by data set and objective, where it differs from the
             objective's name.
     """
-    shared = _shared_unit(compared["metric"], difference=True)
-    equivalence = ["p equivalence"] if compared["margin"].notna().any() else []
+    # None: units differ, and are shown in the group titles
+    units = {unit(metric, difference=True) for metric in compared["metric"]}
+    shared = units.pop() if len(units) == 1 else None
+    tests = {"p": "p", "p Holm": "p, Holm", "p signed-rank": "p, signed-rank"}
+    if compared["margin"].notna().any():
+        tests["p equivalence"] = "p, equivalence"
     families = ["family"] if compared["family"].nunique(dropna=False) > 1 else []
     lines = []
     for row in records(compared):
-        deviation, detectable = (
-            format_metric(row[name], row["metric"])
-            for name in ("standard deviation", "minimum detectable")
-        )
-        correlation = "–" if pd.isna(row["correlation"]) else minus(f"{row['correlation']:.2f}")
-        tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank", *equivalence))
-        spread = (difference_text(row, starred=False), deviation, detectable, correlation)
-        texts = (
+        metric = row["metric"]
+        texts = [
             str(row["pairs"]),
-            *spread,
-            *tests,
+            difference_text(row, starred=False),
+            format_metric(row["standard deviation"], metric),
+            format_metric(row["minimum detectable"], metric),
+            "–" if pd.isna(row["correlation"]) else minus(f"{row['correlation']:.2f}"),
+            *(p_text(row[name]) for name in tests),
             *(row[name] or "–" for name in families),
             outcome_text(row),
-        )
+        ]
         title = f"{row['dataset']}; {full_name(Measurement.of(row), '; ')}"
-        title = with_unit(title, unit(row["metric"], difference=True) if shared is None else "")
-        lines.append(
-            (
-                title,
-                contrast_name(row, names),
-                [Cell(text, runs=runs_of_difference(row)) for text in texts],
-            )
-        )
-    amounts = (
-        with_unit(name, shared or "")
-        for name in ("difference", "standard deviation", "minimum detectable")
-    )
-    named_tests = ("p", "p, Holm", "p, signed-rank", *(["p, equivalence"] if equivalence else []))
-    heads = ("pairs", *amounts, "correlation", *named_tests, *families, "outcome")
+        if shared is None:
+            title = with_unit(title, unit(metric, difference=True))
+        cells = [Cell(text, runs=runs_of_difference(row)) for text in texts]
+        lines.append((title, contrast_name(row, names), cells))
+    amounts = ("difference", "standard deviation", "minimum detectable")
+    heads = ["pairs", *(with_unit(name, shared or "") for name in amounts), "correlation"]
+    heads += [*tests.values(), *families, "outcome"]
     sentences = [
-        (
-            "Differences within seeds, with their 95 % t intervals over seeds and their standard"
-            " deviations."
-        ),
-        (
-            "Minimum detectable: the true difference that the t test at the 5 % level, not"
-            " corrected, detects with a power of 80 %, given this standard deviation. Correlation:"
-            " Pearson's, of the two sides' values over seeds."
-        ),
-        (
-            "p: paired t test; tests and the interval need differences that vary between seeds."
-            f" Holm: corrected over the comparisons of a family in a group; {OWN_FAMILY}."
-            " Signed-rank: exact, not corrected."
-        ),
+        "Differences within seeds, with their 95 % t intervals over seeds and their standard"
+        " deviations.",
+        "Minimum detectable: the true difference that the t test at the 5 % level, not"
+        " corrected, detects with a power of 80 %, given this standard deviation. Correlation:"
+        " Pearson's, of the two sides' values over seeds.",
+        "p: paired t test; tests and the interval need differences that vary between seeds."
+        f" Holm: corrected over the comparisons of a family in a group; {OWN_FAMILY}."
+        " Signed-rank: exact, not corrected.",
         *margin_note(compared),
-        (
-            f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p,"
-            " equivalence is; otherwise undecided. Exploratory: outside the primary measurement,"
-            " or not named by the study. Interval only: named without a test."
-        ),
+        f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p,"
+        " equivalence is; otherwise undecided. Exploratory: outside the primary measurement,"
+        " or not named by the study. Interval only: named without a test.",
         *notes,
     ]
-    return Table(
-        with_names(compared, names),
-        [("", head) for head in heads],
-        grouped(lines),
-        sentences,
-        corner="comparison",
-    )
+    columns = [("", head) for head in heads]
+    values = with_names(compared, names)
+    return Table(values, columns, grouped(lines), sentences, corner="comparison")
 
 
 def outcome_text(row: Any) -> str:
@@ -505,7 +469,7 @@ def objective_name(row: Any, names: Names) -> str:
     return names.get((row["dataset"], row["objective"]), row["objective"])
 
 
-def with_names(values: pd.DataFrame, names: Names) -> pd.DataFrame:
+def with_names(values: DataFrame, names: Names) -> DataFrame:
     """Add the column ``shown as`` to a table from :func:`comparisons` or :func:`compare`: the name,
     with its selected values.
     """
@@ -513,7 +477,7 @@ def with_names(values: pd.DataFrame, names: Names) -> pd.DataFrame:
     return values.assign(**{"shown as": [shown(row, names) for row in records(values)]})
 
 
-def margin_note(values: pd.DataFrame) -> list[str]:
+def margin_note(values: DataFrame) -> list[str]:
     """Return the note on the equivalence test; none if nothing in a table from :func:`compare` is
     tested for equivalence.
     """
@@ -525,17 +489,9 @@ def margin_note(values: pd.DataFrame) -> list[str]:
     return [f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} ({tests})."]
 
 
-def records(values: pd.DataFrame) -> Iterable[Any]:
+def records(values: DataFrame) -> Iterable[Any]:
     """Return the rows of a table as dictionaries."""
     return values.to_dict("records")
-
-
-def _shared_unit(metrics: pd.Series, difference: bool = False) -> str | None:
-    """Return the unit shared by all metrics, for the column headings; None if units differ and are
-    shown in the group titles.
-    """
-    units = {unit(metric, difference) for metric in metrics}
-    return units.pop() if len(units) == 1 else None
 
 
 def difference_text(row: Any, starred: bool = True) -> str:
@@ -547,15 +503,16 @@ def difference_text(row: Any, starred: bool = True) -> str:
         starred: whether to mark differences that are significant after Holm's correction (*) or
             equivalent (≈).
     """
-    significant, equivalent = row["p Holm"] < SIGNIFICANT, row["p equivalence"] < SIGNIFICANT
-    marks = ("*" if significant else "") + ("≈" if equivalent else "")
-    value, low, high = (row[name] for name in ("difference", "difference low", "difference high"))
     if pd.isna(row["outcome"]):
         return ""
-    return (
-        f"{format_metric(value, row['metric'], signed=True)}{marks if starred else ''}"
-        f" {interval(low, high, row['metric'])}"
-    )
+    metric = row["metric"]
+    marks = ""
+    if starred and row["p Holm"] < SIGNIFICANT:
+        marks += "*"
+    if starred and row["p equivalence"] < SIGNIFICANT:
+        marks += "≈"
+    value = format_metric(row["difference"], metric, signed=True)
+    return f"{value}{marks} {interval(row['difference low'], row['difference high'], metric)}"
 
 
 def runs_of_difference(row: Any) -> str:

@@ -6,7 +6,7 @@ from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, SYMBOLS, settings_name, with_unit
 from trueneg.report.metrics import full_name, unit
-from trueneg.report.tables.building import group_title, mean_cell, records
+from trueneg.report.tables.building import mean_cell, records
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 
@@ -40,21 +40,16 @@ def candidates(gathered: Gathered) -> Table:
     }
     lines = []
     for row in records(values):
-        remark = "chosen" if row["chosen"] else "tied" if row["tied"] else ""
-        if row["chosen"] and (edge := edges[row["dataset"], row["objective"]]):
-            remark += (
-                f", at the edge of {', '.join(SYMBOLS.get(key, key) for key in edge.split(', '))}"
-            )
+        remark = "tied" if row["tied"] else ""
+        if row["chosen"]:
+            remark = "chosen"
+            if edge := edges[row["dataset"], row["objective"]]:
+                names = (SYMBOLS.get(key, key) for key in edge.split(", "))
+                remark += f", at the edge of {', '.join(names)}"
+        title = f"{row['dataset']}; {row['objective']}"
         cells = [mean_cell(row), Cell(str(row["seeds"])), Cell(remark)]
-        lines.append(
-            (
-                group_title(row["dataset"], {}, row["objective"]),
-                settings_name(row["variant"]),
-                cells,
-            )
-        )
+        lines.append((title, settings_name(row["variant"]), cells))
     sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.table_notes]
-    columns = [with_unit(full_name(measured), unit(measured.metric)), "seeds", "remark"]
-    return Table(
-        values, [("", column) for column in columns], grouped(lines), sentences, corner="candidate"
-    )
+    mean = with_unit(full_name(measured), unit(measured.metric))
+    columns = [("", mean), ("", "seeds"), ("", "remark")]
+    return Table(values, columns, grouped(lines), sentences, corner="candidate")

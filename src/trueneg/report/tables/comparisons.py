@@ -3,6 +3,7 @@ task.
 """
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.config import runs
 from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe, published_name
@@ -21,8 +22,8 @@ from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.tables.building import (
     Cells,
     Head,
-    Layout,
     Named,
+    TableLayout,
     compare,
     comparisons,
     difference_table,
@@ -40,6 +41,7 @@ from trueneg.stats.measurement import Measurement
 ORDER = 10
 PUBLISHED, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
+SHARES = {"anchors at the bound": "share at bound", "negatives removed": "share removed"}
 # Title and caption of each table in page order, including those in
 # :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
@@ -149,19 +151,14 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     values = compare(
         rows, gathered.baseline, layout.keys(rows), gathered.margins, named_by(gathered)
     )
-    shares = (
-        {"anchors at the bound": "share at bound", "negatives removed": "share removed"}
-        if name == "tasks"
-        else {}
-    )
-    beside = {
-        (title, "last epoch (%)"): last_share(gathered.curves, column)
-        for title, column in shares.items()
-    }
+    beside = {}
+    if name == "tasks":
+        for title, column in SHARES.items():
+            beside[title, "last epoch (%)"] = last_share(gathered.curves, column)
     return side_by_side(values, layout, gathered, beside)
 
 
-def accuracy(study: ImageStudy, rows: pd.DataFrame) -> Layout:
+def accuracy(study: ImageStudy, rows: DataFrame) -> TableLayout:
     """Lay out the accuracies of an image study: a group of lines per evaluation, primary first; a
     column per group of classes.
 
@@ -183,13 +180,13 @@ def accuracy(study: ImageStudy, rows: pd.DataFrame) -> Layout:
     columns = {
         evaluation_name(key): [key._replace(group=group) for group in groups] for key in measured
     }
-    return Layout(
+    return TableLayout(
         [Head(group_name(key), "accuracy", key.metric) for key in next(iter(columns.values()))],
         columns,
     )
 
 
-def _measured(gathered: Gathered, rows: pd.DataFrame) -> list[Measurement]:
+def _measured(gathered: Gathered, rows: DataFrame) -> list[Measurement]:
     study = gathered.study
     return (
         accuracy(study, rows).keys(rows) if "accuracy" in study.TABLES else every_measurement(rows)
@@ -238,7 +235,7 @@ def published(gathered: Gathered, paper: str, table: str) -> Table:
     return published_table(rows, printed, [*notes, *gathered.table_notes], gathered.names)
 
 
-def last_share(curves: pd.DataFrame, column: str) -> Cells:
+def last_share(curves: DataFrame, column: str) -> Cells:
     """Return a share in the last epoch as a percentage: mean over seeds ± the half-width of its t
     interval.
 
@@ -246,19 +243,13 @@ def last_share(curves: pd.DataFrame, column: str) -> Cells:
         curves: one row per epoch and run; runs without the column have no cell.
         column: a share recorded in training, such as ``share at bound``.
     """
-    last = curves[
-        curves["epoch"]
-        == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")
-    ]
+    epochs = curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")
+    last = curves[curves["epoch"] == epochs]
     measured = Measurement("training", column)
-    shares = last.assign(**measured._asdict(), split="training", value=last.get(column)).dropna(
-        subset="value"
-    )
+    last = last.assign(**measured._asdict(), split="training", value=last.get(column))
     cells = {}
-    for row in records(means(shares)):
-        mean, half = (
-            "–" if pd.isna(share) else f"{100 * share:.1f}"
-            for share in (row["mean"], row["high"] - row["mean"])
-        )
-        cells[row["dataset"], row["objective"]] = Cell(f"{mean} ± {half}", runs=row["runs"])
+    for row in records(means(last.dropna(subset="value"))):
+        half = row["high"] - row["mean"]
+        text = f"{100 * row['mean']:.1f} ± {'–' if pd.isna(half) else f'{100 * half:.1f}'}"
+        cells[row["dataset"], row["objective"]] = Cell(text, runs=row["runs"])
     return cells

@@ -39,6 +39,6 @@ def draw(gathered: Gathered) -> Table:
         ]
     )
     columns = ["objective", *eta_quality.QUANTITIES, "seeds", "shown", "low", "high"]
-    what = measurement_name(gathered.primary, "test", gathered.dataset)
+    what = measurement_name(gathered.primary, gathered.dataset)
     table = from_frame(values[columns].rename(columns={"shown": "gain"}))
     return dataclasses.replace(table, notes=[f"{what}. {NOTE}", *gathered.table_notes])

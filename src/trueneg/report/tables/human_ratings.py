@@ -78,7 +78,8 @@ def draw(gathered: Gathered) -> Table:
     thresholds, and calibration.
     """
     references, networks, rows, calibration = ratings_of(gathered)
-    baseline, remarks = gathered.baseline, headroom_remarks(gathered.headroom)
+    baseline = gathered.baseline
+    remarks = headroom_remarks(gathered.headroom)
     summary = pd.concat([references, networks], ignore_index=True)
     values = summary.merge(
         compare(rows, baseline, measurements(rows)).assign(score="similarity"),
@@ -86,11 +87,8 @@ def draw(gathered: Gathered) -> Table:
         on=["study", "dataset", "objective", "score", "direction", "labels"],
         suffixes=("", " over seeds"),
     )
-    errors = (
-        calibration[calibration["anchors"] == "text"]
-        .groupby(["dataset", "objective"])["error"]
-        .first()
-    )
+    of_texts = calibration.query("anchors == 'text'")
+    errors = of_texts.groupby(["dataset", "objective"])["error"].first()
     lines = []
     for dataset, of_dataset in values.groupby("dataset", sort=False):
         rows_by_key = {
@@ -98,22 +96,20 @@ def draw(gathered: Gathered) -> Table:
             for row in records(of_dataset)
         }
         trained = {name: name for name in of_dataset["objective"].unique() if name}
-        for name, shown in (
-            {EXPERT: f"{EXPERT} against the other two"} | REFERENCES | trained
-        ).items():
+        expert = {EXPERT: f"{EXPERT} against the other two"}
+        for name, shown in (expert | REFERENCES | trained).items():
             sides = [
                 [rows_by_key.get((name, side, threshold)) for threshold in THRESHOLDS]
                 for side in SIDES
             ]
-            if any(map(any, sides)):
-                cells = [cell for side in sides for cell in _side(side)]
-                error = f"{errors[dataset, name]:.3f}" if (dataset, name) in errors else "–"
-                title = (
-                    "similarity in the trained networks"
-                    if name in trained
-                    else "one expert, and similarity of captions"
-                )
-                lines.append((group_title(dataset, remarks, title), shown, [*cells, Cell(error)]))
+            if not any(map(any, sides)):
+                continue
+            title = "one expert, and similarity of captions"
+            if name in trained:
+                title = "similarity in the trained networks"
+            error = f"{errors[dataset, name]:.3f}" if (dataset, name) in errors else "–"
+            cells = [*_side(sides[0]), *_side(sides[1]), Cell(error)]
+            lines.append((group_title(dataset, remarks, title), shown, cells))
     heads = ("anchors", "AUC", f"− {baseline}", "weighted", "above 2", "above 3")
     columns = [
         *itertools.product(SIDES.values(), heads),
@@ -121,11 +117,9 @@ def draw(gathered: Gathered) -> Table:
     ]
     sentences = [
         *SENTENCES,
-        (
-            f"Differences from {baseline} are paired within seeds and have 95 % t intervals over"
-            " SEEDS; * p < 0.05 (paired t test with Holm's correction over the objectives of a"
-            " column)."
-        ),
+        f"Differences from {baseline} are paired within seeds and have 95 % t intervals over"
+        " SEEDS; * p < 0.05 (paired t test with Holm's correction over the objectives of a"
+        " column).",
         *gathered.data_notes,
     ]
     return Table(values, columns, grouped(lines), sentences, corner="ranked by")
