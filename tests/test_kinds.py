@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.projects import ROOT
+from trueneg.errors import UserError
 from trueneg.specs.kinds import DEFAULT, KINDS, TRAINED, kind_name, kind_of
 
 PACKAGE = ROOT / "src/trueneg"
@@ -94,3 +95,8 @@ def test_the_kind_of_a_run_is_that_of_its_study():
     for name, study in TRAINED.items():
         assert kind_of({"training": {"kind": name}}) is study
     assert kind_of({"training": {}}) is KINDS[DEFAULT]
+
+
+def test_an_unknown_kind_is_an_error_of_the_user():
+    with pytest.raises(UserError, match=r"'audio'.*images"):
+        kind_of({"kind": "audio"})

@@ -109,10 +109,8 @@ def describe_likelihood(
     lines = []
     for corpus, reports in data_input.of_corpora(name, study).items():
         skipped = check_own_table(reports)
-        folder, changes = (
-            results / name / "text" / corpus,
-            compare_files(reports, results).sentences,
-        )
+        folder = results / name / "text" / corpus
+        changes = compare_files(reports, results).sentences
         is_made = (folder / "sentences.parquet").is_file()
         state = "not created yet" if not is_made else "outdated" if changes else "up to date"
         scores = [folder / f"likelihoods/{model}.parquet" for model in study.language_models]
@@ -143,7 +141,9 @@ def _training(
     machine: Pace,
     every_image: bool,
 ) -> list[str]:
-    store, winners, lines = RunStore(results / "runs"), _winners(name, study, results), []
+    store = RunStore(results / "runs")
+    winners = _winners(name, study, results)
+    lines = []
     sources: dict[str, PlannedData] = {}
     known = pkgutil.resolve_name(study.FALSE_NEGATIVES)
     planned = pkgutil.resolve_name(study.PLANNED_DATA)
@@ -151,7 +151,8 @@ def _training(
     states: dict[str, dict[str, list[str]]] = {}
     missing: dict[str, list[list[tuple[Run, PlannedData]]]] = {}  # by stage, for each job
     for job in jobs(name, study):
-        is_open, absent = job.family is not None and winners is None, []
+        is_open = job.family is not None and winners is None
+        absent = []
         for run in _costliest(job) if is_open else _decided(job, winners):
             dataset = run.settings["dataset"]
             label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
@@ -159,7 +160,8 @@ def _training(
                 sources[label] = planned(studies, dataset, run.seed, results, every_image)
                 changes = [change for change in sources[label].changes if change not in lines]
                 lines += [f"{label}: {sources[label].description}", *changes]
-            data, state = sources[label], "missing"
+            data = sources[label]
+            state = "missing"
             is_trained = run.settings["objective"]["name"] not in NOT_TRAINED
             if data.source is not None and run.seed == job.runs[0].seed and is_trained:
                 facts.append((label, run.objective, known(data.source, data.subset, run.settings)))
@@ -297,7 +299,8 @@ def _state(store: RunStore, run: Run, identifier: str) -> str:
 
 
 def _finished(states: list[str]) -> str:
-    stale, imported = states.count("stale"), states.count("imported")
+    stale = states.count("stale")
+    imported = states.count("imported")
     marked = f" ({stale} stale: a VERSION was raised after the training; reused)" if stale else ""
     marked += f" ({imported} imported, without weights)" if imported else ""
     return f"{sum(state in DONE for state in states)} of {len(states)} runs finished{marked}"

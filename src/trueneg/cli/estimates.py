@@ -53,13 +53,12 @@ def estimated_time(
     finished = set(paces)
     runs = [run for job in missing for run in job]
     seconds: defaultdict[str, float] = defaultdict(float)  # by origin of the pace
-    operations, unknown = 0.0, 0
+    operations = 0.0
+    unknown = 0
     for run, data in runs:
-        dataset, training, kind = (
-            run.settings["dataset"],
-            run.settings["training"],
-            speed_key(run.settings),
-        )
+        dataset = run.settings["dataset"]
+        training = run.settings["training"]
+        kind = speed_key(run.settings)
         updates = _updates(run.settings, data.samples(training) or image_count(dataset))
         if not (
             data.images
@@ -126,10 +125,8 @@ def features_time(
     if not (missing := list(filter(None, costs.values()))):  # files of vectors cost nothing
         return []
     on_gpu = not machine.has_gpu and runs[0][0].settings["training"]["device"] == "cuda"
-    seconds, where = (
-        sum(missing) / (SUSTAINED if on_gpu else machine.speed),
-        "one GPU" if on_gpu else "this machine",
-    )
+    seconds = sum(missing) / (SUSTAINED if on_gpu else machine.speed)
+    where = "one GPU" if on_gpu else "this machine"
     return [
         f"{counted(len(missing), 'frozen tower')} to compute once: about {duration(seconds)} on"
         f" {where} {IF}."

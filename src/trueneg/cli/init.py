@@ -70,14 +70,13 @@ FIRST_SEEDS = {"pilots": 900, "seeds": 1000}
 SEEDS = ((4, 20), (4, 12), (4, 8))
 # Processor seconds on a slow Xeon: to start a job, to train and evaluate a run, and to pass a
 # sample through the frozen towers.
-START, RUN, SAMPLE = (
-    8.0,
-    {"text": 4.0, "images": 6.0, "pairs": 8.0},
-    {"text": 0.004, "images": 0.1, "pairs": 0.04},
-)
+START = 8.0
+RUN = {"text": 4.0, "images": 6.0, "pairs": 8.0}
+SAMPLE = {"text": 0.004, "images": 0.1, "pairs": 0.04}
 FOR_TOWERS = 0.3  # share of the time
 VARIANTS = 4  # of a tuned objective
-SMALL, USUAL = 96, 160  # pixels: sides of small and of other images in the frozen tower
+SMALL = 96  # pixels: side of small images in the frozen tower
+USUAL = 160  # of other images
 
 
 class NewStudy:
@@ -101,7 +100,10 @@ class NewStudy:
     def __init__(self, kind: str, place: Path, minutes: float, file: Path):
         if not 1 <= minutes <= 10_000:
             raise UserError(f"--minutes is {minutes:g}; expected 1 to 10,000.")
-        self.kind, self.place, self.minutes, self.file = kind, place, minutes, self.new(file)
+        self.kind = kind
+        self.place = place
+        self.minutes = minutes
+        self.file = self.new(file)
         self.found: list[str] = []
         self.beside: dict[Path, Callable[[], Any]] = {}
         self.seconds = 60 * minutes * (os.cpu_count() or 1)
@@ -141,7 +143,8 @@ class NewStudy:
         if len(labels) <= most:
             return labels
         shuffled = labels.sample(frac=1, random_state=0)
-        places, sizes = shuffled.groupby(shuffled).cumcount(), shuffled.map(shuffled.value_counts())
+        places = shuffled.groupby(shuffled).cumcount()
+        sizes = shuffled.map(shuffled.value_counts())
         kept = labels[places.lt((sizes * most / len(labels)).clip(lower=FEWEST_OF_LABEL))]
         self.found.append(
             f"{len(kept):,} of {len(labels):,} {unit}, drawn at random, fit the time; --minutes"
@@ -319,7 +322,8 @@ def init_text(
             f"--label is {label} and --positive is {positive}; expected one of them: texts with"
             " labels, or pairs."
         )
-    study, rows = NewStudy("text", table, minutes, file), read_columns(table, None)
+    study = NewStudy("text", table, minutes, file)
+    rows = read_columns(table, None)
     texts = _texts(table, rows, text)
     partners = [
         name
@@ -389,7 +393,8 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     """
     from trueneg.data.decoding import UnreadableImageError, open_image
 
-    study, listed = NewStudy("images", folder, minutes, file), image_folder.listed(folder)
+    study = NewStudy("images", folder, minutes, file)
+    listed = image_folder.listed(folder)
     split = (
         pd.Series("train", range(len(listed.labels)))
         .mask(listed.is_validation, "val")
@@ -410,7 +415,8 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
             f"{folder} has one class with {FEWEST_OF_LABEL} images or more; expected at least two."
         )
     kept = study.sample((split + "/" + classes)[~classes.isin(rare)], "images")
-    paths, sampled = listed.images.places, file.with_name(f"{file.stem}_images")
+    paths = listed.images.places
+    sampled = file.with_name(f"{file.stem}_images")
 
     def link() -> None:
         for place, where in kept.items():
@@ -442,7 +448,8 @@ def init_pairs(
     table: Path, folder: Path, minutes: float, file: Path, text: str | None = None
 ) -> str:
     """Write a study of the images in a folder and their texts in a table, as :func:`init_text`."""
-    study, rows = NewStudy("pairs", table, minutes, file), read_columns(table, None)
+    study = NewStudy("pairs", table, minutes, file)
+    rows = read_columns(table, None)
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {table}.")
     paths = {

@@ -44,7 +44,8 @@ class Pace:
     FILE = "pace.json"
 
     def __init__(self, results: Path, measures: bool = False):
-        self._path, self._measures = results / self.FILE, measures
+        self._path = results / self.FILE
+        self._measures = measures
         self._all: dict[str, Any] = (
             read_json(self._path, dict, AGAIN) if self._path.is_file() else {}
         )
@@ -154,7 +155,8 @@ def _measured_speed(has_gpu: bool) -> float:
     device, count, side = ("cuda", 256, 112) if has_gpu else ("cpu", 8, 64)
     # another process may use the same core now
     clock = time.perf_counter if has_gpu else time.process_time
-    network, images = resnet18().to(device), torch.zeros(count, 3, side, side, device=device)
+    network = resnet18().to(device)
+    images = torch.zeros(count, 3, side, side, device=device)
     for _ in range(2):  # the first pass is slower
         began = clock()
         network(images).sum().backward()

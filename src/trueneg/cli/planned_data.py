@@ -80,7 +80,8 @@ def planned_images(
     images = data_input.of_dataset(ImageStudy, dataset, studies)
     decoded = results / f"{images.place}.npz"
     changes = compare_files(images, results).sentences if decoded.is_file() else []
-    is_current, checked = decoded.is_file() and not changes, ""
+    is_current = decoded.is_file() and not changes
+    checked = ""
     try:
         listed = None
         if dataset["source"] in OWN and not is_current and not every_image:
@@ -96,10 +97,8 @@ def planned_images(
             arrays = {
                 key: getattr(listed, key)[usable] for key in ("labels", "is_test", "is_validation")
             }
-            pixels, name = (
-                np.zeros((len(usable), 1, 0, 0), np.uint8),
-                data_name(dataset["source"], dataset["path"]),
-            )
+            pixels = np.zeros((len(usable), 1, 0, 0), np.uint8)
+            name = data_name(dataset["source"], dataset["path"])
             source = ImageSource(name, pixels, class_names=listed.class_names, **arrays)
         else:
             source = read_source(decoded) if is_current else load_source(**images.settings)
@@ -162,7 +161,8 @@ def planned_pairs(
         from trueneg.data.pairs.inputs import data_checksum as checksum_of_pairs
 
         again: list[str] = []
-        source, splits = read_pairs(path), privacy.read_table(beside(path, "splits"))[0]
+        source = read_pairs(path)
+        splits = privacy.read_table(beside(path, "splits"))[0]
         checksum: Any = functools.partial(checksum_of_pairs, source)
         description = (
             f"{source.name}, {len(source.images):,} images of {source.size[0]} px,"
@@ -171,7 +171,9 @@ def planned_pairs(
         checked = source.skipped
     else:
         check_own_table(images)
-        again, checksum, splits = list(changes) if path.is_file() else [], None, pd.DataFrame()
+        again = list(changes) if path.is_file() else []
+        checksum = None
+        splits = pd.DataFrame()
         description = (
             f"images and sentences will be created{' again' if again else ''} from the reports of"
             f" {dataset['text']}"
@@ -182,7 +184,8 @@ def planned_pairs(
         texts = module.read_texts(images.settings)
         read = module.read_images(images.settings, {"sentences": texts}, threads=1)
         checked, usable = opened(read.images, images.settings, every_image, LONGEST)
-        reports_of, patients = read.reports[usable], read.patients[usable]
+        reports_of = read.reports[usable]
+        patients = read.patients[usable]
         texts = (
             texts[texts["report"].isin(reports_of)]
             .rename(columns={"text": "sentence"})
@@ -226,7 +229,8 @@ def planned_texts(
             change for data in inputs for change in compare_files(data, results).sentences
         )
     )
-    checksum, again = None, changes if path.is_file() else []
+    checksum = None
+    again = changes if path.is_file() else []
     if path.is_file() and not changes:
         from trueneg.data.pairs.inputs import data_checksum as checksum_of_pairs
 
@@ -242,7 +246,8 @@ def planned_texts(
     subset = text_subset(source, dataset, seed)
     listed = source.sentences["sentence"].tolist()
     labels = f" with {len(source.label_names)} labels" if source.label_names else ""
-    held, results_on = len(subset.validation_unseen), len(subset.test_unseen)
+    held = len(subset.validation_unseen)
+    results_on = len(subset.test_unseen)
     known = len(subset.validation_unseen_bank) + len(subset.test_unseen_bank)
     roles = (
         f"{held:,} for selection, {results_on:,} for results, {known:,} others as their neighbours"
@@ -312,7 +317,8 @@ def opened(
 
 def missing_texts(study: LikelihoodStudy) -> list[str]:
     """List missing report files and where to get them."""
-    settings, source = study.reports.model_dump(), study.reports.source
+    settings = study.reports.model_dump()
+    source = study.reports.source
     if study.reports.captions:
         return source_module(source).missing_files(settings)
     return missing_reports(settings) if source == "mimic_cxr" else []
@@ -322,7 +328,8 @@ def missing_images(study: ImageTextStudy) -> list[str]:
     """List missing image files and where to get them; some sources keep images and captions in the
     same folder.
     """
-    settings, lists = study.dataset.model_dump(), study.evaluation.chexpert_8x200
+    settings = study.dataset.model_dump()
+    lists = study.evaluation.chexpert_8x200
     missing = (
         source_module(settings["source"]).missing_files(settings) if "path" in settings else []
     )

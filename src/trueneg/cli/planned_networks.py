@@ -183,9 +183,11 @@ def check_language_models(
     from trueneg.text.tokenizing import unexpressed
 
     lines: list[str] = []
-    texts, seconds = [] if sentences is None else sentences["sentence"].tolist(), 0.0
+    texts = [] if sentences is None else sentences["sentence"].tolist()
+    seconds = 0.0
     for name in missing:
-        model, loaded = study.language_models[name], None
+        model = study.language_models[name]
+        loaded = None
         if model.train and sentences is not None:
             table = with_folds(sentences, model.folds, study.seed)
             for fold in range(model.folds):

@@ -59,7 +59,8 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     Raises:
         UserError: if the result does not exist.
     """
-    store, data = RunStore(results / "runs"), DataChanges(results)
+    store = RunStore(results / "runs")
+    data = DataChanges(results)
     path, line = (
         (store.folder(result), None) if store.state(result) in RunStore.TRAINED else _place(result)
     )
@@ -70,7 +71,9 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         )
     top, *parts = path.resolve().relative_to(results.resolve()).parts or ("",)
     # reports: likelihood study behind the class probabilities
-    folder, runs, reports = results / top / "artefacts", [], None
+    folder = results / top / "artefacts"
+    runs = []
+    reports = None
     if top == "runs" and parts:
         runs = [store.record(parts[0], records.RunRecord)]
         settings: Any = runs[0]["settings"]
@@ -124,10 +127,8 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     for run in runs:
         if "language_model" in versions.training_versions(run["settings"]):
             reports = run["settings"]["dataset"]["text"]
-    marked, models = (
-        [_marked(run, store, data) for run in runs],
-        language_models(results, reports) if reports else [],
-    )
+    marked = [_marked(run, store, data) for run in runs]
+    models = language_models(results, reports) if reports else []
     states = [record["state"].removesuffix(", imported") for record in (*marked, *models)]
     reasons = Counter(
         state.removeprefix("stale: ") for state in states if state.startswith("stale")
@@ -239,7 +240,8 @@ def _raised(step: str, recorded: Mapping[str, Any]) -> list[str]:
 
 def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> dict[str, Any]:
     """Add the current state to a run's record."""
-    reasons, identifier = [data.of_run(record)], record["id"]
+    reasons = [data.of_run(record)]
+    identifier = record["id"]
     reasons += [f"trained with {change}" for change in versions.stale_training(record)]
     reasons += [f"evaluated with {change}" for change in versions.stale_rows(record)]
     if (
@@ -276,12 +278,10 @@ def as_text(origin: Mapping[str, Any]) -> str:
     Args:
         origin: result of :func:`provenance_of`.
     """
-    runs, models, spent, comparison = (
-        origin["runs"],
-        origin["language models"],
-        origin["time"],
-        origin.get("comparison"),
-    )
+    runs = origin["runs"]
+    models = origin["language models"]
+    spent = origin["time"]
+    comparison = origin.get("comparison")
     trained = [*runs, *(model for model in models if "versions" in model)]
 
     def code(record: Mapping[str, Any]) -> str:

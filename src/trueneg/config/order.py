@@ -14,7 +14,8 @@ from trueneg.specs.kinds import kind_of
 from trueneg.specs.objectives.released import NOT_TRAINED
 
 # towers of other libraries are taken for a ViT-B/16 or a BERT base
-TOWER, TOWER_SIDE = 17.6 / 224**2, 224
+TOWER = 17.6 / 224**2
+TOWER_SIDE = 224
 FROZEN = 0.003  # head of a frozen tower, per sample
 BERT_BASE = {"hidden": 768, "layers": 12}
 TOKENS = 32  # per sentence
@@ -30,7 +31,8 @@ SIZES = {
 }
 SIZES |= {"mimic_cxr": 234_000}
 SIDES = {"digits": 8, "cifar10": 32, "stl10": 96}
-ASSUMED_SIZE, ASSUMED_SIDE = 10_000, 32
+ASSUMED_SIZE = 10_000
+ASSUMED_SIDE = 32
 
 
 def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
@@ -95,7 +97,8 @@ def text_cost(text: Mapping[str, Any]) -> float:
 
 def image_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     """Estimate the GFLOP of a forward pass of one augmented image."""
-    dataset, encoder = settings["dataset"], settings["encoder"]
+    dataset = settings["dataset"]
+    encoder = settings["encoder"]
     if is_frozen(encoder):
         return FROZEN
     if "train" in encoder:  # a tower, which resizes images

@@ -154,12 +154,10 @@ def _joined(sentences: Sequence[str]) -> list[str]:
 
 def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     """Format one of pydantic's errors as a sentence: key, found, expected."""
-    kind, location, value, context = (
-        mistake["type"],
-        mistake["loc"],
-        mistake["input"],
-        mistake.get("ctx", {}),
-    )
+    kind = mistake["type"]
+    location = mistake["loc"]
+    value = mistake["input"]
+    context = mistake.get("ctx", {})
     key = _key(location[1:] if location[0] == "studies" else location, raw)
     if kind == "missing":
         return f"{key}.{location[-1]} is missing."
@@ -187,7 +185,8 @@ def _key(location: Sequence[str | int], raw: Any) -> str:
     """Return the dotted key as the user wrote it, without pydantic's names for the branches of a
     union.
     """
-    parts, level = [], raw
+    parts = []
+    level = raw
     for part in location:
         if (
             part in level

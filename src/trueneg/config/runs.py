@@ -110,7 +110,8 @@ def swept(section: Settings) -> dict[str, list[Any]]:
     """Return a section's sweeps by field, with dotted paths for nested sections; fields of list
     type are excluded.
     """
-    fields, sweeps = type(section).model_fields, dict[str, list[Any]]()
+    fields = type(section).model_fields
+    sweeps = dict[str, list[Any]]()
     for name, value in section:
         if isinstance(value, Settings):
             sweeps |= {f"{name}.{path}": values for path, values in swept(value).items()}
@@ -186,7 +187,8 @@ def _resolved(
         (name, field, values) for name, fields in sweeps.items() for field, values in fields.items()
     ]
     for combination in COMBINATIONS[combined](*(values for *_, values in axes)):
-        resolved, chosen = dict(sections), {}
+        resolved = dict(sections)
+        chosen = {}
         for (name, field, _), value in zip(axes, combination, strict=True):
             resolved[name] = _replaced(resolved[name], field, value)
             chosen[field] = value
@@ -285,7 +287,9 @@ def shown_examples(study: TrainedStudy) -> list[str]:
     These are the first variant of each objective in the primary contrast or, if the study is tuned,
     the chosen one.
     """
-    primary, labelled, tuned = study.primary, candidates(study), study.tuning is not None
+    primary = study.primary
+    labelled = candidates(study)
+    tuned = study.tuning is not None
     named = dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle)))
     dataset = primary.dataset or next(iter(datasets(study)))
     return [f"{dataset}/{name if tuned else next(iter(labelled[name]))}" for name in named]
@@ -377,7 +381,8 @@ def _variants_to_train(
     There is one label per variant or, if the study is tuned, per candidate of the first stage and
     then per objective.
     """
-    variants, tuned = objectives(study), families(study)
+    variants = objectives(study)
+    tuned = families(study)
     for label, variant in variants.items():
         if study.tuning is None or (pilot_seeds(study) and variant.objective in tuned):
             yield label, {"": variant}, None, study.tuning is not None
@@ -399,7 +404,8 @@ def following(study: TrainedStudy, name: str, winner: Variant) -> Variant:
     """Return the variant of an objective to train, given its family's winner."""
     if name not in followed(study):
         return winner
-    sections, taken = study.sections_of(study.objectives[name]), taken_over(study, name)
+    sections = study.sections_of(study.objectives[name])
+    taken = taken_over(study, name)
     for section, fields in taken.items():
         for field in fields:
             sections[section] = _replaced(
@@ -460,10 +466,8 @@ def towers_of(settings: RunSettings) -> dict[str, Mapping[str, Any]]:
 
     Those of its guide are called ``guide encoder`` and ``guide text_encoder``.
     """
-    guide, sections = (
-        settings["objective"].get("guide") or {},
-        ("encoder", "text_encoder", "positive_encoder"),
-    )
+    guide = settings["objective"].get("guide") or {}
+    sections = ("encoder", "text_encoder", "positive_encoder")
     towers = {section: settings.get(section) for section in sections} | {
         OF_GUIDE + key: guide.get(key) for key in sections
     }

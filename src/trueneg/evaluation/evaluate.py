@@ -114,10 +114,8 @@ def evaluate_runs(
         runs: output JSON file with the records of the runs and the provenance of their evaluation.
         block: further arguments of :func:`encoded_runs`.
     """
-    store, listed = (
-        RunStore(block["store"]),
-        records.read_json(block["manifest"], records.Manifest)["runs"],
-    )
+    store = RunStore(block["store"])
+    listed = records.read_json(block["manifest"], records.Manifest)["runs"]
     imported = {
         run["id"]: imported_rows(store, run["id"], settings)
         for run in listed
@@ -136,7 +134,8 @@ def evaluate_runs(
     save_rows([{**names, **row} for row in measured], rows)
     code = versions.evaluation_versions(kind_of(settings_of_runs), settings)
     evaluated_now = provenance.environment(code) | {"settings": settings}
-    curve_tables, described = [], []
+    curve_tables = []
+    described = []
     for run in listed:
         path = store.folder(run["id"]) / RunStore.CURVES
         curve = records.read_rows(path, remedy="Remove its folder to train the run again.")

@@ -29,7 +29,8 @@ class DataInputs:
         corpora: Corpora,
         file_parameter: Callable[[DataInput, Path], dict[str, Any]],
     ):
-        self._training_jobs, self._corpora = training_jobs, corpora
+        self._training_jobs = training_jobs
+        self._corpora = corpora
         self._by_place = {data.place: data for data in self._all()}
         # Cached, because Snakemake evaluates parameters several times, and there may be many files.
         self._files = functools.cache(

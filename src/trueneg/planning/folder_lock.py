@@ -13,7 +13,8 @@ from trueneg.io.files import write_text
 # seconds by which two readings of the start of a process may differ if the clock was adjusted in
 # between
 CLOCK = 10
-LOCKS, OWNER = Path(".snakemake/locks"), Path(".snakemake/trueneg_owner")
+LOCKS = Path(".snakemake/locks")
+OWNER = Path(".snakemake/trueneg_owner")
 FORCE = "TRUENEG_FORCE_UNLOCK"  # environment variable: "1" unlocks a folder that is in use
 FORCED = f"{FORCE}=1 snakemake --unlock"
 

@@ -249,10 +249,8 @@ class TrainingJobs:
         # `output` changes.
         manifest = Path(MANIFESTS.format(**wildcards))
         if checksums.keys() != named and manifest.is_file():
-            store, identifier = (
-                RunStore("results/runs"),
-                read_json(manifest, Manifest)["runs"][0]["id"],
-            )
+            store = RunStore("results/runs")
+            identifier = read_json(manifest, Manifest)["runs"][0]["id"]
             recorded = (
                 store.record(identifier).get("files", {})
                 if store.state(identifier) in RunStore.TRAINED

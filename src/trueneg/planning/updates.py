@@ -25,11 +25,9 @@ def planned_updates(training: Mapping[str, Any], available: int, seed: int) -> t
         ... )
         (15, 150)
     """
-    size, warmup, unit = (
-        training["batch_size"],
-        training.get("warmup_updates", 0),
-        training.get("unit"),
-    )
+    size = training["batch_size"]
+    warmup = training.get("warmup_updates", 0)
+    unit = training.get("unit")
     per_epoch = available // size
     if per_epoch == 0:
         content = f"an epoch of seed {seed} has {available} pairs (training.unit: {unit})"

@@ -22,7 +22,9 @@ EXPERIMENTS = {
 }
 
 # Names of the compared estimators in data frames and figures.
-BIASED, DCL, TRUE = "CL (biased)", "DCL", "true negatives"
+BIASED = "CL (biased)"
+DCL = "DCL"
+TRUE = "true negatives"
 FORM_NAMES = {"paper": "BCL, paper", "released": "BCL, released", "consistent": "BCL, consistent"}
 ESTIMATORS = (BIASED, DCL, *FORM_NAMES.values())
 # reference values for the estimates

@@ -70,7 +70,8 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
         sections["training"]["temperature"] = temperature_of(settings).initial
     affecting: dict[str, dict[str, Any]] = {}
     for section, values in sections.items():
-        model, left_out = model_of(settings, section), frozen_values(settings, section)
+        model = model_of(settings, section)
+        left_out = frozen_values(settings, section)
         for key, value in values.items():
             field = model.model_fields.get(key) if model is not None else None
             execution_only = field is not None and is_technical(field)

@@ -18,7 +18,8 @@ from trueneg.stats.candidates import CANDIDATE, describe_candidates
 from trueneg.stats.comparison import select
 from trueneg.stats.measurement import Measurement
 
-WINNERS, VALIDATION = "tuning/winners.json", "artefacts/tuning.parquet"  # below results/<study>
+WINNERS = "tuning/winners.json"  # below results/<study>
+VALIDATION = "artefacts/tuning.parquet"
 
 
 class Decision(BaseModel):
@@ -44,7 +45,8 @@ class Decision(BaseModel):
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Decision":
         """Return the decision in the content of a winners file."""
-        candidates, winners = dict[str, list[str]](), dict[str, dict[str, dict[str, Any]]]()
+        candidates = dict[str, list[str]]()
+        winners = dict[str, dict[str, dict[str, Any]]]()
         for dataset, of_dataset in content["winners"].items():
             winners[dataset] = {
                 objective: winner["variant"] for objective, winner in of_dataset.items()
@@ -97,7 +99,8 @@ def select_from(
     Raises:
         UserError: if a candidate has no validation rows of the measurement.
     """
-    candidates, measured = settings["candidates"], Measurement(**settings["measured"])
+    candidates = settings["candidates"]
+    measured = Measurement(**settings["measured"])
     validation = rows[rows["split"] == "validation"]
     try:
         selection = select(validation, candidates, measured)
@@ -181,7 +184,9 @@ def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[di
         UserError: if the file has no winner for the job, or one that the study cannot train, or if
             the winner was selected on a seed of the job.
     """
-    dataset, family, choices = undecided["dataset"], undecided["family"], undecided["choices"]
+    dataset = undecided["dataset"]
+    family = undecided["family"]
+    choices = undecided["choices"]
     _, table, pilots = read_winners(path)
     won = table.loc[
         table["chosen"] & (table["dataset"] == dataset) & (table["objective"] == family), "variant"

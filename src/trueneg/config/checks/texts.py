@@ -53,7 +53,8 @@ def _scored_texts(data: Any, study: LikelihoodStudy) -> Iterator[str]:
     reports: Any = study.reports
     yield from unknown_dataset("dataset.corpus", data.corpus, corpora(study))
     for key in type(reports).model_fields if reports.source == data.source else ("source",):
-        stated, scored = getattr(data, key, None), getattr(reports, key)
+        stated = getattr(data, key, None)
+        scored = getattr(reports, key)
         if key == "labels":  # only the sets matter, and not what a run draws
             stated, scored = (
                 sets and sets.model_dump(exclude={"per_run", "fraction"})

@@ -79,7 +79,8 @@ def _labels(study: TrainedStudy) -> Mapping[str, Any]:
 
 def _figures(study: TrainedStudy) -> Iterator[str]:
     """Report unknown names in figures."""
-    data, labels = datasets(study), _labels(study)
+    data = datasets(study)
+    labels = _labels(study)
     for name, figure in study.figures:
         yield from unknown(f"figures.{name}.objectives", getattr(figure, "objectives", ()), labels)
         dataset = getattr(figure, "dataset", None)

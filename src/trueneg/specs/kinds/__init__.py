@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Discriminator
 
+from trueneg.errors import UserError
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study, tag_of
 
@@ -40,9 +41,16 @@ else:
 
 
 def kind_of(settings: Mapping[str, Any]) -> Any:
-    """Return the class of the studies of a kind, given the settings of a study or of a run."""
+    """Return the class of the studies of a kind, given the settings of a study or of a run.
+
+    Raises:
+        UserError: if there is no such kind, as in results of a package that had another one.
+    """
     stated = settings if "kind" in settings else settings.get("training", {})
-    return KINDS[stated.get("kind", DEFAULT)]
+    name = stated.get("kind", DEFAULT)
+    if name not in KINDS:
+        raise UserError(f"kind is {name!r}; expected one of: {', '.join(KINDS)}.")
+    return KINDS[name]
 
 
 def kind_name(study: Any) -> str:

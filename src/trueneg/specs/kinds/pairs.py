@@ -284,7 +284,8 @@ class ImageTextStudy(TrainedStudy):
     def _compatible_networks(self):
         for name, objective in self.objectives.items():
             sections = self.sections_of(objective)
-            image, text = sections["encoder"], sections["text_encoder"]
+            image = sections["encoder"]
+            text = sections["text_encoder"]
             projections = values_of(sections["projection"].name)
             shared = isinstance(image, TowerSettings) and image.name == text.name
             one_model = shared and all(

@@ -118,7 +118,8 @@ class Contrast(Settings):
 
 
 # Families of the primary contrast, and of the differences from its baseline that no contrast names.
-PRIMARY, OTHERS = "primary", "others"
+PRIMARY = "primary"
+OTHERS = "others"
 
 
 class NamedContrast(Contrast):

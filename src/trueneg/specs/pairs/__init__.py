@@ -40,7 +40,8 @@ def _by_source(base: type[Base]) -> dict[str, type[Base]]:
     }
 
 
-TEXTS, PAIRS = _by_source(TextSettings), _by_source(PairSettings)
+TEXTS = _by_source(TextSettings)
+PAIRS = _by_source(PairSettings)
 
 # Type checkers cannot see modules discovered at import.
 if TYPE_CHECKING:

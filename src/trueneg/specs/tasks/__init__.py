@@ -24,7 +24,9 @@ def _tasks(kind: str) -> dict[str, type[Task]]:
     return {name: importlib.import_module(f"{package.__name__}.{name}").TASK for name in names}
 
 
-IMAGES, PAIRS, TEXTS = _tasks("images"), _tasks("pairs"), _tasks("texts")
+IMAGES = _tasks("images")
+PAIRS = _tasks("pairs")
+TEXTS = _tasks("texts")
 _ALL = (*IMAGES.values(), *PAIRS.values(), *TEXTS.values())
 METRICS: dict[str, DisplayedMetric] = {
     name: metric for task in _ALL for name, metric in task.METRICS.items()

@@ -26,7 +26,8 @@ class TextTask(Task):
         """Return the splits; validation and test have unseen labels of their own, and either may
         have none.
         """
-        sets, always = study.dataset.labels, measured.labels != "unseen"
+        sets = study.dataset.labels
+        always = measured.labels != "unseen"
         return tuple(
             split
             for split in SPLITS
