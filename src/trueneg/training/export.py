@@ -40,6 +40,10 @@ LIBRARIES = {SentenceTransformerTower: "sentence-transformers", TimmTower: "timm
 LICENCE = "Weights that others have published keep their licence, also after further training."
 
 
+# the network (None: vectors of a file), its head, and its augmentation (None: of texts)
+Exported = tuple[Any, nn.Module, Any]
+
+
 def export_run(run: str, folder: Path, results: Path) -> None:
     """Write the encoders of a finished run.
 
@@ -87,47 +91,27 @@ def _identifier(run: str, store: RunStore) -> str:
 
 def _encoders(
     record: Mapping[str, Any], path: Path, results: Path
-) -> tuple[dict[str, tuple[Any, Any, Any]], dict[str, float]]:
-    """Return the scale of similarities, and for each section the network (None: vectors of a file),
-    its head and augmentation.
-    """
+) -> tuple[dict[str, Exported], dict[str, float]]:
+    """Return the encoders by section, and the scale of similarities."""
     settings = record["settings"]
-    towers = dict[str, Any]()
-    stored = dict[str, StoredFeatures]()
+    towers: dict[str, Tower | None] = {}
+    stored: dict[str, StoredFeatures] = {}
+    # only the first version, the image itself, is exported
+    versions = 3 if training_kind(settings) == "images" else 1
     for section, recorded in record.get("towers", {}).items():
         if section.startswith(OF_GUIDE):  # needed for training only
             continue
+        has_network = "path" not in settings[section]
         towers[section] = (
-            None
-            if "path" in settings[section]
-            else rebuild_tower(settings, section, recorded["weights"])
+            rebuild_tower(settings, section, recorded["weights"]) if has_network else None
         )
-        # only the first, the image itself, is exported
-        versions = 3 if training_kind(settings) == "images" else 1
-        stored[section] = StoredFeatures(
-            np.empty((0, versions, recorded["dimensions"], 1), np.float32), None, "", ""
-        )
+        nothing = np.empty((0, versions, recorded["dimensions"], 1), np.float32)
+        stored[section] = StoredFeatures(nothing, None, "", "")
     frozen = Frozen(
         stored.get("encoder"), stored.get("text_encoder"), positives=stored.get("positive_encoder")
     )
     if training_kind(settings) == "images":
-        source = read_source(results / "sources" / f"{source_key(settings['dataset'])}.npz")
-        if source.checksum != record["source"]["checksum"]:
-            raise UserError(
-                f"The images of {record['source']['name']} have changed since this run was trained."
-                " Restore them."
-            )
-        network: Any = projected_encoder(
-            settings, source.images.shape[1], frozen, load_file(path)
-        ).eval()
-        encoder = towers.get("encoder", getattr(network.encoder, "tower", network.encoder))
-        images = encoder, network.projection, augmentation_of(settings, source, frozen)
-        scale = {
-            "temperature": (
-                settings["objective"].get("temperature") or settings["training"]["temperature"]
-            )
-        }
-        return {"encoder": images}, scale
+        return _of_views(record, path, results, towers, frozen)
     networks = read_networks(path, settings, frozen)
     exported = {}
     for side in networks.sides:
@@ -137,6 +121,29 @@ def _encoders(
         head = networks.model.get_submodule(f"{side.prefix}projection")
         exported[side.section] = encoder, head, getattr(side, "augmentation", None)
     return exported, {"logit scale": networks.model.logit_scale().item()}
+
+
+def _of_views(
+    record: Mapping[str, Any],
+    path: Path,
+    results: Path,
+    towers: Mapping[str, Tower | None],
+    frozen: Frozen,
+) -> tuple[dict[str, Exported], dict[str, float]]:
+    """Return the encoder of a run on two views, and its temperature."""
+    settings = record["settings"]
+    source = read_source(results / "sources" / f"{source_key(settings['dataset'])}.npz")
+    if source.checksum != record["source"]["checksum"]:
+        raise UserError(
+            f"The images of {record['source']['name']} have changed since this run was trained."
+            " Restore them."
+        )
+    network: Any = projected_encoder(settings, source.images.shape[1], frozen, load_file(path))
+    network.eval()
+    encoder = towers.get("encoder", getattr(network.encoder, "tower", network.encoder))
+    exported = encoder, network.projection, augmentation_of(settings, source, frozen)
+    temperature = settings["objective"].get("temperature") or settings["training"]["temperature"]
+    return {"encoder": exported}, {"temperature": temperature}
 
 
 def head_layers(head: Any) -> list[nn.Module]:
