@@ -196,7 +196,7 @@ def test_identical_texts_and_matches_of_pairs_match_counting(unit):
     ]
     if unit == "study":
         said = list({table["report"].iloc[0]: table for table in said}.values())
-    assert len(said) == data.units(unit)
+    assert len(said) == data.per_epoch(unit)
     weights = np.concatenate([np.full(len(table), 1 / len(table)) for table in said])
     texts = np.concatenate([table["sentence"].str.lower() for table in said])
     which = np.concatenate([table.index for table in said])

@@ -40,9 +40,9 @@ from trueneg.training.simclr import augmentation_of, projected_encoder
 LOADERS = Path(__file__).with_name("loaders")  # parts of load.py; what begins with $ is replaced
 FOLDERS = {"encoder": "image", "text_encoder": "text", "positive_encoder": "positives"}
 LIBRARIES = {SentenceTransformerTower: "sentence-transformers", TimmTower: "timm"}
-# the network (None: vectors of a file), its head and augmentation
-Encoder = tuple[Any, Any, Any]
 LICENCE = "Weights that others have published keep their licence, also after further training."
+# the network (None: vectors of a file), its head, and its augmentation (None: of texts)
+Exported = tuple[Any, nn.Module, Any]
 
 
 def export_run(run: str, folder: Path, results: Path) -> None:
@@ -92,25 +92,23 @@ def _identifier(run: str, store: RunStore) -> str:
 
 def _encoders(
     record: Mapping[str, Any], path: Path, results: Path
-) -> tuple[dict[str, Encoder], dict[str, float]]:
-    """Return the encoders of a run by section, and the scale of similarities."""
+) -> tuple[dict[str, Exported], dict[str, float]]:
+    """Return the encoders by section, and the scale of similarities."""
     settings = record["settings"]
-    kind = kind_of(settings)
     towers: dict[str, Tower | None] = {}
     stored: dict[str, StoredFeatures] = {}
+    kind = kind_of(settings)
+    # only the first version, the image itself, is exported
+    versions = 3 if kind.two_views else 1
     for section, recorded in record.get("towers", {}).items():
         if section.startswith(OF_GUIDE):  # needed for training only
             continue
+        has_network = "path" not in settings[section]
         towers[section] = (
-            None
-            if "path" in settings[section]
-            else rebuild_tower(settings, section, recorded["weights"])
+            rebuild_tower(settings, section, recorded["weights"]) if has_network else None
         )
-        # only the first, the image itself, is exported
-        versions = 3 if kind.two_views else 1
-        stored[section] = StoredFeatures(
-            np.empty((0, versions, recorded["dimensions"], 1), np.float32), None, "", ""
-        )
+        nothing = np.empty((0, versions, recorded["dimensions"], 1), np.float32)
+        stored[section] = StoredFeatures(nothing, None, "", "")
     frozen = Frozen(
         stored.get("encoder"), stored.get("text_encoder"), positives=stored.get("positive_encoder")
     )
@@ -119,7 +117,7 @@ def _encoders(
 
 def image_encoder(
     record: Mapping[str, Any], path: Path, results: Path, towers: Mapping[str, Any], frozen: Frozen
-) -> tuple[dict[str, Encoder], dict[str, float]]:
+) -> tuple[dict[str, Exported], dict[str, float]]:
     """Rebuild the encoder of a run on two views."""
     settings = record["settings"]
     place = kind_of(settings).data_place(settings["dataset"])
@@ -138,11 +136,12 @@ def image_encoder(
 
 def pair_encoders(
     record: Mapping[str, Any], path: Path, results: Path, towers: Mapping[str, Any], frozen: Frozen
-) -> tuple[dict[str, Encoder], dict[str, float]]:
+) -> tuple[dict[str, Exported], dict[str, float]]:
     """Rebuild the encoders of a run on pairs."""
     networks = read_networks(path, record["settings"], frozen)
-    exported: dict[str, Encoder] = {}
-    for side in networks.sides:
+    exported: dict[str, Exported] = {}
+    sides: Any = networks.sides
+    for side in sides:
         encoder = towers.get(side.section, side.encoder)
         if getattr(side, "tokenizer", None) is not None:
             encoder = tower_of_bert(encoder, side.tokenizer, side.maximum_tokens)

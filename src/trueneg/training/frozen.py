@@ -266,19 +266,13 @@ def compute_features(
     regions = bool(made_of.get("regions")) and tower.grid is not None
     with leased_device(device) as leased, torch.inference_mode():
         tower.to(leased)
+        kind = made_of["samples"]
+        log.info("%s: computing the vectors of %d %s on %s", features, len(samples), kind, leased)
         if section == "encoder":
-            compute: Any = functools.partial(
-                image_vectors, tower, data.images, _views_of(made_of, data, leased), regions
-            )
+            views = _views_of(made_of, data, leased)
+            compute = functools.partial(image_vectors, tower, data.images, views, regions)
         else:
-            compute = lambda chosen: text_vectors(tower, samples[chosen], leased)  # noqa: E731
-        log.info(
-            "%s: computing the vectors of %d %s on %s",
-            features,
-            len(samples),
-            made_of["samples"],
-            leased,
-        )
+            compute = functools.partial(text_vectors_of, tower, samples, leased)
         write(made_of=made, compute=compute, grid=tower.grid if regions else None, at_once=AT_ONCE)
 
 
@@ -335,6 +329,13 @@ def text_vectors(tower: Tower, texts: Sequence[str], device: torch.device) -> np
         tower(on_device(tower.prepare(block), device)).pooled.float().cpu() for block in blocks
     ]
     return torch.cat(pooled).numpy()[:, None, :, None]
+
+
+def text_vectors_of(
+    tower: Tower, texts: Sequence[str], device: torch.device, chosen: slice
+) -> np.ndarray:
+    """Return the vectors of a slice of texts."""
+    return text_vectors(tower, texts[chosen], device)
 
 
 def on_device(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:

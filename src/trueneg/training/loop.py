@@ -199,13 +199,7 @@ class TrainingRun(ABC):
         self.epoch = self.epoch + 1
         self.update = 0
         self.seconds = 0.0
-        if not math.isfinite(row["loss"]):
-            raise UserError(
-                f"The loss became {row['loss']} in epoch {self.epoch} of {self.epochs} (updates"
-                f" {first + 1} to {first + count} of {self.updates}, objective {self.name}, seed"
-                f" {self.seed}). The step size is probably too large: lower training.learning_rate,"
-                f" which is {self.training['learning_rate']:g}, or {self.remedy}."
-            )
+        self._refuse_divergence(row["loss"], first + 1, first + count)
         return row | {
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "seconds": seconds,
@@ -251,6 +245,16 @@ class TrainingRun(ABC):
     def generator(self, purpose: str) -> torch.Generator:
         """Return a generator for one purpose in this epoch."""
         return generator_of(seed_for(self.seed, f"{purpose}/{self.epoch}"))
+
+    def _refuse_divergence(self, loss: float, first: int, last: int) -> None:
+        """Raise an error if the mean loss of an epoch's updates is NaN or infinite."""
+        if not math.isfinite(loss):
+            raise UserError(
+                f"The loss became {loss} in epoch {self.epoch} of {self.epochs} (updates {first} to"
+                f" {last} of {self.updates}, objective {self.name}, seed {self.seed}). The step"
+                " size is probably too large: lower training.learning_rate, which is"
+                f" {self.training['learning_rate']:g}, or {self.remedy}."
+            )
 
     def _set_learning_rate(self, done: int) -> None:
         if done < self.warmup:
