@@ -11,12 +11,12 @@ import scipy
 from pandas import Series
 
 from trueneg.config import runs
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, unmarked
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import minus
 from trueneg.report.plots import facets
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 
 ORDER = 50
