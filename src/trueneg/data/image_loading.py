@@ -7,6 +7,7 @@ import mmap
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import torch
@@ -122,11 +123,12 @@ def _announce(images: np.memmap, numbers: np.ndarray) -> None:
     any longer than one.
     """
     # numpy maps from such a boundary
+    mapped: Any = images.base
     size = images[0].nbytes
     first = images.offset % mmap.ALLOCATIONGRANULARITY
     for start in (first + size * np.asarray(numbers)).tolist():
         page = start - start % mmap.PAGESIZE
-        images.base.madvise(mmap.MADV_WILLNEED, page, start + size - page)
+        mapped.madvise(mmap.MADV_WILLNEED, page, start + size - page)
 
 
 def statistics_of(images: np.ndarray, chosen: np.ndarray) -> tuple[list[float], list[float]]:

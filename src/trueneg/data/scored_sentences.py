@@ -108,7 +108,8 @@ def read_source(
     """
     with read_arrays(path, what, remove_both(path)) as archive:
         sentences, restricted = privacy.read_table(sentences_of(path))
-        source: Any = kind(
+        make: Any = kind
+        source = make(
             **{
                 name: mapped_array(path, name) if name == mapped else archive[name]
                 for name in arrays

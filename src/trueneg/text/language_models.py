@@ -63,7 +63,7 @@ def train_language_models(
         UserError: if there are too few sentences, another process is training the same model, or a
             model cannot be loaded.
     """
-    listed = []
+    listed: list[tuple[str, str | None, str | None]] = []
     restricted = False
     if settings["train"]:
         runs = RunStore(store)
@@ -74,9 +74,9 @@ def train_language_models(
         with privacy.owner_only(restricted):
             for fold in range(settings["folds"]):
                 parts = training_parts(table, fold, settings["validation"], seed)
-                texts = tuple(part["sentence"].tolist() for part in parts)
+                training, validation = (part["sentence"].tolist() for part in parts)
                 record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": begin}
-                folder = _trained(runs, record, texts)
+                folder = _trained(runs, record, (training, validation))
                 listed.append((str(folder), None, runs.checksum(folder.name)))
     else:
         listed.append((str(settings["model"]), settings["revision"], None))

@@ -41,7 +41,7 @@ def decoded_source(
     """
     skipped = ""
     if skip_incomplete:
-        usable, skipped = check_images(listed.images, place, skip_incomplete)
+        usable, skipped = check_images(listed.images, place or name, skip_incomplete)
         before = listed
         listed = listed.part(usable)
         for label, split in sorted(before.classes() - listed.classes())[:1]:

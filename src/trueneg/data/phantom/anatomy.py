@@ -9,6 +9,7 @@ patient; ``lateral`` increases from the spine towards the chest wall on either s
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -117,7 +118,7 @@ class Chest:
         self.shadow = self.heart_shadow(self.heart_depth(1.0))
         vessels = sum(map(_vessels, lungs, phases))
         inside = sum(lung.inside for lung in lungs)
-        aired = 0.0
+        aired: Any = 0.0
         for lung in lungs:
             inward = np.maximum(np.minimum(lung.depth, lung.above), 0)
             aired = aired + lung.inside * (0.55 + 0.45 * np.tanh(inward / 0.08))

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -106,7 +107,7 @@ class TextFiles:
         source = self.read_source(settings)
         if source.skipped:
             log.warning(f"{settings['path']}: {source.skipped}")
-        numbers = [-1]
+        numbers: Any = [-1]
         if source.label_names:
             numbers = label_sets(source.label_names, settings["labels"])[0]
         is_open = source.sentences["split"].isin(["", "train"]).to_numpy()[source.anchors]

@@ -104,7 +104,8 @@ class TextData:
 
     def compared(self, pairs: PairBatch) -> Compared:
         """Return what guides compare: anchors with columns."""
-        return Compared(tuple(pairs), tuple(pairs))
+        anchors, columns = pairs
+        return Compared((anchors, columns), (anchors, columns))
 
     def same_text(self, pairs: PairBatch) -> Tensor:
         """Return (B, B + H) bool: whether column j is a text of pair i, or its pair has the anchor

@@ -164,6 +164,8 @@ class OpenClipImages(OpenClipTower, ImageTower):
         visual = self.network
         if self.map_axes:
             pooled, regions = self.embed_with_timm(visual.trunk, images)
+            if regions is None:  # a trunk with map_axes has maps
+                return Embedded(visual.head(pooled))
             return Embedded(visual.head(pooled), visual.head(regions.movedim(1, 3)).movedim(3, 1))
         if hasattr(visual, "trunk") or getattr(visual, "attn_pool", None) is not None:
             return Embedded(visual(images))
