@@ -33,8 +33,8 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **options: Any) ->
         ... ].max()
         np.float64(20.0)
     """
-    module = importlib.import_module(f"trueneg.theory.{EXPERIMENTS[name]}")
-    parts = getattr(module, name)(Experiment(**(settings or {})), **options)
+    experiments = importlib.import_module(f"trueneg.theory.{EXPERIMENTS[name]}")
+    parts = getattr(experiments, name)(Experiment(**(settings or {})), **options)
     return pd.concat(parts, ignore_index=True)
 
 
