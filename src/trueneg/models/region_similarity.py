@@ -20,6 +20,7 @@ therefore have no default.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -174,9 +175,8 @@ class RegionSimilarity(nn.Module):
                 units = functional.normalize(_precise(columns.pooled), dim=1)
                 scores["global"] = anchors @ units.T
             if self.needs_regions:
-                assert columns.regions is not None
-                # (K, D, N)
-                regions = functional.normalize(_precise(columns.regions).flatten(2), dim=1)
+                maps: Any = columns.regions
+                regions = functional.normalize(_precise(maps).flatten(2), dim=1)  # (K, D, N)
                 of_regions = anchors @ regions  # (K, B, N)
                 if "lse" in self.names:
                     scores["lse"] = log_sum_exp(of_regions, self.lse_sharpness).T

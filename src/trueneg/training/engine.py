@@ -248,7 +248,7 @@ class TrainingJob:
         weights = {section: tower["weights"] for section, tower in self._frozen.towers.items()}
         return with_weights(self._training.data_checksum(self._source, run.settings), weights)
 
-    def _start(self, run: Run, device: torch.device, processes: Processes) -> TrainingRun:
+    def _start(self, run: Run, device: torch.device | None, processes: Processes) -> TrainingRun:
         return self._training(
             run.settings,
             run.seed,

@@ -109,7 +109,9 @@ def read_frozen(names: Mapping[str, str], source: Source, vectors: Sequence[str 
     stored = {
         section: read_features(paths[name], source.checksum) for section, name in names.items()
     }
-    texts = distinct_texts(source) if any(map(is_of_texts, stored)) else []
+    texts: list[str] = []
+    if any(map(is_of_texts, stored)) and not isinstance(source, ImageSource):
+        texts = distinct_texts(source)
     guide = {
         section.removeprefix(OF_GUIDE): stored[section]
         for section in stored

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from trueneg.runtime.distributed import Processes
 from trueneg.runtime.precision import autocast
-from trueneg.training.sides.text import SentenceTokens, TextInputs, TextSide
+from trueneg.training.sides.text import TextInputs, TextSide
 
 
 class MaskedWords:
@@ -42,8 +42,7 @@ class MaskedWords:
             batch_size: number of texts of all processes.
             generator: generator for the draws.
         """
-        tokens = self._texts.texts
-        assert isinstance(tokens, SentenceTokens)
+        tokens: Any = self._texts.texts
         # One draw per position of the longest sentence overall, so the result does not depend on
         # the batch's padding.
         draws = torch.rand(batch_size, int(tokens.lengths.max()), generator=generator)

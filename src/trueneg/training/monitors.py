@@ -4,19 +4,19 @@ not affect the loss.
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss
+from trueneg.losses.estimator_loss import ContrastiveTerms
 
 GROUPS = ("common", "rare", "unknown")
 MEANS = ("same-class to positive ratio", "estimated mean", "true mean")
 MASK = ("mask precision", "mask recall")
 
 
-def marks_negatives(loss: EstimatorLoss) -> bool:
+def marks_negatives(loss: Any) -> bool:
     """Return whether a loss marks individual negatives as false, so that its mask can be compared
     with the truth.
     """

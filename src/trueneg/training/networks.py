@@ -136,8 +136,8 @@ def _head(settings: RunSettings, side: Side, columns: Side) -> nn.Module:
     """Return the projection of a side's encoder to the shared space."""
     projection = settings["projection"]
     if uses_released(settings):
-        assert side.released is not None
-        return side.released
+        released: Any = side.released
+        return released
     if projection["name"] != "none":
         return build_head(
             side.encoder.dimensions,

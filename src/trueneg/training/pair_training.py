@@ -137,11 +137,9 @@ class PairTraining(TrainingRun):
             anchors, columns = self._embed(inputs, self.model)
             parts = list(self.model.region_similarity.parts(anchors, columns).values())
             scores = torch.stack(parts).mean(0)
-            rated = self.rated(
-                GuideBatch(
-                    *self.data.compared(pairs), functools.partial(self._rated_by, inputs, scores)
-                )
-            )
+            compared = self.data.compared(pairs)
+            rated_by = functools.partial(self._rated_by, inputs, scores)
+            rated = self.rated(GuideBatch(compared.samples, compared.texts, rated_by))
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
             if self.criterion.on_embeddings:
                 terms = self.criterion.of_embeddings(anchors, columns.pooled, pairs)

@@ -113,7 +113,7 @@ def user_files(settings: Section) -> UserFiles:
         cells = read_columns(table, [settings["image_column"]])[settings["image_column"]]
     except UserError:  # reported by the job that reads the table
         return UserFiles([table])
-    names = [name for cell in cells if (name := relative(cell, folder=folder))]
+    names = [name for cell in cells if (name := relative(str(cell), folder=folder))]
     images = [files or [folder / name] for name, files in files_of(folder, names).items()]
     return UserFiles([table], list(itertools.chain(*images)))
 

@@ -129,7 +129,7 @@ class PairSource(ScoredSentences):
         return Samples(self.name, self.checksum, split, label, groups, self.restricted)
 
 
-def distinct_texts(source: PairSource) -> list[str]:
+def distinct_texts(source: ScoredSentences) -> list[str]:
     """Return each text of a source once, in alphabetical order: the rows of a frozen text tower's
     vectors.
     """

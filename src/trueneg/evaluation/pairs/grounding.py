@@ -155,7 +155,8 @@ def phrase_maps(
     for _, boxes in phrases.groupby("phrase"):
         text = int(text_of[boxes.index[0]])
         image = int(boxes["image"].iloc[0])
-        heatmap = heatmaps(texts[text][None], images.part([image]).regions)[0]
+        regions: Any = images.part([image]).regions
+        heatmap = heatmaps(texts[text][None], regions)[0]
         pixels = upsample(heatmap.detach(), crop, smoothing=smoothing)
         yield boxes, pixels, np.any(box_masks(boxes[CORNERS].to_numpy(), crop), axis=0)
 

@@ -59,10 +59,9 @@ class EncoderGuide(Guide):
         return torch.from_numpy(stored.values[rows.numpy(), 0, :, 0]).to(run.device)
 
     def rate(self, batch: GuideBatch) -> Rated:
-        images = self.features.get("images")
-        texts = self.features.get("texts")
+        images: Any = self.features.get("images")
+        texts: Any = self.features.get("texts")
         if batch.texts is None:
-            assert images is not None
             return rate_features(images[batch.samples[0]])
         # images alone are compared with each other, and so are texts
         anchors = images[batch.samples[0]] if texts is None else texts[batch.texts[0]]

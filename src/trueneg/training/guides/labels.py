@@ -1,5 +1,7 @@
 """Labels as guides."""
 
+from typing import Any
+
 from torch import Tensor
 
 from trueneg.training.guides.base import Guide, GuideBatch, Rated, rate_features
@@ -34,6 +36,7 @@ def rate_labels(anchors: Tensor, labels: Tensor) -> Rated:
     if labels.dim() == 1:
         same = (anchors[:, None] == labels).float()
         return Rated(same, same.new_ones(len(anchors)))
-    similarity, positive = rate_features((labels == 1).float())
+    similarity: Any
+    similarity, positive, *_ = rate_features((labels == 1).float())
     similarity.fill_diagonal_(1)  # even without positive labels
     return Rated(similarity, positive)

@@ -26,8 +26,8 @@ class SentenceGuide(Guide):
         )
 
     def rate(self, batch: GuideBatch) -> Rated:
-        assert batch.texts is not None
-        return Rated(self.similarity(*batch.texts))
+        texts: Any = batch.texts
+        return Rated(self.similarity(*texts))
 
     def loss_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
         if "threshold" not in settings:

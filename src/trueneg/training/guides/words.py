@@ -36,8 +36,8 @@ class WordGuide(Guide):
         self.overlap = WordOverlap(texts)
 
     def rate(self, batch: GuideBatch) -> Rated:
-        assert batch.texts is not None
-        anchors, columns = (self.run.data.text_of[rows] for rows in batch.texts)
+        texts: Any = batch.texts
+        anchors, columns = (self.run.data.text_of[rows] for rows in texts)
         return rate_pairs(self.overlap(anchors.cpu(), columns.cpu()).to(anchors.device))
 
 

@@ -1,5 +1,6 @@
 """What all sides have in common."""
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -81,7 +82,8 @@ class Side(ABC):
         in its file is taken out of `tensors`.
         """
         if self.is_tower:
-            self._take(self._of_tower(lambda *named: restore_tower(*named, tensors=tensors)))
+            restore = functools.partial(restore_tower, tensors=tensors)
+            self._take(self._of_tower(restore))
         else:
             self._take(self._restored(tensors))
 

@@ -104,6 +104,7 @@ class ImageSide(Side):
     def _augment(self, statistics: Sequence[Sequence[float]]) -> None:
         if self.stored is None:
             augmentation = self.settings["augmentation"]
-            self.augmentation = RadiographAugmentation(*statistics, **augmentation)
+            mean, std = statistics
+            self.augmentation = RadiographAugmentation(mean, std, **augmentation)
         else:
             self.augmentation = StoredViews(self.stored.values.shape[1])

@@ -148,10 +148,10 @@ class TextSide(Side):
         """Return the stored vectors of texts; if others are among them, such as prompts, all are
         computed.
         """
-        assert self.stored is not None
-        rows = [self._rows.get(text) for text in texts]
+        stored: Any = self.stored
+        rows: Any = [self._rows.get(text) for text in texts]
         if None not in rows:
-            return self.stored.values[rows]
+            return stored.values[rows]
         if "path" in self.settings[self.section]:  # of vectors
             problem = (
                 f"{self.section}.path, {self.settings[self.section]['path']}, has vectors of the"
@@ -184,7 +184,6 @@ class SentenceTokens:
         truncate: bool,
         device: torch.device,
     ):
-        assert maximum_tokens is not None
         tokens = tokenise(tokenizer, texts, maximum_tokens=maximum_tokens, truncate=truncate)
         if problem := unexpressed(texts, tokenizer, maximum_tokens):
             log.warning("texts of the images: %s", problem)
