@@ -117,7 +117,8 @@ def from_log_likelihood(
     if library is np or not values.is_floating_point():
         values = library.asarray(log_p, dtype=_precision(log_p))
     if _is_readable(values) and library.isnan(values).any():
-        count, total = int(library.isnan(values).sum()), math.prod(values.shape)
+        count = int(library.isnan(values).sum())
+        total = math.prod(values.shape)
         raise ValueError(
             f"log_p contains {count} NaN among {total} values; remove those texts, or score them"
             " again."

@@ -406,7 +406,8 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     study.found.append(
         f"{len(split):,} images of {len(sizes):,} classes with {between} (without test images)"
     )
-    rare, sizes = sizes[sizes < FEWEST_OF_LABEL].index, sizes[sizes >= FEWEST_OF_LABEL]
+    rare = sizes[sizes < FEWEST_OF_LABEL].index
+    sizes = sizes[sizes >= FEWEST_OF_LABEL]
     if len(rare):
         few = f"{counted(len(rare), 'class folder')} with fewer than {FEWEST_OF_LABEL} images"
         study.found.append(f"left out: {few}, such as {rare[0]}")

@@ -176,7 +176,9 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
         tag = context["discriminator"].strip("'")
         if tag not in value:
             return f"{key}.{tag} is missing."
-        key, value, expected = f"{key}.{tag}", value[tag], f"one of {context['expected_tags']}"
+        key = f"{key}.{tag}"
+        value = value[tag]
+        expected = f"one of {context['expected_tags']}"
     expected = re.sub("^(?=greater|less)", "a number ", expected)
     return f"{key} is {_shown(value)}; expected {expected}."
 

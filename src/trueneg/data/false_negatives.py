@@ -70,14 +70,16 @@ def of_pairs(source: PairSource, subset: Subset, settings: RunSettings) -> Facts
 
 def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts:
     """Return the facts of a run on pairs of texts, as :func:`of_pairs` does."""
-    labels, numbers = source.labels[subset.train], source.text_numbers[subset.train, 0]
+    labels = source.labels[subset.train]
+    numbers = source.text_numbers[subset.train, 0]
     batch = settings["training"]["batch_size"]
     negatives = batch * (source.pairs.shape[1] - 1 if len(source.pairs) else 1) - 1
     expected = {"texts": probability_of_shared_class(numbers, np.ones(len(numbers)))}
     if source.label_names:  # which hard negatives lack
         shared = probability_of_shared_class(labels, np.ones(len(labels)))
         expected["classes"] = shared * (batch - 1) / negatives
-    rows, true = source.anchors[subset.train], from_class_frequency(labels)
+    rows = source.anchors[subset.train]
+    true = from_class_frequency(labels)
     eta_of = functools.partial(_eta, source, settings["objective"], rows, true)
     facts = _facts(settings, negatives, expected, eta_of)
     return facts | _repeated(numbers) | _draws(settings, len(subset.train))
@@ -166,7 +168,8 @@ def _draws(settings: RunSettings, samples: int, per_epoch: int | None = None) ->
     """Return how often a run draws each of its samples, if the objective needs that; by default,
     once per epoch.
     """
-    training, least = settings["training"], getattr(model_of(settings, "objective"), "DRAWS", 0)
+    training = settings["training"]
+    least = getattr(model_of(settings, "objective"), "DRAWS", 0)
     if not least:
         return {}
     per_epoch = (per_epoch or samples) // training["batch_size"]

@@ -62,15 +62,11 @@ def train_classifier(
         seed: seed of the generator.
         settings: ``epochs``, ``batch_size``, ``learning_rate`` and ``weight_decay``.
     """
-    (images, indices, labels, augmentation), device, generator = (
-        labelled,
-        labelled.labels.device,
-        generator_of(seed),
-    )
-    head, bound = (
-        nn.utils.skip_init(nn.Linear, encoder.dimensions, classes),
-        encoder.dimensions**-0.5,
-    )
+    (images, indices, labels, augmentation) = labelled
+    device = labelled.labels.device
+    generator = generator_of(seed)
+    head = nn.utils.skip_init(nn.Linear, encoder.dimensions, classes)
+    bound = encoder.dimensions**-0.5
     for parameter in head.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
     head.to(device)

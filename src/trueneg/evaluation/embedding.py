@@ -33,7 +33,8 @@ def embed_run(*, images: int, threads: int, embedding: str | Path, **block: Any)
         test, seed = run.subset.test, run.subset.seed
     if len(test) > images:
         test = test[label_subset(run.source.labels[test], images / len(test), seed)]
-    labels, class_names = run.source.labels[test], np.array(run.source.class_names)
+    labels = run.source.labels[test]
+    class_names = np.array(run.source.class_names)
     features = run.of(test)[0].cpu().numpy()
     table = pd.DataFrame(tsne(features, seed, jobs=threads), columns=["x", "y"]).assign(
         silhouette=silhouettes(features, labels)

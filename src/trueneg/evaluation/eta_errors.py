@@ -53,11 +53,9 @@ def write_eta_errors(*, runs: Files, sources: Files, subsets: Files, errors: str
         weights = data.sentence_weights * (data.class_of >= 0)
         for run in listed:
             objective = run["settings"]["objective"]
-            setting, a, k = (
-                objective.get("class_probability", 0.0),
-                objective.get("a"),
-                objective.get("k"),
-            )
+            setting = objective.get("class_probability", 0.0)
+            a = objective.get("a")
+            k = objective.get("k")
             eta = (
                 data.class_probability(setting, a, k)
                 if isinstance(setting, str | Mapping)

@@ -55,7 +55,8 @@ def contrast_to_noise_ratio(heatmap, mask, *, signed: bool = False) -> float:
         raise ValueError("the mask covers all pixels with a score; expected some outside the mask")
     mean_in, variance_in = _moments(scores[inside])
     mean_out, variance_out = _moments(scores[~inside])
-    difference, noise = mean_in - mean_out, np.sqrt(variance_in + variance_out)
+    difference = mean_in - mean_out
+    noise = np.sqrt(variance_in + variance_out)
     ratio = (
         difference / noise if noise > 0 else np.copysign(np.inf, difference) if difference else 0.0
     )
@@ -97,7 +98,8 @@ def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHO
     scores, inside = _pixels(heatmap, mask)
     if not len(thresholds):
         raise ValueError("thresholds is empty; expected at least one")
-    box, rest = scores[inside], scores[~inside]
+    box = scores[inside]
+    rest = scores[~inside]
     overlaps = [
         np.count_nonzero(box > theta) / (len(box) + np.count_nonzero(rest > theta))
         for theta in thresholds
@@ -185,13 +187,15 @@ def box_masks(boxes, size: tuple[int, int]) -> ndarray:
     """
     y, x = (np.arange(side) + 0.5 for side in size)
     x0, y0, x1, y1 = np.asarray(boxes, np.float64).T[:, :, None]
-    rows, columns = (y0 <= y) & (y < y1), (x0 <= x) & (x < x1)
+    rows = (y0 <= y) & (y < y1)
+    columns = (x0 <= x) & (x < x1)
     return rows[:, :, None] & columns[:, None, :]
 
 
 def _pixels(heatmap, mask) -> tuple[ndarray, ndarray]:
     """Return the non-NaN scores and a mask of those inside the box."""
-    heatmap, mask = as_array(heatmap), as_array(mask)
+    heatmap = as_array(heatmap)
+    mask = as_array(mask)
     if heatmap.ndim != 2 or heatmap.shape != mask.shape or mask.dtype != bool:
         raise ValueError(
             f"heatmap is {heatmap.shape} and mask {mask.dtype} {mask.shape}; expected (H, W) and"

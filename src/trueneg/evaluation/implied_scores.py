@@ -57,7 +57,8 @@ def false_negative_probability(similarities, is_own, *, alpha: float, eta, form:
         ... ).tolist()
         [[nan, 0.25, 0.25]]
     """
-    similarities, is_own = np.asarray(similarities, np.float64), np.asarray(is_own, bool)
+    similarities = np.asarray(similarities, np.float64)
+    is_own = np.asarray(is_own, bool)
     # An anchor's own samples rank below all negatives; ties get the same value: the share of
     # negatives at most as near.
     rank = rankdata(np.where(is_own, -np.inf, similarities), method="max", axis=1) - is_own.sum(

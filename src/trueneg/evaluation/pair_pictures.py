@@ -128,7 +128,8 @@ def phrase_heatmaps(run: EmbeddedPairs, count: int, smoothing: float) -> pd.Data
     """
     if run.boxes is None or run.images("test").embeddings.regions is None:
         return pd.DataFrame(columns=HEATMAP_COLUMNS)
-    source, images = run.source, run.images("test")
+    source = run.source
+    images = run.images("test")
     crop = run.networks.columns.augmentation.evaluated_size(source.size)
     phrases = boxed_phrases(source, images.indices, run.boxes, crop)
     first = phrases.drop_duplicates("phrase")

@@ -88,11 +88,9 @@ def rated_pairs(source: PairSource, ratings: DataFrame, test: ndarray) -> RatedC
     caption = places.get_indexer(pd.MultiIndex.from_frame(ratings[["report", "index"]]))
     image = reports.get_indexer(ratings["image"])
     chosen = (caption >= 0) & (image >= 0) & (ratings["image"] != ratings["report"]).to_numpy()
-    image, caption, chosen_ratings = (
-        image[chosen],
-        caption[chosen],
-        ratings.loc[chosen, RATINGS].to_numpy(),
-    )
+    image = image[chosen]
+    caption = caption[chosen]
+    chosen_ratings = ratings.loc[chosen, RATINGS].to_numpy()
     rated = RatedCaptions(
         test, captions, texts.tolist(), image, caption, numbers[caption], chosen_ratings
     )

@@ -98,11 +98,14 @@ def measure_ratings(
     Raises:
         UserError: if too few pairs are rated.
     """
-    all_ratings, names = read_rows(ratings), {**manifest_names(block["manifest"]), **names}
-    store, by_run = RunStore(block["store"]), []
+    all_ratings = read_rows(ratings)
+    names = {**manifest_names(block["manifest"]), **names}
+    store = RunStore(block["store"])
+    by_run = []
     with encoded_runs(threads=settings["threads"], **block) as encoded:
         for (run,) in encoded:
-            rated, seed = rated_pairs(run.source, all_ratings, run.subset.test), run.subset.seed
+            rated = rated_pairs(run.source, all_ratings, run.subset.test)
+            seed = run.subset.seed
             tables = measure(run, rated, store.record(run.id)["settings"])
             by_run.append([table.assign(**{"run": run.id, **names}, seed=seed) for table in tables])
             log.info("seed %d: %s rated pairs", seed, f"{len(rated.image):,}")
@@ -184,7 +187,8 @@ def calibration_rows(
     """
     if "class_probability" not in objective:
         return DataFrame(columns=["bin", "pairs", "implied", "rated", "anchors"])
-    captions, eta_or_name = rated.captions, objective["class_probability"]
+    captions = rated.captions
+    eta_or_name = objective["class_probability"]
     if isinstance(eta_or_name, str):
         of_sentence = source.class_probability(eta_or_name, objective.get("a"), objective.get("k"))
         of_caption = Series(of_sentence[captions["row"]], captions.index)

@@ -232,7 +232,9 @@ def precisions_at_k(
         >>> precisions_at_k(np.array([[0.9, 0.8, 0.1]]), [1], [1, 0, 1], ks=(1, 2)).tolist()
         [[1.0, 0.5]]
     """
-    scores, labels, candidates = _matrix(scores), as_array(query_labels), as_array(candidate_labels)
+    scores = _matrix(scores)
+    labels = as_array(query_labels)
+    candidates = as_array(candidate_labels)
     correct = labels[:, None] == candidates if candidates.ndim == 1 else candidates.T[labels] == 1
     if correct.shape != scores.shape:
         shapes = f"query_labels {labels.shape} and candidate_labels {candidates.shape}"

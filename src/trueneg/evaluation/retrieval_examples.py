@@ -73,7 +73,8 @@ def retrieval_examples(
             pairs, see
         :func:`trueneg.evaluation.retrieval.ranks`) and ``thumbnail`` (:func:`thumbnail`).
     """
-    generator, relation = np.random.default_rng(seed_for(seed, "shown queries")), said.relation
+    generator = np.random.default_rng(seed_for(seed, "shown queries"))
+    relation = said.relation
     directions = {
         TEXT_TO_IMAGE: (_query_texts(relation, generator)[:queries], scores, relation),
         IMAGE_TO_TEXT: (generator.permutation(len(indices))[:queries], scores.T, relation.T),

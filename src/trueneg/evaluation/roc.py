@@ -27,12 +27,15 @@ def area_under_roc(scores, labels) -> float:
         >>> area_under_roc([0.1, 0.4, 0.4, 0.8], [0, 0, 1, 1])
         0.875
     """
-    scores, labels = as_array(scores), as_array(labels).astype(np.float64)
+    scores = as_array(scores)
+    labels = as_array(labels).astype(np.float64)
     if np.isnan(scores).any():
         raise ValueError(f"{np.isnan(scores).sum()} of {len(scores)} scores are NaN")
     is_known = ~np.isnan(labels)
-    scores, positive = scores[is_known], labels[is_known] == 1
-    positives, negatives = np.count_nonzero(positive), np.count_nonzero(~positive)
+    scores = scores[is_known]
+    positive = labels[is_known] == 1
+    positives = np.count_nonzero(positive)
+    negatives = np.count_nonzero(~positive)
     if not positives or not negatives:
         return float("nan")
     # Mann–Whitney: the sum of the positives' ranks minus their rank sum among themselves.

@@ -182,7 +182,8 @@ class CrossModalLoss(EstimatorLoss):
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
-        of_texts, of_images = tuple(text_features.shape), tuple(image_features.shape)
+        of_texts = tuple(text_features.shape)
+        of_images = tuple(image_features.shape)
         if not (
             len(of_texts) == len(of_images) == 2
             and of_texts[0] <= of_images[0]
@@ -285,7 +286,9 @@ def _by_anchor(facts: SampleFacts, layout: Layout, direction: str) -> SampleFact
     """Return facts about text–image pairs with the anchors of a direction as rows; the layout is
     that of texts.
     """
-    count, samples, is_text = layout.count, layout.samples, direction == "text"
+    count = layout.count
+    samples = layout.samples
+    is_text = direction == "text"
 
     def arranged(name: str, matrix: Tensor | None) -> Tensor | None:
         if matrix is None:

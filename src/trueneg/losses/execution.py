@@ -69,7 +69,8 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
     """
     if not (wanted and distributed.is_available() and distributed.is_initialized()):
         return local[None], 0
-    rank, processes = distributed.get_rank(), distributed.get_world_size()
+    rank = distributed.get_rank()
+    processes = distributed.get_world_size()
     shape = torch.tensor(local.shape, dtype=torch.int64)
     shapes = [torch.empty_like(shape) for _ in range(processes)]
     distributed.all_gather(shapes, shape, group=_on_cpu(distributed.group.WORLD))

@@ -50,7 +50,8 @@ class SampleFacts(NamedTuple):
             ValueError: if a shape is wrong, a fact that the estimator needs is missing, or a value
                 is out of range.
         """
-        count, anchors = layout.count, layout.views * layout.count
+        count = layout.count
+        anchors = layout.views * layout.count
         eta = self.class_probability
         own: Any = getattr(estimator, "class_probability", None)
         if eta is None and isinstance(own, Tensor) and own.dim() > 0:

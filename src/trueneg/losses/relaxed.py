@@ -93,7 +93,8 @@ class RelaxedContrastiveLoss(nn.Module):
         with outside_autocast(u.device):
             u, v = map(unit_length, single_precision(u, v))
             everyone, rank = gathered(v, self.gather_distributed)
-            keys, processes = everyone.flatten(0, 1), len(everyone)
+            keys = everyone.flatten(0, 1)
+            processes = len(everyone)
 
             def of_rows(u: Tensor, partner: Tensor, *excluded: Tensor) -> tuple[Tensor]:
                 others = (u @ keys.mT).scatter(1, partner[:, None], self.margin) - self.margin

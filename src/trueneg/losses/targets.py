@@ -175,7 +175,9 @@ class Components:
     marks = True
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
-        views, count, samples = layout.views, layout.count, layout.candidates
+        views = layout.views
+        count = layout.count
+        samples = layout.candidates
         if views != 2 or count != samples:
             raise ValueError(
                 f"targets wcl_one_head: {views} views and {count} of {samples} samples; expected 2"

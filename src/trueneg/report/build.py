@@ -101,9 +101,12 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
     Raises:
         UserError: if a required study cannot be read.
     """
-    pages, unread, needed = [], {}, set(map(Path, required))
+    pages = []
+    unread = {}
+    needed = set(map(Path, required))
     for settings in sorted(Path(path).parent.glob("*/artefacts/study.yaml")):
-        results, name = settings.parents[2], settings.parts[-3]
+        results = settings.parents[2]
+        name = settings.parts[-3]
         try:
             for made in ("artefacts", *registry.FILES):
                 require_intact(results, sealed_files(results, f"{name}/{made}/"))

@@ -157,7 +157,8 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
     Args:
         row, treatment, baseline: as for :func:`answer`.
     """
-    metric, seeds = row["metric"], seed_count([row["seeds"]])
+    metric = row["metric"]
+    seeds = seed_count([row["seeds"]])
     name = f"{measured_name(Measurement.of(row))} on {described(row['dataset'])}"
     cannot_tell = f"We cannot tell whether {treatment} is better or worse than {baseline}"
     if row["seeds"] < 2:
@@ -245,7 +246,8 @@ def of_contrast(gathered: Gathered) -> str:
     """State the primary contrast, what knowing the labels gains (or that the baseline is at
     chance), and values at edges.
     """
-    primary, contrast = gathered.study.primary, gathered.comparison["primary"]
+    primary = gathered.study.primary
+    contrast = gathered.comparison["primary"]
     clauses = [finding(contrast, primary.treatment, primary.baseline)]
     headroom = gathered.headroom
     of_dataset = headroom[headroom["dataset"] == contrast["dataset"]].iloc[0]
@@ -264,7 +266,8 @@ def of_likelihoods(gathered: Gathered) -> str:
     study: LikelihoodStudy = gathered.study
     if study.reports.classes_known:
         return _of_correlations(gathered)
-    models, eta = ", ".join(study.language_models), study.eta
+    models = ", ".join(study.language_models)
+    eta = study.eta
     likelihood = f"likelihood p of every sentence{' per token' * eta.per_token}"
     first = eta.language_model or next(iter(study.language_models))
     files = ", ".join(f"text/{corpus}/eta.parquet" for corpus in runs.corpora(study))
@@ -328,20 +331,16 @@ def _of_scorers(rows: DataFrame) -> str:
         if first["high"] < 0
         else "has no clear relation to"
     )
-    value, reach = (
-        format_metric(first["spearman"], "ρ"),
-        ends(first["low"], first["high"], "ρ", signed=False),
-    )
+    value = format_metric(first["spearman"], "ρ")
+    reach = ends(first["low"], first["high"], "ρ", signed=False)
     clauses = [
         f"The likelihood under {first['scorer']} {relation} the class probability of sentences that"
         f" affirm a finding (rank correlation {value}, {LEVEL} interval {reach})"
     ]
     if len(others):
         best = others.iloc[0]
-        value, reach = (
-            format_metric(best["spearman"], "ρ"),
-            ends(best["low"], best["high"], "ρ", signed=False),
-        )
+        value = format_metric(best["spearman"], "ρ")
+        reach = ends(best["low"], best["high"], "ρ", signed=False)
         clauses.append(
             f"the largest other correlation is that of {best['scorer']}, {value} ({reach})"
         )

@@ -21,9 +21,11 @@ def sentences(
         facts_of: data set, objective and facts of runs (:mod:`trueneg.data.false_negatives`).
         baseline: name of the objective that is subtracted in comparisons, which needs no warning.
     """
-    lines, warnings = [], []
+    lines = []
+    warnings = []
     for dataset, objective, facts in facts_of:
-        count, eta = facts["negatives"], facts.get("eta")
+        count = facts["negatives"]
+        eta = facts.get("eta")
         shared = [
             f"{number:.3g} ({100 * number / count:.2g} %) {SHARED[key]}"
             for key, number in facts["expected"].items()

@@ -83,7 +83,8 @@ def chosen_name(entry: Mapping[str, Any]) -> str:
         >>> chosen_name({"objective": "CL", "variant": "{}"})
         'CL'
     """
-    objective, variant = entry["objective"], json.loads(entry["variant"])
+    objective = entry["objective"]
+    variant = json.loads(entry["variant"])
     if follows := entry.get("follows"):
         return f"{objective} ({settings_name(entry['variant'])}, as {follows})"
     variants = [json.loads(other) for other in entry.get("variants", ())]

@@ -29,7 +29,8 @@ def format_metric(value: float, metric: str, signed: bool = False) -> str:
     """
     if math.isnan(value):
         return "–"
-    scaled, decimals = value * scale(metric), _measure(metric).decimals
+    scaled = value * scale(metric)
+    decimals = _measure(metric).decimals
     smallest = 10.0**-decimals
     if 0.05 * smallest <= abs(scaled) < 0.95 * smallest:
         decimals += 1
@@ -54,7 +55,8 @@ def in_unit(value: float, metric: str, shown: str, decimals: int) -> str:
         ... )
         ('80.21', '86.2', '0.104')
     """
-    factor, measure = 100.0 if shown == "%" else 1.0, _measure(metric)
+    factor = 100.0 if shown == "%" else 1.0
+    measure = _measure(metric)
     usual = measure.decimals + round(math.log10(measure.scale / factor))
     return "–" if math.isnan(value) else minus(f"{value * factor:z.{max(usual, decimals)}f}")
 
@@ -92,7 +94,8 @@ def margin_text(value: float, metric: str) -> str:
         >>> margin_text(0.0025, "accuracy"), margin_text(0.01, "accuracy"), margin_text(0.02, "AUC")
         ('0.25 points', '1.0 points', '0.020')
     """
-    scaled, usual = value * scale(metric), format_metric(value, metric)
+    scaled = value * scale(metric)
+    usual = format_metric(value, metric)
     text = usual if math.isclose(float(usual), scaled) else f"{scaled:g}"
     return f"{text} {unit(metric, difference=True)}".rstrip()
 

@@ -120,7 +120,9 @@ def draw_intervals(
     for number, (name, style) in enumerate(styles.items()):
         line = table[table[by] == name].dropna(subset=y).sort_values(x)
         places, values, low, high = line[[x, y, "low", "high"]].to_numpy(float).T
-        values, low, high = factor * values, factor * low, factor * high
+        values = factor * values
+        low = factor * low
+        high = factor * high
         look_of_line = {**style._asdict(), "label": name} | look
         if band:
             plot.plot(places, values, **look_of_line)

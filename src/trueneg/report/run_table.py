@@ -177,7 +177,8 @@ def _finished(
 
 
 def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:
-    owner, progress = store.owner(identifier), store.progress(identifier)
+    owner = store.owner(identifier)
+    progress = store.progress(identifier)
     row: dict[str, Any] = {
         "run": identifier,
         "state": f"owned by {owner}" if owner else "interrupted",

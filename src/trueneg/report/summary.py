@@ -235,7 +235,8 @@ def at_edge(variant: str, variants: Iterable[str]) -> str:
         >>> at_edge('{"size":8}', ['{"size":8}', '{"size":16}', '{"size":24}'])
         'size'
     """
-    grids, keys = [json.loads(other) for other in variants], []
+    grids = [json.loads(other) for other in variants]
+    keys = []
     for key, value in json.loads(variant).items():
         grid = {settings[key] for settings in grids if type(settings[key]) in (int, float)}
         if type(value) in (int, float) and len(grid) > 1 and value in (min(grid), max(grid)):

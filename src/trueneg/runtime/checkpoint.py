@@ -67,8 +67,10 @@ class Checkpoint(contextlib.AbstractContextManager):
         device: str = "cpu",
         devices: int = 1,
     ):
-        self._path, self._previous = folder / RunStore.CHECKPOINT, folder / RunStore.PREVIOUS
-        self._digest, self._interval = digest, 60 * minutes
+        self._path = folder / RunStore.CHECKPOINT
+        self._previous = folder / RunStore.PREVIOUS
+        self._digest = digest
+        self._interval = 60 * minutes
         self._began = self._saved = self._noted = time.monotonic()
         self._cost = FIRST_COST
         self._earlier = RunStore(folder.parent).progress(folder.name).get("spent", [])
@@ -189,12 +191,11 @@ class Checkpoint(contextlib.AbstractContextManager):
             )
             if values["digest"] == self._digest and of_this_code:
                 return tensors, values
-            kind, reason = (
-                "outdated",
-                "was made with different settings, data or versions of the code",
-            )
+            kind = "outdated"
+            reason = "was made with different settings, data or versions of the code"
         except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-            kind, reason = "damaged", f"is damaged ({error})"
+            kind = "damaged"
+            reason = f"is damaged ({error})"
         aside = path.replace(path.with_name(f"checkpoint.{kind}.safetensors"))
         log.warning("%s %s; moved to %s", path, reason, aside.name)
         return None

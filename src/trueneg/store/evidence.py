@@ -221,7 +221,10 @@ def read_results(study: str, folder: Path, places: Iterable[str], files: Iterabl
     Raises:
         UserError: if a file is missing or damaged.
     """
-    manifests, records, tables, artefacts = {}, {}, {}, {}
+    manifests = {}
+    records = {}
+    tables = {}
+    artefacts = {}
     for place in places:
         manifest, rows, curves, runs = block_files(place)
         manifests[place] = read_json(folder / manifest, Manifest)
@@ -387,7 +390,8 @@ def _gathered(tables: Mapping[str, pa.Table]) -> pa.Table:
 
 def _separated(path: Path) -> dict[str, pa.Table]:
     """Return the tables that :func:`_gathered` put below each other, by file."""
-    gathered, tables = _read_table(path, AGAIN), dict[str, pa.Table]()
+    gathered = _read_table(path, AGAIN)
+    tables = dict[str, pa.Table]()
     with reading(path, EXPORT, AGAIN):
         for schema, files in json.loads(gathered.schema.metadata[b"schemas"]):
             wanted = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))

@@ -73,7 +73,8 @@ def export_study(
         UserError: if the study's data are restricted, a file is damaged, or the subfolder is not an
             export.
     """
-    source, target = results / name, folder / name
+    source = results / name
+    target = folder / name
     if _is_restricted(name, studies):
         raise UserError(
             f"{name} uses restricted data, so its results are not exported. Name the other studies"
@@ -192,7 +193,8 @@ def import_study(folder: Path, results: Path, stamp: int | None = None) -> str:
         UserError: if a file is missing, damaged or foreign, a run's id does not follow from its
             settings and data, or the winners do not follow from the pilot seeds' rows.
     """
-    name, store = folder.name, RunStore(results / "runs")
+    name = folder.name
+    store = RunStore(results / "runs")
     evidence = read_evidence(folder)
     description = evidence.description
     if name in RESERVED_NAMES or description.study != name:
@@ -295,7 +297,8 @@ def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any])
     Raises:
         UserError: if no such rows were imported, or a file of the run is damaged.
     """
-    folder, record = store.folder(identifier), store.record(identifier, RunRecord)
+    folder = store.folder(identifier)
+    record = store.record(identifier, RunRecord)
     store.checksum(identifier)  # raises an error if one of its files is damaged
     for path in sorted(folder.glob(RunStore.EVALUATED)):
         evaluation = read_json(path)
@@ -340,7 +343,8 @@ def _refuse_foreign(block: EvidenceBlock, evidence: Evidence, folder: Path) -> N
     """Check that a block belongs to the study, and that its runs' ids follow from their settings
     and data.
     """
-    manifest, study = evidence.manifests[block.place], evidence.description.study
+    manifest = evidence.manifests[block.place]
+    study = evidence.description.study
     names = {*block.rows["study"], manifest["study"]}
     dataset, objective, _ = block.place.split("/")
     if names != {study} or (manifest["dataset"], manifest["objective"]) != (dataset, objective):
@@ -363,7 +367,8 @@ def _import_run(record: Mapping[str, Any], block: EvidenceBlock, store: RunStore
     """Write an exported run to the store, and return True; return False if another training of it
     is kept instead.
     """
-    identifier, checksum = record["id"], block.checksums[record["id"]]
+    identifier = record["id"]
+    checksum = block.checksums[record["id"]]
     training = {key: value for key, value in record.items() if key != "evaluated"} | {
         "checksum": checksum
     }

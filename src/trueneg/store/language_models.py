@@ -19,11 +19,14 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
             released``), ``folder``,
         ``checksum`` and the keys of its record.
     """
-    store, models = RunStore(results / "language_models"), []
+    store = RunStore(results / "language_models")
+    models = []
     for manifest in sorted((results / study / "text").glob("*/language_models/*.json")):
         require_intact(results, [manifest])
         for model in records.read_json(manifest)["models"]:
-            identifier, record, state = Path(model["folder"]).name, {}, "used as released"
+            identifier = Path(model["folder"]).name
+            record = {}
+            state = "used as released"
             if (
                 model["checksum"] is not None
                 and (store.folder(identifier) / RunStore.RECORD).is_file()

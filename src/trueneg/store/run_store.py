@@ -38,11 +38,9 @@ class RunStore:
     """
 
     RECORD, MODEL, CURVES = "run.json", "model.safetensors", "training.parquet"
-    CHECKPOINT, PREVIOUS, PROGRESS = (
-        "checkpoint.safetensors",
-        "checkpoint.previous.safetensors",
-        "progress.json",
-    )
+    CHECKPOINT = "checkpoint.safetensors"
+    PREVIOUS = "checkpoint.previous.safetensors"
+    PROGRESS = "progress.json"
     EVALUATED, LOCK = "evaluated-*.json", "lock"
     TRAINED = ("finished", "imported")  # states of runs that need no training
 
@@ -81,10 +79,8 @@ class RunStore:
         Raises:
             UserError: if the run is not finished, or its record is damaged.
         """
-        path, remedy = (
-            self.folder(identifier) / self.RECORD,
-            "Remove its folder to train the run again.",
-        )
+        path = self.folder(identifier) / self.RECORD
+        remedy = "Remove its folder to train the run again."
         if path.is_file() and (problem := damage(self.path.parent, path)):
             raise UserError(f"{path} {problem}. {remedy}")
         return read_json(path, model, remedy)
@@ -97,7 +93,8 @@ class RunStore:
             UserError: if a file is not the one that was written, or is missing; the model of an
                 imported run may be.
         """
-        results, weights = self.path.parent, self.folder(identifier) / self.MODEL
+        results = self.path.parent
+        weights = self.folder(identifier) / self.MODEL
         for path in sealed_files(results, f"{self.path.name}/{identifier}/"):
             if problem := damage(results, path):
                 raise UserError(f"{path} {problem}. {self.removal(identifier)}")

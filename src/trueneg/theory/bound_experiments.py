@@ -80,7 +80,8 @@ def generalisation_terms(setting: Experiment) -> Iterator[DataFrame]:
     The columns are those of :func:`trueneg.theory.transfer.theorem_4`.
     """
     rho = class_distribution(setting.imbalance)
-    negatives, positives = setting.theorem_negatives, setting.theorem_positives
+    negatives = setting.theorem_negatives
+    positives = setting.theorem_positives
     scores = simulate_scores(
         setting.varied(temperature=1.0, negatives=negatives, positives=positives + 1, classes=rho)
     )

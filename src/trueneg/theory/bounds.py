@@ -35,7 +35,8 @@ def debiased_losses(rho: ArrayLike) -> dict[str, DebiasedLoss]:
     as η.
     """
     rho = np.asarray(rho, dtype=float)
-    mean, largest = float(rho.mean()), float(rho.max())
+    mean = float(rho.mean())
+    largest = float(rho.max())
     return {
         "CL": DebiasedLoss(Uncorrected(), np.zeros_like(rho)),
         "DCL, mean η": DebiasedLoss(Debiased(mean), np.full_like(rho, mean)),
@@ -67,7 +68,8 @@ def proposition_1(
         >>> round(proposition_1(254, 1, rho=[0.1] * 10, eta=[0.1] * 10), 2)
         5.02
     """
-    rho, eta = np.asarray(rho, dtype=float), np.asarray(eta, dtype=float)
+    rho = np.asarray(rho, dtype=float)
+    eta = np.asarray(eta, dtype=float)
     scale = 3 * math.exp(2 / temperature)
     of_negatives = scale * math.sqrt(math.pi / 2 / negatives) * float(rho @ (1 / (1 - rho)))
     of_positives = scale * math.sqrt(math.pi / 2 / positives) * float(rho @ (rho / (1 - rho)))
@@ -95,7 +97,8 @@ def trivial_bound(
         >>> round(trivial_bound(254, rho=[0.1] * 10, eta=[0.1] * 10), 2)
         2.09
     """
-    rho, eta = np.asarray(rho, dtype=float), np.asarray(eta, dtype=float)
+    rho = np.asarray(rho, dtype=float)
+    eta = np.asarray(eta, dtype=float)
     largest = (math.exp(2 / temperature) - eta) / (1 - eta)
     return float(rho @ np.log((1 + negatives * largest) / (1 + negatives)))
 
@@ -156,7 +159,8 @@ def _differences(scores: Scores, estimator: Estimator, positives: int, setting: 
     """Return (A,) each anchor's loss minus its asymptotic loss; the last positive is in the
     numerator.
     """
-    positive, further = scores.positive[:, -1], scores.positive[:, :positives]
+    positive = scores.positive[:, -1]
+    further = scores.positive[:, :positives]
     eta = scores.class_probability if getattr(estimator, "class_probability", 0) is None else None
     log_mass = estimator(further, scores.negatives, eta, temperature=setting.temperature)
     log_asymptotic = scores.exact_mean.log() + math.log(setting.negatives)

@@ -133,7 +133,8 @@ def measure_errors(
         value over repetitions (NaN for a single repetition). For means, ``reference`` is empty.
     """
     estimates, drawn, exact = simulate_estimates(setting, contestants, repetitions)
-    of_drawn, of_exact = estimates - drawn, estimates - exact
+    of_drawn = estimates - drawn
+    of_exact = estimates - exact
     values = np.vstack([of_drawn, of_drawn**2, of_exact, of_exact**2, estimates, exact])
     quantities = [*itertools.product(REFERENCES, ("bias", "mean squared error")), ("", "mean")]
     rows = [(name, *quantity) for quantity in quantities for name in contestants]
@@ -195,7 +196,8 @@ def limiting_bias(setting: Setting, contestant: str) -> float:
         )
     if contestant == DCL:
         return 0.0
-    eta, rate = setting.class_probability, 1 / setting.temperature
+    eta = setting.class_probability
+    rate = 1 / setting.temperature
     population = setting.population(eta)
     if contestant == BIASED:
         limit = population.mean_exponential(setting.temperature)

@@ -204,12 +204,11 @@ def _block(setting: Setting, count: int, generators: dict[str, np.random.Generat
     if setting.base == "released":
         # −a and b, in units of 1/t²
         ends = 1 - setting.slide * generators["shift"].random((count, 2))
-        shift, scale = setting.half_width * np.diff(ends) / 2, ends.mean(axis=1, keepdims=True)
+        shift = setting.half_width * np.diff(ends) / 2
+        scale = ends.mean(axis=1, keepdims=True)
     else:
-        shift, scale = (
-            setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1)),
-            np.ones(1),
-        )
+        shift = setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1))
+        scale = np.ones(1)
     is_true = generators["population"].random((count, setting.negatives)) >= eta[:, None]
     # False and true negatives have mirrored distributions, so one root serves both. Positives are
     # drawn like false negatives.

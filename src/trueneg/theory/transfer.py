@@ -89,7 +89,8 @@ def mean_classifier_loss(
     if not pairs:
         return float(functional.cross_entropy(logits, labels))
     rho = torch.bincount(labels).double() / len(labels)
-    losses, weights = [], []
+    losses = []
+    weights = []
     for a, b in itertools.combinations(range(classes), 2):
         # D_T: the samples of both classes, at their natural frequencies
         of_pair = (labels == a) | (labels == b)
@@ -221,7 +222,9 @@ def theorem_4(
             linear maps of unit
         norm), ``term``, ``value``, ``standard error`` (0).
     """
-    n, m, largest_eta = negatives, positives, max(rho)
+    n = negatives
+    m = positives
+    largest_eta = max(rho)
     lipschitz = lipschitz_constant(n, m, largest_eta) * math.sqrt(6 * (n + m) + 2)
     largest_loss = math.log(
         1 + n * max((math.exp(2) - largest_eta * math.exp(-2)) / (1 - largest_eta), 1)

@@ -129,7 +129,8 @@ class TrainingJob:
         store: str,
         vectors: Sequence[str] = (),
     ):
-        self.runs, self.store = [Run(**run) for run in runs], RunStore(store)
+        self.runs = [Run(**run) for run in runs]
+        self.store = RunStore(store)
         self._kind = kind_of(self.runs[0].settings)
         self._training: Any = pkgutil.resolve_name(self._kind.TRAINING)
         self._source = pkgutil.resolve_name(self._kind.READER)(source)
@@ -146,14 +147,16 @@ class TrainingJob:
             device: device to train on; None if all runs are finished.
             processes: processes that train together; the first one owns a run and writes its files.
         """
-        first, is_first = self.runs[0], processes.rank == 0
+        first = self.runs[0]
+        is_first = processes.rank == 0
         torch.set_num_threads(first.settings["training"]["threads"])
         if is_first:
             where = f" on {device}" if device else ", all finished"
             log.info("%s, %s: %d runs%s", first.dataset, first.objective, len(self.runs), where)
         listed = list(zip(self.runs, self.identifiers, strict=True))
         # With disable=None, tqdm shows the bar only on a terminal.
-        title, disable = f"{first.dataset} {first.objective}", None if is_first else True
+        title = f"{first.dataset} {first.objective}"
+        disable = None if is_first else True
         with tqdm(listed, title, leave=False, unit=" runs", disable=disable) as bar:
             for run, identifier in bar:
                 remedy = smaller_batch(run.settings["training"]["batch_size"])
@@ -215,7 +218,8 @@ class TrainingJob:
                 updates = training.updates
                 weights = training.weights()
             else:
-                rows, updates = [UNTRAINED], 0
+                rows = [UNTRAINED]
+                updates = 0
                 weights = self._untrained_weights(run)
         _write_finished(run, folder, weights, rows, updates)
         record = run.to_json() | {

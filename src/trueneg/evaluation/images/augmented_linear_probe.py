@@ -26,7 +26,8 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     """Yield accuracies by label pool and fraction of labels on whole images; a run's networks are
     not modified.
     """
-    training, task = settings["augmented_linear_probe"], "augmented linear probe"
+    training = settings["augmented_linear_probe"]
+    task = "augmented linear probe"
     yield from chance(runs, task)
     for run, pool, fraction in itertools.product(
         runs, training["label_pools"], sorted(training["label_fractions"])

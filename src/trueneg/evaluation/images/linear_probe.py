@@ -25,7 +25,8 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     together.
     """
     training = dict(settings["linear_probe"])
-    pools, fractions = training.pop("label_pools"), sorted(training.pop("label_fractions"))
+    pools = training.pop("label_pools")
+    fractions = sorted(training.pop("label_fractions"))
     yield from chance(runs, "linear probe")
     for pool, fraction in itertools.product(pools, fractions):
         features, labels = zip(

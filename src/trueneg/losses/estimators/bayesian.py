@@ -181,10 +181,12 @@ def released_weight(distribution: Tensor, alpha: float, beta: float, eta: float 
         beta: β in [0.5, 1], but not 1 if α = 1.
         eta: τ⁺, a float or a tensor that broadcasts to (A, N).
     """
-    first, second = 2 * (1 - distribution), 2 * distribution
+    first = 2 * (1 - distribution)
+    second = 2 * distribution
     true = alpha * first + (1 - alpha) * second
     false = (1 - alpha) * first + alpha * second
-    near, far = (1 - alpha) * beta, alpha * (1 - beta)
+    near = (1 - alpha) * beta
+    far = alpha * (1 - beta)
     hard = (far * first + near * second) / (far + near)
     weight = hard / ((1 - eta) * true + eta * false)
     return weight.nan_to_num(nan=1.0) if alpha == 1 else weight

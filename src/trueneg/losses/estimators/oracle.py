@@ -66,7 +66,8 @@ class Oracle(Selecting):
         if self.precision == self.recall == 1 and not self.shuffled:
             return same_class
         valid = ~negatives.isneginf()
-        false, true = same_class & valid, ~same_class & valid
+        false = same_class & valid
+        true = ~same_class & valid
         # how many true negatives to remove, in expectation
         wrong = false.sum(-1) * self.recall * (1 / self.precision - 1)
         chance = torch.where(false, self.recall, (wrong / true.sum(-1).clamp(min=1))[:, None])

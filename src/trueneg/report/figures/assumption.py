@@ -34,7 +34,8 @@ def drawings(study: Any) -> list[Drawing]:
     files = tuple(
         f"assumption/{corpus}/{table}.parquet" for table in ("points", "summary", "calibration")
     )
-    make, read = class_probability_by_likelihood, ("study.yaml", *files)
+    make = class_probability_by_likelihood
+    read = ("study.yaml", *files)
     title = "Class probability against likelihood, all sentences"
     caption = (
         "Sample-Specific Debiasing assumes a straight line here; one panel per scorer, with the"
@@ -70,10 +71,8 @@ def class_probability_by_likelihood(
     corpus = chosen["corpus"].iloc[0]
     figure, parts = facets(chosen, "scorer", size=(2.7, 2.5), ylabel="Class probability")
     for plot, (scorer,), rows in parts:
-        row, bins = (
-            rows.iloc[0],
-            calibration[calibration["scorer"] == scorer].sort_values("log_likelihood"),
-        )
+        row = rows.iloc[0]
+        bins = calibration[calibration["scorer"] == scorer].sort_values("log_likelihood")
         most = points[points["scorer"] == scorer].nlargest(MOST_POINTS, "count")
         sizes = 4 + 4 * np.log1p(most["count"])
         look: dict[str, Any] = {

@@ -17,7 +17,8 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, draw_sampled, facets, forest
 
 ORDER = 30
-DEBIASED, DEBIASED_STYLE = "asymptotic debiased loss", LineStyle("#0072b2", "o", "-")
+DEBIASED = "asymptotic debiased loss"
+DEBIASED_STYLE = LineStyle("#0072b2", "o", "-")
 SUPERVISED = {
     "mean classifier, all classes": LineStyle("#d55e00", "", "-"),
     "mean classifier, pairs of classes": LineStyle("#d55e00", "", (0, (5, 1.5))),

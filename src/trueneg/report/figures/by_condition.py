@@ -194,21 +194,17 @@ def draw_by_place(
         notes: end of the footnote.
         flat: objectives with the same rows at each place, drawn with bands instead of bars.
     """
-    chosen, all_styles = (
-        rows[rows["dataset"].isin(places) & (rows["split"] == "test")],
-        line_styles(rows["objective"]),
-    )
+    chosen = rows[rows["dataset"].isin(places) & (rows["split"] == "test")]
+    all_styles = line_styles(rows["objective"])
     figure, [plots] = panels(1, len(measured), width=max(6.4, 3.3 * len(measured)))
     drawn: set[str] = set()
     seeds: list[int] = []
     for plot, of in zip(plots, measured, strict=True):
         points = shown_values(chosen, baseline, of)
         points = points.assign(x=points["dataset"].map(places)).sort_values("x", kind="stable")
-        zero, size, names = (
-            zero_line(plot, baseline, all_styles),
-            scale(of.metric),
-            set(points["objective"]),
-        )
+        zero = zero_line(plot, baseline, all_styles)
+        size = scale(of.metric)
+        names = set(points["objective"])
         bands, bars = (
             {name: all_styles[name] for name in all_styles if name in part}
             for part in (names & {*flat}, names - {*flat})
@@ -218,7 +214,8 @@ def draw_by_place(
         set_ticks(plot, sorted(points["x"].unique()), axis)
         plot.set_ylabel(axis_label(of, baseline))
         plot.set_title(evaluation_name(of) if len(measured) > 1 else "", fontsize=9.5)
-        drawn, seeds = drawn | names, [*seeds, *points["seeds"]]
+        drawn = drawn | names
+        seeds = [*seeds, *points["seeds"]]
     add_legend(figure, zero | {name: style for name, style in all_styles.items() if name in drawn})
     about = f"Test split{f': {evaluation_name(measured[0])}' if len(measured) == 1 else ''}."
     intervals = interval_note(baseline, seeds, "Bars and bands" if flat else "Bars")

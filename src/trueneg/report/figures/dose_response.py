@@ -59,9 +59,13 @@ def dose_response(gathered: Gathered) -> Figure:
     # a marker for each
     styles |= {name: style._replace(color="0.45") for name, style in line_styles(oracles).items()}
     styles = {name: styles[name] for name in dict.fromkeys(points["objective"])}
-    by, title, anchors = ["monitor"], "{}", ""
+    by = ["monitor"]
+    title = "{}"
+    anchors = ""
     if len(groups) > 1:
-        by, title, anchors = ["monitor", "group"], "{}, {} classes", "for these anchors, "
+        by = ["monitor", "group"]
+        title = "{}, {} classes"
+        anchors = "for these anchors, "
     figure = gain_panels(
         gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True
     )

@@ -31,7 +31,8 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
 
     Each heatmap is rescaled to its own range, which does not change the contrast-to-noise ratio.
     """
-    overlays, wanted = gathered.read(*files), gathered.study.figures.overlays
+    overlays = gathered.read(*files)
+    wanted = gathered.study.figures.overlays
     phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[
         : wanted.phrases
     ]

@@ -54,7 +54,8 @@ REFERENCES = {
 }
 SIDES = {"text": "Caption as anchor", "image": "Image as anchor"}
 GREY = LineStyle("0.45", "o", "-")
-CAPTION, MEAN = LineStyle("#0072b2", "o", ""), LineStyle("0.1", "s", "-")
+CAPTION = LineStyle("#0072b2", "o", "")
+MEAN = LineStyle("0.1", "s", "-")
 CEILING = "#009e73"
 GROUPS = 10  # number of groups of captions by η
 SELECTION = (

@@ -63,7 +63,8 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
 
     pairs = gathered.read(*files)
     is_all = pairs["relation"] == ALL
-    objective, relation = pairs["objective"], pairs["relation"]
+    objective = pairs["objective"]
+    relation = pairs["relation"]
     table = pairs.assign(panel=objective.mask(is_all, ALL), line=relation.mask(is_all, objective))
     table = pd.concat([table[is_all], table[~is_all]])
     by = [column for column in ("panel", "pairs") if column in table]
@@ -148,7 +149,8 @@ def _separation(by_relation: dict[Any, Series]) -> str:
     """
     for (higher, lower), name in SEPARATED.items():
         if {higher, lower} <= by_relation.keys():
-            above, below = by_relation[higher], by_relation[lower]
+            above = by_relation[higher]
+            below = by_relation[lower]
             separated = scipy.stats.mannwhitneyu(above, below).statistic
             return f"P({name}) {separated / (len(above) * len(below)):.2f}"
     return ""

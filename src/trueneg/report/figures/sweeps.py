@@ -88,11 +88,9 @@ def by_setting(gathered: Gathered, baseline: str | None, field: str, axis: Axis)
     }
     swept = [name for name, of_objective in places.items() if of_objective]
     flat = [name for name in _references(gathered.study) if name not in swept]
-    parts, notes, measured = (
-        [rows],
-        [note_along(gathered, field, [*swept, *flat])],
-        [gathered.primary],
-    )
+    parts = [rows]
+    notes = [note_along(gathered, field, [*swept, *flat])]
+    measured = [gathered.primary]
     for name in swept:
         for variant, value in places[name].items():
             is_variant = (variants["objective"] == name) & (variants["variant"] == variant)

@@ -38,7 +38,9 @@ class Provenance:
         settings: Mapping[str, Any] | None = None,
         folder: Path = Path(),
     ):
-        self.runs, self.settings, self._folder = runs, settings or {}, folder
+        self.runs = runs
+        self.settings = settings or {}
+        self._folder = folder
         self._ids = {run["id"] for run in runs}
         self._indices: dict[tuple[str, Any], int] = {}
 
@@ -109,7 +111,9 @@ class Provenance:
                 language models, each with its
             ``name`` and ``checksum``) and ``shared`` (lines of settings).
         """
-        folder, results, files = self._folder, self._folder.parents[1], []
+        folder = self._folder
+        results = self._folder.parents[1]
+        files = []
         for path in sorted(folder.rglob("*.parquet")):
             written = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
             files.append(

@@ -40,11 +40,13 @@ def render_page(
         FileNotFoundError: if the PNG of a figure is missing.
     """
     path = Path(path)
-    loader, undefined = jinja2.FileSystemLoader(HERE), jinja2.StrictUndefined
+    loader = jinja2.FileSystemLoader(HERE)
+    undefined = jinja2.StrictUndefined
     environment = jinja2.Environment(
         loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    style, script = _joined("styles/*.css"), _joined("scripts/*.js")
+    style = _joined("styles/*.css")
+    script = _joined("scripts/*.js")
     entries = [_entry(study, path.parent) for study in studies]
     runs = {run["id"]: run["finished"] for study in studies for run in study["provenance"].runs}
     text = environment.get_template("page.html").render(

@@ -53,8 +53,10 @@ def study_page(folder: Path) -> dict[str, Any]:
             order; ``config`` (YAML);
         ``provenance`` of the numbers; and ``examples`` of retrieval.
     """
-    gathered, figures = Gathered(folder), folder.parent / "figures"
-    study, changes = gathered.study, DataChanges(folder.parents[1])
+    gathered = Gathered(folder)
+    figures = folder.parent / "figures"
+    study = gathered.study
+    changes = DataChanges(folder.parents[1])
     is_trained = isinstance(study, TrainedStudy)
     comparison, runs = (gathered.comparison, _runs(gathered, changes)) if is_trained else ({}, [])
     restricted = any(

@@ -142,7 +142,9 @@ def _named_differences(
     rows: DataFrame, contrast: NamedContrast, margins: Margins | None
 ) -> DataFrame:
     """Compute a named contrast, which may be a difference of differences, for each measurement."""
-    treatment, baseline, other = contrast.treatment, contrast.baseline, contrast.minus
+    treatment = contrast.treatment
+    baseline = contrast.baseline
+    other = contrast.minus
     name = f"{treatment} − {baseline}"
     if other is not None:
         pairs = ((treatment, other.treatment), (baseline, other.baseline))

@@ -116,7 +116,8 @@ def drawings(study: Study) -> list[Drawing]:
             for paper, table in dict.fromkeys(
                 (printed.paper, table) for printed in study.published for table in printed.tables
             ):
-                options, heading = {"paper": paper, "table": table}, title.format(table, paper)
+                options = {"paper": paper, "table": table}
+                heading = title.format(table, paper)
                 listed.append(
                     Drawing(
                         published_name(paper, table),
@@ -220,7 +221,9 @@ def published(gathered: Gathered, paper: str, table: str) -> Table:
     """Build a paper's table with our numbers beside its own; a method may be a variant that the
     study did not select.
     """
-    printed, parts, variants = gathered.read(PUBLISHED), [gathered.rows], gathered.variants
+    printed = gathered.read(PUBLISHED)
+    parts = [gathered.rows]
+    variants = gathered.variants
     printed = printed[(printed["paper"] == paper) & (printed["table"] == table)]
     unselected = set(printed["objective"]) - set(gathered.study.objectives)
     for label, (objective, values, _) in runs.objectives(gathered.study).items():

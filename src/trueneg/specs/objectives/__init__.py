@@ -34,7 +34,8 @@ def _named(base: type[Objective]) -> tuple[type[Objective], ...]:
     return tuple(value for value in classes if "name" in value.model_fields)
 
 
-OF_TWO_VIEWS, OF_PAIRS = _named(TwoViewObjective), _named(PairLoss)
+OF_TWO_VIEWS = _named(TwoViewObjective)
+OF_PAIRS = _named(PairLoss)
 
 
 def union_of(*objectives: type[Objective]) -> Any:

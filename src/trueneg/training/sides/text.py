@@ -161,7 +161,7 @@ class TextSide(Side):
                 f"{problem}, but an evaluation embeds others, such as prompts. Set that evaluation"
                 " to null."
             )
-        tower = rebuild_tower(self.settings, self.section, self.stored.weights)
+        tower = rebuild_tower(self.settings, self.section, stored.weights)
         with torch.inference_mode():
             return text_vectors(tower, texts, torch.device("cpu"))
 
@@ -179,7 +179,7 @@ class SentenceTokens:
     def __init__(
         self,
         tokenizer: Any,
-        maximum_tokens: int | None,
+        maximum_tokens: Any,
         texts: Sequence[str],
         truncate: bool,
         device: torch.device,
