@@ -60,7 +60,7 @@ class NamedSection(Content):
     name: str
 
 
-class Source(NamedSection):
+class SourceRecord(NamedSection):
     """The training data: name, checksum, and what was left out of them, in a sentence."""
 
     checksum: str
@@ -123,7 +123,7 @@ class RunRecord(TrainingRecord):
     evaluated: EvaluationEnvironment = ABSENT
     files: dict[str, str] = ABSENT
     false_negatives: dict[str, Any] = ABSENT
-    source: Source
+    source: SourceRecord
     data: str
     settings: RunSettings
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from trueneg.config.runs import RunSettings
 from trueneg.data.pairs.inputs import data_checksum
 from trueneg.data.pairs.training_split import PairBatch
+from trueneg.data.samples import Subset
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.pairs import PairModel
 from trueneg.models.towers.tower import Embedded
@@ -59,7 +60,7 @@ class PairTraining(TrainingRun):
     @staticmethod
     @abstractmethod
     def read_data(
-        settings: RunSettings, source: Any, subset: Any, device: torch.device, frozen: Frozen
+        settings: RunSettings, source: Any, subset: Subset, device: torch.device, frozen: Frozen
     ) -> Any:
         """Return the training split, after a check for leakage."""
 
@@ -69,7 +70,7 @@ class PairTraining(TrainingRun):
         settings: RunSettings,
         seed: int,
         source: Any,
-        subset: Any,
+        subset: Subset,
         frozen: Frozen = NOTHING_FROZEN,
     ) -> dict[str, Tensor]:
         """Return the content of the file of a run that trains nothing: released networks, or the
@@ -83,7 +84,7 @@ class PairTraining(TrainingRun):
             torch.manual_seed(seed_for(seed, "weights"))
             return build_networks(settings, data, frozen).tensors()
 
-    def set_up(self, settings: RunSettings, source: Any, subset: Any) -> int:
+    def set_up(self, settings: RunSettings, source: Any, subset: Subset) -> int:
         similarity = settings["similarity"]
         objective = settings["objective"]
         self.data = self.read_data(settings, source, subset, self.device, self.frozen)
