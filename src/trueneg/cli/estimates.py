@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trueneg.cli.pace import SUSTAINED, Pace, operations_per_update, speed_key
@@ -43,13 +43,7 @@ def estimated_time(
     Returns:
         A sentence, and the seconds of one process on this machine (NaN: unknown).
     """
-    paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
-    for record in store.records().values():
-        if updates := _updates(record["settings"], record["images"]):
-            paces[speed_key(record["settings"])] = (
-                record["seconds"] / updates,
-                f"finished runs on {record.get('device', 'cpu')}",
-            )
+    paces = _paces_of_finished_runs(store)
     finished = set(paces)
     runs = [run for job in missing for run in job]
     seconds: defaultdict[str, float] = defaultdict(float)  # by origin of the pace
@@ -75,20 +69,10 @@ def estimated_time(
                 seconds[origin] += pace * updates
             if training["device"] != "cpu" and not machine.has_gpu and kind not in finished:
                 operations += updates * operations_per_update(run.settings)
-    parts = []
-    if seconds:
-        parts.append(
-            f"about {duration(sum(seconds.values()))} with one process (from"
-            f" {' and '.join(seconds)})"
-        )
     needed = sum(seconds.values()) + 2 * len(missing) * START
-    if operations and (
-        needed > HOUR or any(run.settings["training"]["device"] == "cuda" for run, _ in runs)
-    ):
-        assumed = f"assumed: {SUSTAINED / 1e12:.0f} TFLOP/s; this machine has none"
-        parts.append(f"about {duration(operations / SUSTAINED)} on one GPU ({assumed})")
-    if unknown:
-        parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
+    asks_for_gpu = any(run.settings["training"]["device"] == "cuda" for run, _ in runs)
+    on_gpu = operations if needed > HOUR or asks_for_gpu else 0.0
+    parts = _durations(seconds, on_gpu, unknown)
     training_time = (
         f"{counted(len(runs), 'run')} to train in {counted(len(missing), 'job')}:"
         f" {'; '.join(parts) or 'seconds'}."
@@ -97,12 +81,33 @@ def estimated_time(
         "starting these and as many evaluation jobs takes about"
         f" {duration(2 * len(missing) * START)}"
     )
-    sentence = (
-        f"{training_time} In addition, {started}; {_evaluation(runs, study)}."
-        if parts
-        else training_time
-    )
-    return sentence, math.nan if unknown else needed
+    if parts:
+        training_time += f" In addition, {started}; {_evaluation(runs, study)}."
+    return training_time, math.nan if unknown else needed
+
+
+def _durations(seconds: Mapping[str, float], operations: float, unknown: int) -> list[str]:
+    """Say how long runs take with one process, and on one GPU, and of how many this is unknown."""
+    parts = []
+    if seconds:
+        origins = " and ".join(seconds)
+        parts.append(f"about {duration(sum(seconds.values()))} with one process (from {origins})")
+    if operations:
+        assumed = f"assumed: {SUSTAINED / 1e12:.0f} TFLOP/s; this machine has none"
+        parts.append(f"about {duration(operations / SUSTAINED)} on one GPU ({assumed})")
+    if unknown:
+        parts.append(f"{unknown:,} of unknown duration (their data do not exist yet)")
+    return parts
+
+
+def _paces_of_finished_runs(store: RunStore) -> dict[str, tuple[float, str]]:
+    """Return the seconds per update of each kind of run, and where they come from."""
+    paces = {}
+    for record in store.records().values():
+        if updates := _updates(record["settings"], record["images"]):
+            origin = f"finished runs on {record.get('device', 'cpu')}"
+            paces[speed_key(record["settings"])] = record["seconds"] / updates, origin
+    return paces
 
 
 def features_time(

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from trueneg.cli import check, init, verify, why
 from trueneg.cli.pace import Pace
@@ -51,9 +52,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+# argparse has no public name for this type
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trueneg", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_check(commands)
+    _add_init(commands)
+    _add_runs_and_why(commands)
+    _add_export(commands)
+    _add_rows(commands)
+    _add_convert(commands)
+    return parser
+
+
+def _add_results(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--results", type=Path, default=Path("results"), help="results folder")
+
+
+def _add_check(commands: Commands) -> None:
     checks = commands.add_parser(
         "check",
         help=(
@@ -77,6 +96,10 @@ def _parser() -> argparse.ArgumentParser:
         help="measure this machine's speed first, and keep it for later checks",
     )
     checks.set_defaults(command=_check)
+    _add_results(checks)
+
+
+def _add_init(commands: Commands) -> None:
     forms = "`trueneg init FORM --help` lists the options of a form: columns, --minutes, --output."
     inits = commands.add_parser(
         "init", help="write a study of your own data, sized for a given time", epilog=forms
@@ -119,6 +142,9 @@ def _parser() -> argparse.ArgumentParser:
             help="file to write (default: my_study.yaml)",
         )
         form.set_defaults(command=writes)
+
+
+def _add_runs_and_why(commands: Commands) -> None:
     runs = commands.add_parser(
         "runs", help="list the runs of each study with their state and metrics"
     )
@@ -138,6 +164,14 @@ def _parser() -> argparse.ArgumentParser:
         help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run",
     )
     whys.set_defaults(command=_why)
+    for command in (runs, whys):
+        command.add_argument(
+            "--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)"
+        )
+        _add_results(command)
+
+
+def _add_export(commands: Commands) -> None:
     encoders = commands.add_parser(
         "export", help="write a trained encoder with its projection for use elsewhere"
     )
@@ -148,6 +182,10 @@ def _parser() -> argparse.ArgumentParser:
         help="new folder; the encoders are written to its subfolders image and text",
     )
     encoders.set_defaults(command=_export_encoders)
+    _add_results(encoders)
+
+
+def _add_rows(commands: Commands) -> None:
     actions = commands.add_parser(
         "rows", help="export finished runs without weights, or import them"
     ).add_subparsers(required=True, metavar="ACTION")
@@ -169,6 +207,11 @@ def _parser() -> argparse.ArgumentParser:
     imports = actions.add_parser("import", help="add exported studies to the results")
     imports.add_argument("folder", type=Path, help="folder that `trueneg rows export` wrote")
     imports.set_defaults(command=_import)
+    for command in (exports, imports):
+        _add_results(command)
+
+
+def _add_convert(commands: Commands) -> None:
     converts = commands.add_parser(
         "convert",
         help="convert a state dict saved with torch to safetensors; only tensors are read",
@@ -178,13 +221,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     converts.add_argument("target", metavar="OUT.safetensors", help="file to write")
     converts.set_defaults(command=_convert)
-    for command in (runs, whys):
-        command.add_argument(
-            "--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)"
-        )
-    for command in (checks, runs, whys, encoders, exports, imports):
-        command.add_argument("--results", type=Path, default=Path("results"), help="results folder")
-    return parser
 
 
 def _check(options: argparse.Namespace) -> bool:
