@@ -194,7 +194,7 @@ def test_batches_larger_than_the_training_images_are_refused(capsys):
     code, _, error = checked(capsys, tiny=tiny_study(dataset=dataset, training=training))
     assert code == 1
     (line,) = error.splitlines()
-    assert "training.batch_size is 1600, but the subset of seed 0 contains 1211 images" in line
+    assert "training.batch_size is 1600, but the subset of seed 0 contains 1211" in line
     with pytest.raises(UserError) as refused:
         planned_updates(training | {"updates": None}, 1211, 0)
     assert str(refused.value) in line

@@ -138,7 +138,7 @@ def test_a_batch_larger_than_the_subset_is_reported_before_training(tmp_path, ca
     study["training"]["batch_size"] = 64
     code, captured = check(tmp_path, study, capsys)
     assert_user_error(code, captured)
-    assert "batch_size is 64, but the subset of seed 0 contains 36 images" in captured.err
+    assert "batch_size is 64, but the subset of seed 0 contains 36" in captured.err
 
 
 def test_runs_and_why_report_missing_runs_files_and_columns(tmp_path, capsys):
