@@ -231,8 +231,7 @@ rule rating_references:
     output:
         areas="results/{study}/artefacts/rating_references/{dataset}/{block}.parquet",
         eta="results/{study}/artefacts/rating_references/{dataset}/{block}-eta.parquet",
-        correlations="results/{study}/artefacts/rating_references/{dataset}"
-        "/{block}-correlations.parquet",
+        correlations="results/{study}/artefacts/rating_references/{dataset}/{block}-correlations.parquet",
     log:
         "results/{study}/logs/rating_references/{dataset}/{block}.log",
     benchmark:

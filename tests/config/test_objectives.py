@@ -159,12 +159,12 @@ def of_pairs(name):
         (
             {"name": "sigmoid", "decoupled": True},
             {"decoupled": False},
-            "no softmax; remove targets and decoupled",
+            "softmax; remove targets and decoupled",
         ),
         (
             {"name": "sigmoid", "targets": {"name": "half_uniform"}},
             {"targets": None},
-            "no softmax; remove targets",
+            "softmax; remove targets",
         ),
         ({"name": "sigmoid", "guide": {"name": "words"}}, {"guide": None}, "guide is not used"),
         (

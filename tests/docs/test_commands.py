@@ -21,8 +21,9 @@ COMMANDS = sorted({(command, place) for page in PAGES for place, command in comm
 WRITTEN = {block.title: block.text for page in PAGES for block in blocks(page) if block.title}
 # docs/own-data.md has its reader copy it
 COPIED = {"my_study.yaml": "config/studies/own_data.yaml"}
-# These name an objective or a source that their page adds first; test_extend.py reads them there.
-TAUGHT = {"trim.yaml", "shapes.yaml"}
+# These name an objective, a source or a kind that their page adds first; test_extend.py reads them
+# there.
+TAUGHT = {"trim.yaml", "shapes.yaml", "collisions.yaml"}
 PLACEHOLDERS = re.compile(r"…|\bCONFIG\b|<\w+>")
 
 

@@ -46,7 +46,7 @@ def networks():
     with torch.no_grad():
         for _ in range(20):
             model.model.image_encoder(
-                model.augmentation.normalise(torch.from_numpy(SOURCE.images[SUBSET.train]))
+                model.columns.augmentation.normalise(torch.from_numpy(SOURCE.images[SUBSET.train]))
             )
     model.model.eval()
     return model

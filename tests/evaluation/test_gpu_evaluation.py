@@ -78,9 +78,7 @@ def test_a_task_of_pairs_runs_on_the_gpu(monkeypatch, network, task):
     }
     without_driver(monkeypatch)
     with pretended_gpu(readable=True):
-        networks = network._replace(
-            model=copy.deepcopy(network.model), augmentation=copy.deepcopy(network.augmentation)
-        )
+        networks = copy.deepcopy(network)
         run = EmbeddedPairs(
             "abc", networks, source, split_pairs(source, 0), GPU, texture_boxes(source), benchmark
         )

@@ -188,9 +188,7 @@ def test_a_loss_of_nan_stops_the_run_and_reports_the_epoch_and_the_learning_rate
 
 
 def test_a_batch_larger_than_the_subset_is_refused(source):
-    with pytest.raises(
-        UserError, match="batch_size is 800, but the subset of seed 0 contains 757"
-    ):
+    with pytest.raises(UserError, match="batch_size is 800, but the subset of seed 0 contains 757"):
         started(source, batch_size=800)
 
 

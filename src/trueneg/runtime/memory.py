@@ -21,8 +21,8 @@ def smaller_batch(batch_size: int) -> str:
     """Return advice for a training job that runs out of memory.
 
     Example:
-        >>> smaller_batch(64)
-        'Lower training.batch_size from 64 to 32, give the job more memory, or choose a smaller ...
+        >>> smaller_batch(64).partition(",")[0]
+        'Lower training.batch_size from 64 to 32'
     """
     return (
         f"Lower training.batch_size from {batch_size} to {max(batch_size // 2, 2)}, give the job"

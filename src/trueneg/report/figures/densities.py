@@ -71,7 +71,7 @@ def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figur
     )
     look = {"band": False, "capsize": 0, "markersize": 2.5, "linestyle": "none"}
     for plot, _, part in parts:
-        for name, curve in part.query("source == 'closed form'").groupby("population"):
+        for name, curve in part.query("source == 'closed form'").groupby("population", sort=False):
             plot.plot(curve[x], curve["density"], **unmarked(styles)[str(name)]._asdict())
         drawn = part.query("source != 'closed form'")
         draw_sampled(plot, drawn, styles, "population", x, "density", **look)
