@@ -111,7 +111,7 @@ def test_with_a_frozen_encoder_and_no_augmentation_it_matches_the_linear_probe(n
     labels = LABELS.copy()
     labels[::7, 1] = np.nan
     options = {"epochs": 30, "batch_size": len(labels), "learning_rate": 0.01, "weight_decay": 1e-3}
-    found = scores(networks._replace(augmentation=still), labels, frozen=True, **options)
+    found = scores(with_augmentation(networks, still), labels, frozen=True, **options)
     with torch.no_grad():
         features, held_out = (
             networks.model.image_encoder(
@@ -130,9 +130,16 @@ def test_with_a_frozen_encoder_and_no_augmentation_it_matches_the_linear_probe(n
 def test_a_frozen_encoder_scores_lower_and_still_uses_augmentation(networks):
     found = scores(networks, frozen=True, epochs=5)
     assert not np.array_equal(
-        scores(networks._replace(augmentation=_weaker(networks)), frozen=True, epochs=5), found
+        scores(with_augmentation(networks, _weaker(networks)), frozen=True, epochs=5), found
     )
     assert mean_area(found) < mean_area(scores(networks, epochs=5))
+
+
+def with_augmentation(networks, augmentation):
+    """Return the networks with another augmentation of images."""
+    columns = copy.copy(networks.columns)
+    columns.augmentation = augmentation
+    return networks._replace(columns=columns)
 
 
 def _weaker(networks):
