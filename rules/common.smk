@@ -87,6 +87,11 @@ def any_of(names):
     return "|".join(map(re.escape, sorted(names))) or "(?!)"
 
 
+def protocol_of(wildcards):
+    """Return the committed protocol of a study; None if it has none."""
+    return protocols[wildcards.study]
+
+
 def experiment_settings(wildcards):
     """Return the settings that determine the results of a study's experiments."""
     return COMPUTED[wildcards.study].experiment_settings

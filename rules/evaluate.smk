@@ -89,7 +89,7 @@ rule compare:
     params:
         **versions.version_parameter("comparison"),
         study=setting("{study}"),
-        protocol=lambda job: protocols[job.study],
+        protocol=protocol_of,
     script:
         "../workflow/scripts/compare.py"
 

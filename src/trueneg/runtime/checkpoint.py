@@ -182,7 +182,8 @@ class Checkpoint(contextlib.AbstractContextManager):
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+                names = file.keys()  # it is not a mapping
+                tensors = {name: file.get_tensor(name) for name in names}
             values = json.loads(metadata["values"])
             if metadata["checksum"] != _checksum(tensors, metadata["values"]):
                 raise ValueError("its checksum does not match its content")

@@ -125,7 +125,8 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
     user_errors = context.SimpleQueue()
     # A logger can stand in for a handler: it handles the records as if they had been logged in this
     # process.
-    listener = logging.handlers.QueueListener(records, logging.getLogger("trueneg"))  # type: ignore[arg-type]
+    logger: Any = logging.getLogger("trueneg")  # a logger handles records, as a handler does
+    listener = logging.handlers.QueueListener(records, logger)
     with tempfile.TemporaryDirectory(prefix="trueneg-") as folder:
         arguments = (
             count,
@@ -204,7 +205,8 @@ def synchronise_norms(network: nn.Module) -> None:
     """
     for layer in network.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            layer.forward = functools.partial(_synchronised_norm, layer)  # type: ignore[method-assign]  # for this layer only
+            replaced: Any = layer  # for this layer only
+            replaced.forward = functools.partial(_synchronised_norm, layer)
 
 
 def _synchronised_norm(layer: Any, batch: Tensor) -> Tensor:

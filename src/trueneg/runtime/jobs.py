@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from trueneg.errors import UserError, is_out_of_memory
 from trueneg.io.seals import require_intact, seal
@@ -100,7 +101,9 @@ def job(
     if SNAKEMAKE in os.environ:
         end_with(int(os.environ[SNAKEMAKE]), "Snakemake")
     sys.excepthook = print_traceback
-    faulthandler.enable(handler.stream)  # type: ignore[arg-type]  # it is open, as the handler was created without delay=True
+    # The stream is open, because the handler was created without delay=True.
+    stream: Any = handler.stream
+    faulthandler.enable(stream)
     try:
         require_intact(RESULTS, inputs)
         yield

@@ -20,7 +20,8 @@ LIST_BEGINS = re.compile(r"^(?:[A-Z][a-z]+ ){0,2}\(?1[.)]\s*(?=[A-Z])", re.MULTI
 MISSING_SPACE = re.compile(r"(?<=[a-z0-9%)X])([.;])(?=[A-Z][a-z])")
 # A line break within a text of a script without spaces, or after its punctuation.
 WRAPPED = regex.compile(
-    rf"(?<=[{UNSPACED}\u3001-\u303f\uff01-\uff65])[^\S\n]*\n[^\S\n]*(?=[{UNSPACED}\u3001-\u303f\uff01-\uff65])"
+    rf"(?<=[{UNSPACED}\u3001-\u303f\uff01-\uff65])[^\S\n]*\n"
+    rf"[^\S\n]*(?=[{UNSPACED}\u3001-\u303f\uff01-\uff65])"
 )
 
 

@@ -36,12 +36,12 @@ class PairBatch(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Indices of what stands for the anchors and for the columns when a guide compares them.
+    """Indices by which a guide compares the anchors with the columns.
 
     Attributes:
-        samples: of what is told apart and labelled: images, or the texts of pairs of texts.
-        texts: of texts: the text of a column that is an image is that of its pair; None: there are
-            none.
+        samples: indices of training samples: images, or texts in text studies.
+        texts: indices of training texts; an image has the text of its pair. None: the data have no
+            texts.
     """
 
     samples: tuple[Tensor, Tensor]

@@ -26,5 +26,6 @@ OF_PAIRS: tuple[type[GuideSettings], ...] = tuple(
 # by the name in configurations
 GUIDES = {name: guide for guide in (*OF_TWO_VIEWS, *OF_PAIRS) for name in tag_of(guide)[1]}
 
-TwoViewGuide: Any = Annotated[Union[OF_TWO_VIEWS], Discriminator("name")]  # noqa: UP007 (only known at run time)
+# The members are known at run time only.
+TwoViewGuide: Any = Annotated[Union[OF_TWO_VIEWS], Discriminator("name")]  # noqa: UP007
 PairGuide: Any = Annotated[Union[OF_PAIRS], Discriminator("name")]  # noqa: UP007

@@ -40,4 +40,5 @@ OF_PAIRS = _named(PairLoss)
 
 def union_of(*objectives: type[Objective]) -> Any:
     """Return the union of objectives, discriminated by name."""
-    return Annotated[Union[objectives], Discriminator("name")]  # noqa: UP007 (the members are only known at run time)
+    # The members are known at run time only.
+    return Annotated[Union[objectives], Discriminator("name")]  # noqa: UP007

@@ -15,7 +15,8 @@ class Biovil(Clip):
     MASKS_WORDS = True
     OF_TRAINING = Clip.OF_TRAINING | {"masked_words_weight", "mask_share"}
 
-    name: Literal["biovil"]  # type: ignore[assignment]  # pydantic selects the objective by this name
+    # pydantic selects the objective by this name
+    name: Literal["biovil"]  # type: ignore[assignment]
     masked_words_weight: Sweepable[Positive] = Field(
         0.1, description="weight of the cross-entropy of the masked words"
     )

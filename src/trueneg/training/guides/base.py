@@ -30,10 +30,9 @@ class GuideBatch(NamedTuple):
     """What a guide can ask of a batch of B anchors and K columns.
 
     Attributes:
-        samples: (B,) and (K,) indices of training samples, which are told apart and labelled:
-            images, or the texts of pairs of texts.
-        texts: (B,) and (K,) indices of training texts: of a column that is an image, the text of
-            its pair; None: there are none.
+        samples: (B,) and (K,) indices of training samples: images, or texts in text studies.
+        texts: (B,) and (K,) indices of training texts; an image has the text of its pair. None: the
+            data have no texts.
         rated: returns the similarities according to a copy of the network; without an argument, to
             the network being trained.
     """
