@@ -1,6 +1,5 @@
-# Inputs: the user's files and, for image–text studies, the sentences and their class probabilities.
-# Outputs: the decoded images (one file per source and resolution), the vectors of frozen towers,
-# and the subsets of each block of seeds.
+# Inputs: the user's files, and sentences with their class probabilities. Outputs: decoded images (a
+# file per source and resolution), vectors of frozen towers, and subsets of each block of seeds.
 
 
 rule source:

@@ -1,6 +1,5 @@
-# Inputs: the manifests (and the runs that they list). Outputs: rows (one number each, with the
-# columns of trueneg.store.rows), and the other artefacts that figures need: training curves,
-# records of the runs, t-SNE coordinates, comparisons.
+# Inputs: the manifests, and the runs that they list. Outputs: rows (one number each, with the
+# columns of trueneg.store.rows), and what else figures need, such as curves and t-SNE coordinates.
 
 ON_DEVICE = {"device": setting("{study}/training/device"), "store": "results/runs"}
 
@@ -8,12 +7,9 @@ ON_DEVICE = {"device": setting("{study}/training/device"), "store": "results/run
 rule evaluate:
     """Evaluate the networks of a block, such as by probes, retrieval or grounding."""
     input:
-        source=trainings.source,
+        unpack(trainings.networks),
         boxes=trainings.beside_source("boxes"),
         benchmark=trainings.benchmark,
-        subsets="results/{study}/subsets/{dataset}/{block}.parquet",
-        manifest="results/{study}/manifests/{dataset}/{objective}/{block}.json",
-        vectors=trainings.vectors,
     output:
         rows="results/{study}/rows/{dataset}/{objective}/{block}.parquet",
         curves="results/{study}/artefacts/curves/{dataset}/{objective}/{block}.parquet",
@@ -62,9 +58,7 @@ rule select:
 rule compare:
     """Gather the rows of a study; compute the selection, the headroom and the primary contrast."""
     input:
-        rows=trainings.every(rules.evaluate.output.rows),
-        curves=trainings.every(rules.evaluate.output.curves),
-        runs=trainings.every(rules.evaluate.output.runs),
+        **trainings.every_output(rules.evaluate),
         pilots=trainings.pilots(rules.evaluate.output.runs),
         winners=trainings.winners,
         published=branch(setting("{study}/published"), then=PUBLISHED),
@@ -89,7 +83,7 @@ rule compare:
     params:
         **versions.version_parameter("comparison"),
         study=setting("{study}"),
-        protocol=protocol_of,
+        protocol=lambda wildcards: protocols[wildcards.study],
     script:
         "../workflow/scripts/compare.py"
 
@@ -97,10 +91,7 @@ rule compare:
 rule retrieval_examples:
     """Retrieve examples for some queries with the networks of the first seed."""
     input:
-        source=trainings.source,
-        subsets=trainings.first(rules.subsets.output.subsets),
-        manifest=trainings.first(rules.train.output.manifest),
-        vectors=trainings.vectors,
+        unpack(trainings.networks),
     output:
         examples="results/{study}/artefacts/retrieval/{dataset}/{objective}.parquet",
     log:
@@ -121,10 +112,7 @@ rule retrieval_examples:
 rule embedding:
     """Compute t-SNE coordinates of the test images with the networks of the first seed."""
     input:
-        source=trainings.source,
-        subsets=trainings.first(rules.subsets.output.subsets),
-        manifest=trainings.first(rules.train.output.manifest),
-        vectors=trainings.vectors,
+        unpack(trainings.networks),
     output:
         embedding="results/{study}/artefacts/embedding/{dataset}/{objective}.parquet",
     log:
@@ -146,12 +134,9 @@ rule embedding:
 rule pair_pictures:
     """Compute similarities of pairs and heatmaps of phrases with the networks of the first seed."""
     input:
-        source=trainings.source,
+        unpack(trainings.networks),
         boxes=trainings.beside_source("boxes"),
         benchmark=trainings.benchmark,
-        subsets=trainings.first(rules.subsets.output.subsets),
-        manifest=trainings.first(rules.train.output.manifest),
-        vectors=trainings.vectors,
     output:
         similarities="results/{study}/artefacts/similarities/{dataset}/{objective}.parquet",
         overlays="results/{study}/artefacts/overlays/{dataset}/{objective}.parquet",
@@ -195,11 +180,8 @@ rule eta_errors:
 rule human_ratings:
     """Measure how well the networks of a block rank the negatives that raters found false."""
     input:
-        source=trainings.source,
+        unpack(trainings.networks),
         ratings=trainings.beside_source("ratings"),
-        subsets="results/{study}/subsets/{dataset}/{block}.parquet",
-        manifest="results/{study}/manifests/{dataset}/{objective}/{block}.json",
-        vectors=trainings.vectors,
     output:
         areas="results/{study}/artefacts/human_ratings/{dataset}/{objective}/{block}.parquet",
         bins="results/{study}/artefacts/human_ratings/{dataset}/{objective}/{block}-bins.parquet",
@@ -223,11 +205,8 @@ rule human_ratings:
 rule rating_references:
     """Rank the rated negatives by one expert, by TF-IDF and by the language model."""
     input:
-        source=trainings.source,
+        unpack(trainings.networks),
         ratings=trainings.beside_source("ratings"),
-        subsets="results/{study}/subsets/{dataset}/{block}.parquet",
-        manifest=trainings.first(rules.train.output.manifest),
-        vectors=trainings.vectors,
     output:
         areas="results/{study}/artefacts/rating_references/{dataset}/{block}.parquet",
         eta="results/{study}/artefacts/rating_references/{dataset}/{block}-eta.parquet",
@@ -251,8 +230,7 @@ rule rating_references:
 rule rating_summary:
     """Compute intervals over anchors for every ranking, and compare η with the ratings."""
     input:
-        areas=trainings.every(rules.human_ratings.output.areas),
-        bins=trainings.every(rules.human_ratings.output.bins),
+        **trainings.every_output(rules.human_ratings),
         references=trainings.every(rules.rating_references.output.areas),
         captions=trainings.every(rules.rating_references.output.eta),
         correlated=trainings.every(rules.rating_references.output.correlations),

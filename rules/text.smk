@@ -1,8 +1,7 @@
 # Inputs: reports (synthetic, from Open-I or MIMIC-CXR, or from a table) or captions. Outputs:
 # sentences, their likelihoods under language models that were not trained on their reports, class
-# probabilities, and tables that compare the two. Split sentences, trained models and scores are
-# reused. What image–text studies need runs first, so that this long chain runs in parallel with the
-# training of other studies.
+# probabilities, and tables that compare the two. What image–text studies need runs first, so that
+# this long chain runs beside the training of other studies.
 
 
 rule phantom_reports:
@@ -179,9 +178,6 @@ rule score:
 
 # Score one shard of the sentences and write the scores to the cache: one job per GPU.
 use rule score as score_shard with:
-    input:
-        sentences="results/{study}/text/{corpus}/sentences.parquet",
-        models=corpora.scoring_models,
     output:
         touch("results/{study}/text/{corpus}/likelihoods/{model}-{shard}.done"),
     log:

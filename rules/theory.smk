@@ -1,10 +1,8 @@
-# Input: only the configuration. Outputs: the results of the experiments of studies without training,
-# as tidy tables that the figures and tables show.
+# Input: only the configuration. Outputs: tidy tables of the experiments of studies without training.
 
 
 rule simulate:
-    """Compute one experiment of a study without training, such as the error of an estimator on
-    the stochastic process."""
+    """Compute one experiment of a study without training, such as the error of an estimator."""
     output:
         frame="results/{study}/artefacts/simulation/{experiment}.parquet",
     log:
@@ -12,14 +10,14 @@ rule simulate:
     benchmark:
         "results/{study}/timings/simulate/{experiment}.jsonl"
     wildcard_constraints:
-        study=any_of(COMPUTED),
+        study=any_of(configuration.computed),
     conda:
         "../envs/trueneg.yaml"
     resources:
         **growing("{study}"),
     params:
         **versions.version_parameter("simulation"),
-        settings=experiment_settings,
+        settings=lambda wildcards: configuration.computed[wildcards.study].experiment_settings,
     script:
         "../workflow/scripts/simulate.py"
 
@@ -33,7 +31,7 @@ rule study_settings:
     benchmark:
         "results/{study}/timings/study_settings.jsonl"
     wildcard_constraints:
-        study=any_of({*COMPUTED, *corpora.studies}),
+        study=any_of({*configuration.computed, *corpora.studies}),
     conda:
         "../envs/trueneg.yaml"
     resources:

@@ -1,6 +1,5 @@
-# Inputs: the decoded images and the subsets of a block. Output: a manifest that lists the runs of
-# the block in the store, with checksums. The runs themselves are not declared outputs, because
-# Snakemake deletes declared outputs before a job starts and when it fails.
+# Inputs: the images and the subsets of a block. Output: a manifest of its runs in the store, with
+# checksums. Runs are no outputs, because Snakemake deletes those before a job and when it fails.
 
 
 rule train:

@@ -30,9 +30,15 @@ def corpora_of(**studies) -> Corpora:
     return Corpora(load_configuration(studies, "test"))
 
 
+def first_of(training_jobs: TrainingJobs, **wildcards: str) -> str:
+    """Return the objective and the block of the networks that a job with these wildcards uses."""
+    manifest = training_jobs.networks(Wildcards(**wildcards))["manifest"]
+    return "/".join(manifest.removesuffix(".json").split("/")[-2:])
+
+
 def test_a_pattern_is_filled_in_once_for_each_combination_of_its_wildcards():
     training_jobs = jobs_of(
-        tiny=tiny_study(seeds=3) | {"training": tiny_study()["training"] | {"seeds_per_job": 2}}
+        tiny=tiny_study(seeds=3, training=tiny_study()["training"] | {"seeds_per_job": 2})
     )
     of_study = Wildcards(study="tiny")
     assert training_jobs.every("{study}/{block}")(of_study) == ["tiny/seed0-1", "tiny/seed2"]
@@ -44,13 +50,26 @@ def test_a_pattern_is_filled_in_once_for_each_combination_of_its_wildcards():
 
 def test_missing_wildcards_default_to_the_first_block_and_objective():
     training_jobs = jobs_of(tiny=tiny_study(seeds=3))
-    first = training_jobs.first("{objective}/{block}")
     names = list(tiny_study()["objectives"])
-    assert first(Wildcards(study="tiny", dataset="digits")) == f"{names[0]}/seed0-2"
+    assert first_of(training_jobs, study="tiny", dataset="digits") == f"{names[0]}/seed0-2"
     assert (
-        first(Wildcards(study="tiny", dataset="digits", objective=names[1]))
+        first_of(training_jobs, study="tiny", dataset="digits", objective=names[1])
         == f"{names[1]}/seed0-2"
     )
+
+
+def test_a_job_of_a_block_uses_its_own_networks():
+    training_jobs = jobs_of(
+        tiny=tiny_study(seeds=3, training=tiny_study()["training"] | {"seeds_per_job": 2})
+    )
+    names = list(tiny_study()["objectives"])
+    block = {"study": "tiny", "dataset": "digits", "objective": names[1], "block": "seed2"}
+    assert training_jobs.networks(Wildcards(**block)) == {
+        "source": training_jobs.source(Wildcards(**block)),
+        "subsets": "results/tiny/subsets/digits/seed2.parquet",
+        "manifest": f"results/tiny/manifests/digits/{names[1]}/seed2.json",
+        "vectors": [],
+    }
 
 
 def test_a_missing_objective_defaults_to_one_that_trains():
@@ -58,9 +77,9 @@ def test_a_missing_objective_defaults_to_one_that_trains():
     released = {"CLIP": {"name": "released", "encoder": clip, "text_encoder": clip}}
     world = tiny_world(dataset=tiny_world()["dataset"] | {"resolution": 64})
     world["objectives"] = released | world["objectives"]
-    first = jobs_of(words=tiny_words(), world=world).first("{objective}/{block}")
-    assert first(Wildcards(study="world", dataset="phantom")) == "CL/seed0-1"
-    assert first(Wildcards(study="world", dataset="phantom", objective="CLIP")) == "CLIP/seed0-1"
+    jobs = jobs_of(words=tiny_words(), world=world)
+    assert first_of(jobs, study="world", dataset="phantom") == "CL/seed0-1"
+    assert first_of(jobs, study="world", dataset="phantom", objective="CLIP") == "CLIP/seed0-1"
 
 
 def test_features_and_weights_are_a_parameter_that_changes_with_their_content_alone(
@@ -124,7 +143,7 @@ def test_each_seed_has_its_own_corpus_if_configured():
         Wildcards(study="world", dataset="phantom", objective="CL", block=f"seed{seed}")
         for seed in (7, 8)
     ]
-    assert training_jobs.each_block("{block}", "world") == ["seed7", "seed8"]
+    assert training_jobs.each_block("{block}", study="world") == ["seed7", "seed8"]
     sources = [training_jobs.source(block) for block in blocks]
     assert len(set(sources)) == 2
     assert (
@@ -177,3 +196,13 @@ def test_a_model_of_another_study_is_used_unchanged_or_trained_further():
     assert chosen.embedding_models({"text": "further", "corpus": corpus}) == corpora.scoring_models(
         tuned
     )
+
+
+def test_a_shard_waits_for_no_shards():
+    words = tiny_words()
+    words["scoring"] = words.get("scoring", {}) | {"shards": 2}
+    corpora, (model, *_) = corpora_of(words=words), words["language_models"]
+    job = {"study": "words", "corpus": "phantom", "model": model}
+    base = f"results/words/text/phantom/likelihoods/{model}"
+    assert corpora.shards(Wildcards(**job)) == [f"{base}-0.done", f"{base}-1.done"]
+    assert corpora.shards(Wildcards(**job, shard="1")) == []

@@ -88,12 +88,14 @@ class Corpora:
         return gpus(self.scoring(wildcards)["device"])
 
     def shards(self, wildcards: Any) -> list[str]:
-        """Return the marker file that each shard writes when it is finished; an empty list if one
-        job scores everything.
+        """Return the marker files of the shards that a job waits for; an empty list for a job that
+        scores one shard, or everything.
         """
         count = self.studies[wildcards.study].scoring.shards
+        if count == 1 or "shard" in dict(wildcards):
+            return []
         base = LIKELIHOODS.format(**wildcards).removesuffix(".parquet")
-        return [f"{base}-{shard}.done" for shard in range(count)] if count > 1 else []
+        return [f"{base}-{shard}.done" for shard in range(count)]
 
     def likelihoods(self, wildcards: Any) -> list[str]:
         """Return the paths of every language model's likelihoods, in configuration order."""

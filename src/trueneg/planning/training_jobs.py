@@ -18,6 +18,7 @@ from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS, selecting
 
 WILDCARDS = ("study", "dataset", "objective", "block")  # of training jobs
+SUBSETS = "results/{study}/subsets/{dataset}/{block}.parquet"
 MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
@@ -61,42 +62,30 @@ class TrainingJobs:
 
     def _matching(self, wildcards: Any) -> list[runs.Job]:
         wanted = {field: value for field, value in dict(wildcards).items() if field in WILDCARDS}
+        if len(wanted) == len(WILDCARDS):
+            return [self._job(wildcards)]
         return [job for job in self._jobs.values() if wanted.items() <= vars(job).items()]
 
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
         """Return an input function that fills in the pattern for every training job of a study,
         except first-stage jobs.
         """
-        return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=False)
+        return lambda wildcards: self.each_block(pattern, study=wildcards.study, is_pilot=False)
+
+    def every_output(self, rule: Any) -> dict[str, Callable[[Any], list[str]]]:
+        """Return such an input function for each output of a rule, by its name."""
+        return {name: self.every(path) for name, path in rule.output.items()}
 
     def pilots(self, pattern: str) -> Callable[[Any], list[str]]:
         """Return an input function that fills in the pattern for every training job of a tuned
         study's first stage.
         """
-        return lambda wildcards: self.each_block(pattern, wildcards.study, is_pilot=True)
-
-    def first(self, pattern: str) -> Callable[[Any], str]:
-        """Return an input function that fills in the pattern for the first matching job, preferably
-        one that trains.
-        """
-
-        def path(wildcards: Any) -> str:
-            matching = self._matching(wildcards)
-            return pattern.format(
-                **vars(
-                    min(
-                        matching,
-                        key=lambda job: job.runs[0].settings["objective"]["name"] in NOT_TRAINED,
-                    )
-                )
-            )
-
-        return path
+        return lambda wildcards: self.each_block(pattern, study=wildcards.study, is_pilot=True)
 
     def each_block(
-        self, pattern: str, study: str | None = None, is_pilot: bool | None = None
+        self, *patterns: str, study: str | None = None, is_pilot: bool | None = None
     ) -> list[str]:
-        """Fill in the pattern for every training job (of one study or stage, if given); duplicate
+        """Fill in the patterns for every training job (of one study or stage, if given); duplicate
         paths are listed once.
         """
         jobs = [
@@ -104,7 +93,9 @@ class TrainingJobs:
             for job in self._jobs.values()
             if study in (None, job.study) and is_pilot in (None, job.is_pilot)
         ]
-        return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
+        return list(
+            dict.fromkeys(pattern.format(**vars(job)) for pattern in patterns for job in jobs)
+        )
 
     def dataset(self, wildcards: Any) -> Mapping[str, Any]:
         """Return the settings of a data set, for the block's seeds if a block is given."""
@@ -150,12 +141,7 @@ class TrainingJobs:
         """
         if not self._frozen:
             return []
-        matching = (
-            [self._job(wildcards)]
-            if {*WILDCARDS} <= {*dict(wildcards)}
-            else self._matching(wildcards)
-        )
-        choices = [choice for job in matching for choice in job.choices.values()]
+        choices = [choice for job in self._matching(wildcards) for choice in job.choices.values()]
         towers = [
             made
             for choice in choices
@@ -164,6 +150,22 @@ class TrainingJobs:
         return [
             f"results/features/{name}.npz" for name in dict.fromkeys(map(runs.features_key, towers))
         ]
+
+    def networks(self, wildcards: Any) -> dict[str, str | list[str]]:
+        """Return the paths of what a job reads to use trained networks, by the names of its inputs:
+        those of its block or, for other jobs, of the first matching one, preferably one that
+        trains.
+        """
+        first = min(
+            self._matching(wildcards),
+            key=lambda job: job.runs[0].settings["objective"]["name"] in NOT_TRAINED,
+        )
+        return {
+            "source": self.source(wildcards),
+            "subsets": SUBSETS.format(**vars(first)),
+            "manifest": MANIFESTS.format(**vars(first)),
+            "vectors": self.vectors(wildcards),
+        }
 
     def frozen_source(self, wildcards: Any) -> str:
         """Return the path of the source whose images or texts a frozen tower is computed for."""
