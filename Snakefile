@@ -5,8 +5,7 @@
 #       ╰───────────────────────────────────╮
 #     reports ─ sentences ─ language models ─ score ─ eta, assumption ─ figures, tables
 #
-# Output paths are results/<study>/<stage>/<dataset>/<objective>/<block of seeds>; trained models
-# are in results/runs.
+# Outputs: results/<study>/<stage>/<dataset>/<objective>/<block of seeds>; models: results/runs.
 
 from snakemake.utils import min_version
 
@@ -32,11 +31,8 @@ include: "rules/report.smk"
 
 # The files of every block: Snakemake does not look for missing inputs of files that exist, and
 # deletes those of a failed job.
-BLOCKS = [
-    path
-    for kind in (rules.train.output.manifest, *rules.evaluate.output)
-    for path in trainings.each_block(kind)
-]
+BLOCKS = trainings.each_block(rules.train.output.manifest, *rules.evaluate.output)
+ETA = corpora.each_corpus(rules.eta.output.eta)
 
 
 # All results of the configuration, and the page that shows them.
@@ -45,9 +41,8 @@ rule all:
     input:
         BLOCKS,
         "results/index.html",
-        drawn("figures", STUDIES),
-        drawn("tables", STUDIES),
-        corpora.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
+        drawn(STUDIES),
+        ETA,
 
 
 for target, wanted in {
@@ -56,17 +51,13 @@ for target, wanted in {
     # Train and evaluate the encoders; draw nothing.
     "rows": [*BLOCKS, *collect("results/{study}/artefacts/rows.parquet", study=trainings.studies)],
     # All figures, or all tables; they need only rows and artefacts, so any machine can draw them.
-    "figures": drawn("figures", STUDIES),
-    "tables": drawn("tables", STUDIES),
+    "figures": drawn(STUDIES, ["figures"]),
+    "tables": drawn(STUDIES, ["tables"]),
     # The class probabilities of all sentences, and their comparison with likelihoods.
-    "likelihood": [
-        *corpora.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
-        *drawn("figures", corpora.studies),
-        *drawn("tables", corpora.studies),
-    ],
+    "likelihood": [*ETA, *drawn(corpora.studies)],
     # All figures, or all tables, of simulations and bounds.
-    "figures_theory": drawn("figures", COMPUTED),
-    "tables_theory": drawn("tables", COMPUTED),
+    "figures_theory": drawn(configuration.computed, ["figures"]),
+    "tables_theory": drawn(configuration.computed, ["tables"]),
 }.items():
 
     rule:
@@ -81,8 +72,7 @@ onstart:
     record_owner()
     # Snakemake 9.27 starts a timer in each round of scheduling (job_scheduler.py), which only
     # clusters need: while jobs wait, each finished job adds a round per second (13 min of CPU time
-    # in 366 jobs). Not reported upstream; https://github.com/snakemake/snakemake/pull/3744 is
-    # close.
+    # in 366 jobs). Not reported; https://github.com/snakemake/snakemake/pull/3744 is close.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
 

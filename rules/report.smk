@@ -2,8 +2,7 @@
 # and tables, and results/index.html, which shows every study found in results/.
 
 
-# Each figure and table is an output, so that it can be requested by its path; unchanged ones are
-# not drawn again.
+# Each figure and table is an output, so that it can be requested by its path.
 for study, files in registry.files_by_study(STUDIES).items():
 
     rule:
@@ -21,15 +20,10 @@ for study, files in registry.files_by_study(STUDIES).items():
                     subcategory=kind,
                     labels={kind.removesuffix("s"): Path(path).stem},
                 )
-                for kind in FORMATS
-                for path in drawn(kind, [study])
+                for kind in registry.FILES
+                for path in drawn([study], [kind])
             ],
-            [
-                path
-                for kind in FORMATS
-                for ending in FORMATS[kind][1:]
-                for path in drawn(kind, [study], ending=ending)
-            ],
+            drawn([study], others=True),
         log:
             f"results/{study}/logs/draw_{study}.log",
         benchmark:
@@ -47,8 +41,7 @@ for study, files in registry.files_by_study(STUDIES).items():
 rule page:
     """Write one self-contained page: answers, figures, tables, settings and provenance."""
     input:
-        drawn("figures", STUDIES),
-        drawn("tables", STUDIES),
+        drawn(STUDIES),
         trainings.retrieval_examples(),
         studies=collect("results/{study}/artefacts/study.yaml", study=STUDIES),
     output:
@@ -70,11 +63,9 @@ rule page:
 rule overview:
     """Draw what the oracle, the best method and a control gain in each trained study."""
     input:
-        collect(
-            "results/{study}/artefacts/{file}",
-            study=trainings.studies,
-            file=["rows.parquet", "comparison.json", "study.yaml"],
-        ),
+        collect(rules.compare.output.rows, study=trainings.studies),
+        collect(rules.compare.output.comparison, study=trainings.studies),
+        collect(rules.compare.output.study, study=trainings.studies),
     output:
         figure="results/overview.png",
         table="results/overview.csv",

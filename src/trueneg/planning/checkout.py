@@ -1,5 +1,8 @@
-"""Where a checkout may lie: Snakemake cannot run its scripts in every folder."""
+"""Where a checkout and its Python may lie: Snakemake cannot run its scripts in every folder."""
 
+import os
+import shlex
+import sys
 from pathlib import Path
 
 from trueneg.errors import UserError
@@ -14,3 +17,11 @@ def require_plain_path(checkout: Path) -> None:
             f"The checkout is in {checkout}; Snakemake cannot run in a folder with braces. Rename"
             " it or move it."
         )
+
+
+def quote_python() -> None:
+    """Quote the path of Python: Snakemake runs scripts with it as part of a shell command, without
+    quotes (https://github.com/snakemake/snakemake/issues/2645).
+    """
+    if os.path.exists(sys.executable):  # otherwise quoted already, by another module
+        sys.executable = shlex.quote(sys.executable)
