@@ -112,7 +112,7 @@ rule subsets:
         **versions.version_parameter("subsets"),
         settings=trainings.dataset,
         seeds=trainings.seeds,
-        group=trainings.primary_group,
+        group=setting("{study}/primary/group"),
     script:
         "../workflow/scripts/subsets.py"
 

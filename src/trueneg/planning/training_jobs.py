@@ -31,8 +31,6 @@ class TrainingJobs:
     Attributes:
         studies: the studies that train encoders, by name.
         tuned: the tuned studies' tuning settings, by name.
-        datasets: resolved settings of each data set as plain values, by study and label; if each
-            seed has its own corpus, those of the first seed.
     """
 
     def __init__(self, configuration: Configuration):
@@ -43,12 +41,13 @@ class TrainingJobs:
         jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)
-        self._datasets = {
+        # by study, label and block; if each seed has its own corpus, None has that of the first
+        self._datasets: dict[tuple[str, str, str | None], Mapping[str, Any]] = {
             (job.study, job.dataset, job.block): job.runs[0].settings["dataset"] for job in jobs
         }
-        self.datasets: dict[str, dict[str, Any]] = {name: {} for name in self.studies}
         for job in (job for job in jobs if not job.is_pilot):
-            self.datasets[job.study].setdefault(job.dataset, job.runs[0].settings["dataset"])
+            first = self._datasets[job.study, job.dataset, job.block]
+            self._datasets.setdefault((job.study, job.dataset, None), first)
         # by name of the vectors: the section of the tower, and the first job whose runs use it
         self._frozen = {
             runs.features_key(made): (section, job, choice.runs[0].settings)
@@ -100,20 +99,16 @@ class TrainingJobs:
     def dataset(self, wildcards: Any) -> Mapping[str, Any]:
         """Return the settings of a data set, for the block's seeds if a block is given."""
         block = dict(wildcards).get("block")
-        if block is None:
-            return self.datasets[wildcards.study][wildcards.dataset]
         return self._datasets[wildcards.study, wildcards.dataset, block]
 
     def each_corpus(self, study: str) -> list[Mapping[str, Any]]:
         """Return the settings of a study's data sets, one entry per data set and corpus."""
-        of_study = [
-            (label, dataset)
+        by_corpus = {
+            (label, dataset.get("corpus")): dataset
             for (name, label, _), dataset in self._datasets.items()
             if name == study
-        ]
-        return list(
-            {(label, dataset.get("corpus")): dataset for label, dataset in of_study}.values()
-        )
+        }
+        return list(by_corpus.values())
 
     def pair_sources(self, wildcards: Any) -> list[str]:
         """Return the paths of the decoded images of an image–text study, one per data set and
@@ -123,10 +118,6 @@ class TrainingJobs:
             f"results/{self.studies[wildcards.study].data_place(dataset)}.npz"
             for dataset in self.each_corpus(wildcards.study)
         ]
-
-    def primary_group(self, wildcards: Any) -> str | None:
-        """Return the group of classes in the primary measurement."""
-        return self.studies[wildcards.study].primary.group
 
     def source(self, wildcards: Any) -> str:
         """Return the path of a data set's decoded images, with any sentences beside them, or of its
@@ -141,10 +132,10 @@ class TrainingJobs:
         """
         if not self._frozen:
             return []
-        choices = [choice for job in self._matching(wildcards) for choice in job.choices.values()]
         towers = [
             made
-            for choice in choices
+            for job in self._matching(wildcards)
+            for choice in job.choices.values()
             for made in runs.frozen_towers(choice.runs[0].settings).values()
         ]
         return [
@@ -253,14 +244,9 @@ class TrainingJobs:
         if checksums.keys() != named and manifest.is_file():
             store = RunStore("results/runs")
             identifier = read_json(manifest, Manifest)["runs"][0]["id"]
-            recorded = (
-                store.record(identifier).get("files", {})
-                if store.state(identifier) in RunStore.TRAINED
-                else {}
-            )
-            checksums = {
-                name: checksum for name, checksum in recorded.items() if name in named
-            } | checksums
+            if store.state(identifier) in RunStore.TRAINED:
+                recorded = store.record(identifier).get("files", {})
+                checksums = {name: recorded[name] for name in recorded.keys() & named} | checksums
         return dict(sorted(checksums.items()))
 
     def row_names(self, wildcards: Any) -> dict[str, str]:
