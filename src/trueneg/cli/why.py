@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from pydantic import ValidationError
@@ -61,122 +61,158 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     """
     store = RunStore(results / "runs")
     data = DataChanges(results)
-    path, line = (
-        (store.folder(result), None) if store.state(result) in RunStore.TRAINED else _place(result)
-    )
-    if not path.resolve().is_relative_to(results.resolve()):
-        raise UserError(
-            f"{result} is not in {results}. Name a file in that folder, or pass the results folder"
-            " as --results."
-        )
-    top, *parts = path.resolve().relative_to(results.resolve()).parts or ("",)
-    # reports: likelihood study behind the class probabilities
-    folder = results / top / "artefacts"
-    runs = []
-    reports = None
-    if top == "runs" and parts:
-        runs = [store.record(parts[0], records.RunRecord)]
-        settings: Any = runs[0]["settings"]
-        fault = fault_of_listed(
-            {"id": parts[0], "checksum": runs[0].get("checksum")}, "its record", store
-        )
-        origin = {
-            "study": runs[0]["study"],
-            "written": runs[0]["finished"],
-            "differing": _flat(identity(settings)),
-        }
-        stale = [fault] if fault else []
-    elif not (folder / "study.yaml").is_file():
-        raise UserError(
-            f"{result} belongs to no finished study ({folder / 'study.yaml'} is missing). Finish"
-            " the study first."
-        )
-    else:
-        settings = records.read_settings(folder / "study.yaml")
-        kind = kind_of(settings)
-        study = _valid(settings)
-        origin = {
-            "study": top,
-            "title": settings["title"],
-            "written": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime)),
-            # If the settings are invalid in the current version, all of them.
-            "differing": _flat(
-                settings if study is None else study.model_dump(mode="json", exclude_defaults=True)
-            ),
-        }
-        stale = _outdated(path, parts, folder)
-        if kind.is_scored:
-            reports = top
-            stale += data.of_reports(top)
-        elif issubclass(kind, TrainedStudy):
-            if missing := blocks.without_rows(top, study, results) if study is not None else []:
-                stale.append(
-                    f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake"
-                )
-            seals.require_intact(results, [folder / "comparison.json", folder / "runs.json"])
-            comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
-            changes = _raised("comparison", comparison)
-            stale += [
-                f"the study was compared with {change}; run Snakemake to update it"
-                for change in changes
-            ]
-            runs = _chosen(
-                records.read_json(folder / "runs.json", list[records.RunRecord]), path, parts, line
-            )
-            origin["comparison"] = comparison
-    for run in runs:
-        if "language_model" in versions.training_versions(run["settings"]):
-            reports = run["settings"]["dataset"]["text"]
-    marked = [_marked(run, store, data) for run in runs]
-    models = language_models(results, reports) if reports else []
+    place = _place(result, results, store)
+    of_run = place.parts[0] == "runs" and place.parts[1:]
+    origin = _of_run(place.parts[1], store) if of_run else _of_file(result, place, results, data)
+    marked = [_marked(run, store, data) for run in origin.runs]
+    models = language_models(results, origin.reports) if origin.reports else []
     states = [record["state"].removesuffix(", imported") for record in (*marked, *models)]
     reasons = Counter(
         state.removeprefix("stale: ") for state in states if state.startswith("stale")
     )
-    origin["stale"] = stale + [
-        f"{count} of the runs: {reason}" for reason, count in reasons.items()
-    ]
     trained = [record for record in (*marked, *models) if "seconds" in record]
     spent = {
         key: round(sum(record.get(key, 0) for record in trained), 1)
         for key in ("seconds", "gpu_seconds")
     }
-    origin["time"] = spent | {
-        "attempts": sum(len(record["attempts"]) for record in trained),
-        "runs": len(trained),
-    }
     return {
         "result": result,
-        **origin,
-        "settings": settings,
+        **origin.about,
+        "stale": origin.stale + [f"{count} of the runs: {why}" for why, count in reasons.items()],
+        "time": spent
+        | {"attempts": sum(len(record["attempts"]) for record in trained), "runs": len(trained)},
+        "settings": origin.settings,
         "runs": marked,
         "language models": models,
     }
 
 
-def _place(result: str) -> tuple[Path, int | None]:
-    """Split a result into a file and an optional line number."""
-    numbered = None if Path(result).exists() else re.fullmatch(r"(.*\.csv):([0-9]+)", result)
-    path = Path(numbered[1] if numbered else result)
+class Place(NamedTuple):
+    """Where a result is.
+
+    Attributes:
+        path: the file, or the folder of a run.
+        line: the line of a table; None: all of them.
+        parts: the path relative to the results folder; the study comes first.
+    """
+
+    path: Path
+    line: int | None
+    parts: Sequence[str]
+
+
+class Origin(NamedTuple):
+    """What a result comes from.
+
+    Attributes:
+        about: the study, and what is known of the result itself, as in :func:`provenance_of`.
+        settings: all settings.
+        runs: records of the runs behind it.
+        stale: sentences that describe what is out of date, apart from the runs.
+        reports: the likelihood study behind the class probabilities; None if there is none.
+    """
+
+    about: dict[str, Any]
+    settings: Mapping[str, Any]
+    runs: Sequence[dict[str, Any]]
+    stale: list[str]
+    reports: str | None
+
+
+def _place(result: str, results: Path, store: RunStore) -> Place:
+    """Find a run by its id, or a file, after which a line of a table may be given."""
+    line = None
+    if store.state(result) in RunStore.TRAINED:
+        path = store.folder(result)
+    else:
+        numbered = None if Path(result).exists() else re.fullmatch(r"(.*\.csv):([0-9]+)", result)
+        path = Path(numbered[1] if numbered else result)
+        line = int(numbered[2]) if numbered else None
     if not path.exists():
         raise UserError(
             f"{result} is neither the id of a finished run nor a file. `trueneg runs` lists all"
             " runs."
         )
-    return path, int(numbered[2]) if numbered else None
+    if not path.resolve().is_relative_to(results.resolve()):
+        raise UserError(
+            f"{result} is not in {results}. Name a file in that folder, or pass the results folder"
+            " as --results."
+        )
+    return Place(path, line, path.resolve().relative_to(results.resolve()).parts or ("",))
 
 
-def _chosen(
-    listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], line: int | None
-) -> list[dict[str, Any]]:
+def _of_run(identifier: str, store: RunStore) -> Origin:
+    """Tell what a run comes from."""
+    run = store.record(identifier, records.RunRecord)
+    fault = fault_of_listed(
+        {"id": identifier, "checksum": run.get("checksum")}, "its record", store
+    )
+    about = {
+        "study": run["study"],
+        "written": run["finished"],
+        "differing": _flat(identity(run["settings"])),
+    }
+    return Origin(about, run["settings"], [run], [fault] if fault else [], _reports([run]))
+
+
+def _of_file(result: str, place: Place, results: Path, data: DataChanges) -> Origin:
+    """Tell what a file comes from."""
+    name = place.parts[0]
+    folder = results / name / "artefacts"
+    if not (folder / "study.yaml").is_file():
+        raise UserError(
+            f"{result} belongs to no finished study ({folder / 'study.yaml'} is missing). Finish"
+            " the study first."
+        )
+    settings = records.read_settings(folder / "study.yaml")
+    study = _valid(settings)
+    written = time.localtime(place.path.stat().st_mtime)
+    about = {
+        "study": name,
+        "title": settings["title"],
+        "written": time.strftime("%Y-%m-%d %H:%M:%S %z", written),
+        # If the settings are invalid in the current version, all of them.
+        "differing": _flat(
+            settings if study is None else study.model_dump(mode="json", exclude_defaults=True)
+        ),
+    }
+    stale = _outdated(place, folder)
+    kind = kind_of(settings)
+    if kind.is_scored:
+        return Origin(about, settings, [], stale + data.of_reports(name), name)
+    if not issubclass(kind, TrainedStudy):
+        return Origin(about, settings, [], stale, None)
+    if missing := blocks.without_rows(name, study, results) if study is not None else []:
+        stale.append(f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake")
+    seals.require_intact(results, [folder / "comparison.json", folder / "runs.json"])
+    comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
+    stale += [
+        f"the study was compared with {change}; run Snakemake to update it"
+        for change in _raised("comparison", comparison)
+    ]
+    listed = records.read_json(folder / "runs.json", list[records.RunRecord])
+    runs = _chosen(listed, place)
+    return Origin(about | {"comparison": comparison}, settings, runs, stale, _reports(runs))
+
+
+def _reports(runs: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the likelihood study that provided the class probabilities of runs, if any did."""
+    for run in reversed(runs):
+        if "language_model" in versions.training_versions(run["settings"]):
+            return run["settings"]["dataset"]["text"]
+    return None
+
+
+def _chosen(listed: Sequence[dict[str, Any]], place: Place) -> Sequence[dict[str, Any]]:
     """Return the runs behind a file or a line of a table."""
+    path, line, (_, *parts) = place
     if named := _named(path, line):
         return [record for record in listed if record["id"] in named]
     # Files that do not name their runs are in folders named after data set and objective; figures
     # and tables use all runs.
-    place = {part.removesuffix(path.suffix) for part in parts}
-    behind = [record for record in listed if {record["dataset"], record["objective"]} <= place]
-    return (behind[:1] if PICTURES.intersection(parts) else behind) or list(listed)
+    names = {part.removesuffix(path.suffix) for part in parts}
+    behind = [record for record in listed if {record["dataset"], record["objective"]} <= names]
+    return (behind[:1] if PICTURES.intersection(parts) else behind) or listed
 
 
 def _named(path: Path, line: int | None) -> set[str]:
@@ -208,10 +244,11 @@ def _named(path: Path, line: int | None) -> set[str]:
     }
 
 
-def _outdated(path: Path, parts: Sequence[str], artefacts: Path) -> list[str]:
+def _outdated(place: Place, artefacts: Path) -> list[str]:
     """Report whether a file is damaged, was made by other code than today's, or from rows that have
     changed since.
     """
+    path, _, (_, *parts) = place
     problem = seals.damage(artefacts.parents[1].resolve(), path.resolve())
     sentences = [f"{path} {problem}; {seals.remedy(path)}"] if problem else []
     if path.is_file() and parts[0] in ("figures", "tables"):
@@ -294,8 +331,11 @@ def as_text(origin: Mapping[str, Any]) -> str:
         f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds,"
         f" {spent['attempts']} attempts"
     )
-    labels = (
-        [f"{entry['dataset']}: {entry['sentence']}" for entry in comparison["headroom"]]
+    answers = (
+        [
+            *(f"{entry['dataset']}: {entry['sentence']}" for entry in comparison["headroom"]),
+            comparison["primary"]["answer"],
+        ]
         if comparison
         else []
     )
@@ -320,7 +360,7 @@ def as_text(origin: Mapping[str, Any]) -> str:
         ),
         "evaluated": (code(run["evaluated"]) for run in runs if "evaluated" in run),
         "time": [took] if trained else [],
-        "answer": [*labels, comparison["primary"]["answer"]] if comparison else [],
+        "answer": answers,
         "settings that differ from the defaults": (
             f"{name}: {value}" for name, value in origin["differing"].items()
         ),
