@@ -18,6 +18,7 @@ import regex
 import yaml
 
 from trueneg.config.reading import load_configuration
+from trueneg.data.image_files import EncodedImages
 from trueneg.data.images.sources import image_folder
 from trueneg.data.pairs import image_table
 from trueneg.data.table_formats import SPACE, plain
@@ -152,14 +153,12 @@ class NewStudy:
         )
         return kept
 
-    def write(self, template: str, tuned: int, **fields: Any) -> str:
-        """Write the configuration and the files beside it; return what was found, and the next
-        commands.
+    def size(self, tuned: int) -> tuple[int, int, int]:
+        """Return the numbers of pilot seeds, of new seeds, and of runs that fit the time; the
+        fewest if none do.
 
         Args:
-            template: name of the template.
-            tuned: number of its tuned objectives; two others are not tuned.
-            fields: values of its placeholders.
+            tuned: number of tuned objectives; two others are not tuned.
         """
         for pilots, seeds in SEEDS:
             runs = tuned * VARIANTS * pilots + (tuned + 2) * seeds
@@ -172,6 +171,18 @@ class NewStudy:
                 f"the smallest study that can show something takes longer, about {minutes:.0f}"
                 " minutes"
             )
+        return pilots, seeds, runs
+
+    def write(self, template: str, tuned: int, **fields: Any) -> str:
+        """Write the configuration and the files beside it; return what was found, and the next
+        commands.
+
+        Args:
+            template: name of the template.
+            tuned: number of its tuned objectives; two others are not tuned.
+            fields: values of its placeholders.
+        """
+        pilots, seeds, runs = self.size(tuned)
         for stage, count in (("pilots", pilots), ("seeds", seeds)):
             fields[stage] = list(range(FIRST_SEEDS[stage], FIRST_SEEDS[stage] + count))
         stem = re.sub(r"\W+", "_", self.file.stem, flags=re.ASCII).strip("_").removeprefix("my_")
@@ -247,12 +258,9 @@ class NewStudy:
                 " texts"
             )
         complete = complete if usable is None else complete[usable[complete.index]]
-        labels = (
-            complete[unit] if unit else complete[label] if label else pd.Series("", complete.index)
-        )
-        if unit:
-            labels = pd.Series("", labels.unique())
-        elif label:
+        labels = pd.Series("", complete[unit].unique() if unit else complete.index)
+        if label:
+            labels = complete[label]
             common = labels.value_counts().loc[lambda sizes: sizes >= FEWEST_OF_LABEL].index
             if rare := labels.nunique() - len(common):
                 self.found.append(
@@ -325,38 +333,10 @@ def init_text(
     study = NewStudy("text", table, minutes, file)
     rows = read_columns(table, None)
     texts = _texts(table, rows, text)
-    partners = [
-        name
-        for known in POSITIVES
-        for name in texts[1:]
-        if name.lower() == known and positive is None
-    ]
-    named = _likely(
-        [name for name in _names(rows) if name.lower() in LABELS and name not in texts], LABELS
-    )
+    partners = _known(texts[1:], POSITIVES) if positive is None else []
+    named = _known([name for name in _names(rows) if name not in texts], LABELS)
     if label is None and positive is None:
-        if named and partners:
-            problem = (
-                f"{table} has labels in {named[0]}, and texts that may be paired with {texts[0]} in"
-                f" {partners[0]}"
-            )
-            raise UserError(
-                f"{problem}. Choose what belongs together with --label {named[0]} or --positive"
-                f" {partners[0]}."
-            )
-        label = next(iter(named), None) or (
-            None if partners else _label(table, rows.drop(columns=texts))
-        )
-    if label is None and positive is None and not partners:
-        others = f"; possible columns of positives: {', '.join(texts[1:])}" if texts[1:] else ""
-        problem = (
-            f"{table} has texts in {texts[0]}, but no labels (columns:"
-            f" {', '.join(_names(rows))}{others})"
-        )
-        raise UserError(
-            f"{problem}, so it is unknown which texts belong together. Choose a column with --label"
-            " or --positive, or add one."
-        )
+        label = _label(table, rows, texts, partners, named)
     study.describe(
         rows,
         texts[0],
@@ -391,8 +371,6 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     """Write a study of a folder's images, as :func:`init_text`; if only some are kept, they are
     linked in a folder next to it.
     """
-    from trueneg.data.decoding import UnreadableImageError, open_image
-
     study = NewStudy("images", folder, minutes, file)
     listed = image_folder.listed(folder)
     split = (
@@ -428,21 +406,25 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     if len(kept) < len(split):
         folder = study.new(sampled)
         study.beside[sampled] = link
-    try:
-        small = max(open_image(next(listed.images.part([0]).read())).size) <= SMALL
-    except UnreadableImageError:  # the check lists such images
-        small = False
-    fields = {
-        "resolution": SMALL if small else USUAL,
-        "test": None if listed.is_test.any() else 0.2,
-    }
     return study.write(
         "images",
         4,
         folder=str(folder),
         group="macro" if sizes.max() > 1.5 * sizes.min() else None,
-        **fields,
+        resolution=_resolution(listed.images),
+        test=None if listed.is_test.any() else 0.2,
     )
+
+
+def _resolution(images: EncodedImages) -> int:
+    """Return the resolution at which a frozen tower sees images of the first one's size."""
+    from trueneg.data.decoding import UnreadableImageError, open_image
+
+    try:
+        small = max(open_image(next(images.part([0]).read())).size) <= SMALL
+    except UnreadableImageError:  # the check lists such images
+        return USUAL
+    return SMALL if small else USUAL
 
 
 def init_pairs(
@@ -453,18 +435,8 @@ def init_pairs(
     rows = read_columns(table, None)
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {table}.")
-    paths = {
-        name: rows[name].str.strip(SPACE).str.lower().str.endswith(image_folder.IMAGES).mean()
-        for name in _names(rows)
-    }
-    images = [name for name, share in paths.items() if share > 0.9]
-    if not images:
-        expected = "a column of image file names, such as 2024/0017.png"
-        raise UserError(
-            f"{table} has the columns {', '.join(_names(rows))}; expected {expected}. Add one"
-            " (docs/own-data.md)."
-        )
-    image = images[0]
+    images = _images(table, rows)
+    image, others = images[0], ", ".join(images[1:])
     # as the study reads names
     rows[image] = rows[image].map(lambda name: image_table.relative(name, folder))
     found = image_table.files_of(folder, filter(None, rows[image].unique()))
@@ -475,20 +447,13 @@ def init_pairs(
             f" {next(iter(found), 'none')}; fix --images."
         )
     texts = _texts(table, rows.drop(columns=images), text)
-    groups = [
-        name
-        for known in GROUPS
-        for name in _names(rows)
-        if name.lower() == known and name not in (image, texts[0])
-    ]
+    groups = _known([name for name in _names(rows) if name not in (image, texts[0])], GROUPS)
     for name in groups:
         rows[name] = rows[name].map(identifier)
     group = next((name for name in groups if rows[name].nunique() >= FEWEST_GROUPS), None)
     study.describe(rows, texts[0], "texts", [] if text else texts)
-    others = (
-        f" (other columns of images are not used: {', '.join(images[1:])})" if images[1:] else ""
-    )
-    study.found.append(f"images: {image}, {len(found):,} of them{others}")
+    unused = f" (other columns of images are not used: {others})"
+    study.found.append(f"images: {image}, {len(found):,} of them{unused if others else ''}")
     if lacking:
         study.found.append(
             f"left out: {counted(len(lacking), 'image')} that are not in {folder}, such as"
@@ -505,13 +470,12 @@ def init_pairs(
     path, used = study.kept_rows(
         rows, [image, texts[0], *([group] if group else [])], unit=image, usable=usable
     )
-    if group:
-        study.found.append(
-            f"{used[group].nunique():,} groups in {group}, none of which is in two splits"
-        )
-    else:
-        few = f", because {groups[0]} has fewer than {FEWEST_GROUPS} groups" if groups else ""
-        study.found.append(f"each image is its own group{few}")
+    few = f", because {groups[0]} has fewer than {FEWEST_GROUPS} groups" if groups else ""
+    study.found.append(
+        f"{used[group].nunique():,} groups in {group}, none of which is in two splits"
+        if group
+        else f"each image is its own group{few}"
+    )
     labels = [
         name
         for name in _names(rows)
@@ -529,6 +493,22 @@ def init_pairs(
         patient=group,
         labels=labels,
     )
+
+
+def _images(table: Path, rows: pd.DataFrame) -> list[str]:
+    """Return the columns of image file names."""
+    images = [
+        name
+        for name in _names(rows)
+        if rows[name].str.strip(SPACE).str.lower().str.endswith(image_folder.IMAGES).mean() > 0.9
+    ]
+    if not images:
+        expected = "a column of image file names, such as 2024/0017.png"
+        raise UserError(
+            f"{table} has the columns {', '.join(_names(rows))}; expected {expected}. Add one"
+            " (docs/own-data.md)."
+        )
+    return images
 
 
 def _is_label(rows: pd.DataFrame, column: str, image: str, group: str) -> bool:
@@ -567,7 +547,8 @@ def _texts(table: Path, rows: pd.DataFrame, chosen: str | None) -> list[str]:
         count = cells.head(LOOKED_AT).map(lambda cell: len(WORDS.findall(cell))).mean()
         if len(cells) > max(1, len(rows) / FEWEST_OF_LABEL) and count >= 2:
             length[name] = count
-    found = _likely(sorted(length, key=lambda name: -length[name]), TEXTS)
+    longest_first = sorted(length, key=lambda name: -length[name])
+    found = list(dict.fromkeys([*_known(longest_first, TEXTS), *longest_first]))
     if chosen is not None:
         return [_present(table, rows, chosen), *(name for name in found if name != chosen)]
     if not found:
@@ -580,7 +561,47 @@ def _texts(table: Path, rows: pd.DataFrame, chosen: str | None) -> list[str]:
     return found
 
 
-def _label(table: Path, rows: pd.DataFrame) -> str | None:
+def _label(
+    table: Path, rows: pd.DataFrame, texts: list[str], partners: list[str], named: list[str]
+) -> str | None:
+    """Return the column of the labels; None if the texts come in pairs.
+
+    Args:
+        table: the table.
+        rows: its rows.
+        texts: columns of texts.
+        partners: those whose names say that they are paired with the first.
+        named: columns whose names say that they hold labels.
+
+    Raises:
+        UserError: if both are possible, or neither.
+    """
+    if named and partners:
+        problem = (
+            f"{table} has labels in {named[0]}, and texts that may be paired with {texts[0]} in"
+            f" {partners[0]}"
+        )
+        raise UserError(
+            f"{problem}. Choose what belongs together with --label {named[0]} or --positive"
+            f" {partners[0]}."
+        )
+    if named or partners:
+        return next(iter(named), None)
+    label = _unnamed_label(table, rows.drop(columns=texts))
+    if label is None:
+        others = f"; possible columns of positives: {', '.join(texts[1:])}" if texts[1:] else ""
+        problem = (
+            f"{table} has texts in {texts[0]}, but no labels (columns:"
+            f" {', '.join(_names(rows))}{others})"
+        )
+        raise UserError(
+            f"{problem}, so it is unknown which texts belong together. Choose a column with --label"
+            " or --positive, or add one."
+        )
+    return label
+
+
+def _unnamed_label(table: Path, rows: pd.DataFrame) -> str | None:
     """Return the only column that could hold labels, if any."""
     counts = {
         name: rows.loc[rows[name] != "", name].nunique()
@@ -601,7 +622,9 @@ def _label(table: Path, rows: pd.DataFrame) -> str | None:
     return next(iter(found), None)
 
 
-def _likely(names: Iterable[str], known: Sequence[str]) -> list[str]:
+def _known(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Return the names that are known, likely ones first."""
     return sorted(
-        names, key=lambda name: known.index(name.lower()) if name.lower() in known else len(known)
+        (name for name in names if name.lower() in known),
+        key=lambda name: known.index(name.lower()),
     )
