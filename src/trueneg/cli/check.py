@@ -2,26 +2,21 @@
 take.
 """
 
+import itertools
+import operator
 import os
 import pkgutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from trueneg.cli.estimates import estimated_time, features_time
 from trueneg.cli.pace import Pace
-from trueneg.cli.planned_data import (
-    PlannedData,
-    missing_texts,
-)
-from trueneg.cli.planned_networks import (
-    check_language_models,
-    check_towers,
-)
+from trueneg.cli.planned_data import PlannedData, PlannedRun, missing_texts
+from trueneg.cli.planned_networks import check_language_models, check_towers
 from trueneg.config.order import relative_cost
 from trueneg.config.runs import Job, Run, datasets, families, features_key, frozen_towers, jobs
-from trueneg.data.false_negatives import Facts
 from trueneg.data.stored_features import stored_weights
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files
 from trueneg.errors import UserError
@@ -47,6 +42,7 @@ from trueneg.store.winners import WINNERS, chosen, read_winners
 PUBLISHED = CHECKOUT / "config/published.csv"
 A_DAY = 86_400.0  # seconds; longer studies are not for this machine
 DONE = (*RunStore.TRAINED, "stale")
+ByStage: TypeAlias = dict[str, list[list[PlannedRun]]]  # for each job of a stage
 
 
 def describe(
@@ -90,7 +86,26 @@ def describe_trained(
         if protocol["date"]:
             when = f"committed on {protocol['date']}"
         lines.append(f"protocol {protocol['file']}: SHA-256 {protocol['checksum']}, {when}")
-    return lines + _training(name, study, studies, results, machine, every_image)
+    winners = _winners(name, study, results)
+    planned = _planned(name, study, studies, results, every_image, winners)
+    _refuse_group(name, study, planned)
+    lines += [*_about_data(planned), *_about_negatives(study, planned), *_progress(planned)]
+    if missing_blocks := blocks.without_rows(name, study, results):
+        count = counted(len(missing_blocks), "trained block")
+        lines.append(
+            f"{count} without rows, which Snakemake will evaluate: {blocks.listed(missing_blocks)}"
+        )
+    lines += _outdated(results, results / name / "artefacts/runs.json")
+    missing = _missing(study, planned, winners)
+    runs = [each for of_jobs in missing.values() for job in of_jobs for each in job]
+    refuse_schedules(runs)
+    lines += check_towers(runs)
+    if study.PLANNED_NETWORKS:
+        is_read = all(each.data.checksum is not None for each in planned)
+        lines += pkgutil.resolve_name(study.PLANNED_NETWORKS)(study, runs, results, is_read)
+    if not missing:
+        return [*lines, "Nothing to train: every run is in the store."]
+    return lines + _times(missing, runs, study, results, machine)
 
 
 def describe_experiments(
@@ -115,10 +130,10 @@ def describe_likelihood(
         state = "not created yet" if not is_made else "outdated" if changes else "up to date"
         scores = [folder / f"likelihoods/{model}.parquet" for model in study.language_models]
         made = sum(path.is_file() for path in scores) if state == "up to date" else 0
+        later = "" if is_made else " (their time is estimated once the sentences exist)"
         lines.append(
-            f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models"
+            f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models{later}"
         )
-        lines[-1] += "" if is_made else " (their time is estimated once the sentences exist)"
         lines += changes if is_made else [f"MISSING {part}" for part in missing_texts(study)]
         lines += [f"{corpus}: {skipped}"] if skipped else []
         sentences = (
@@ -133,87 +148,126 @@ def describe_likelihood(
     return lines
 
 
-def _training(
+class Planned(NamedTuple):
+    """A run of a study, and what is known of it before training.
+
+    Attributes:
+        job: the job that trains it.
+        run: its settings.
+        label: the name of its data: that of the data set, and any corpus.
+        data: its data.
+        state: its state in the store; ``"stale"`` if a VERSION was raised since it was trained;
+            None if it is not known yet.
+    """
+
+    job: Job
+    run: Run
+    label: str
+    data: PlannedData
+    state: str | None
+
+
+def _planned(
     name: str,
     study: TrainedStudy,
     studies: Mapping[str, Any],
     results: Path,
-    machine: Pace,
     every_image: bool,
-) -> list[str]:
-    store = RunStore(results / "runs")
-    winners = _winners(name, study, results)
-    lines = []
+    winners: Path | None,
+) -> list[Planned]:
+    """Return the runs of a study; each data set is read once."""
+    read = pkgutil.resolve_name(study.PLANNED_DATA)
     sources: dict[str, PlannedData] = {}
-    known = pkgutil.resolve_name(study.FALSE_NEGATIVES)
-    planned = pkgutil.resolve_name(study.PLANNED_DATA)
-    facts: list[tuple[str, str, Facts]] = []
-    states: dict[str, dict[str, list[str]]] = {}
-    missing: dict[str, list[list[tuple[Run, PlannedData]]]] = {}  # by stage, for each job
+    planned = []
     for job in jobs(name, study):
-        is_open = job.family is not None and winners is None
-        absent = []
-        for run in _costliest(job) if is_open else _decided(job, winners):
+        for run in _runs(job, winners):
             dataset = run.settings["dataset"]
             label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
             if label not in sources:
-                sources[label] = planned(studies, dataset, run.seed, results, every_image)
-                changes = [change for change in sources[label].changes if change not in lines]
-                lines += [f"{label}: {sources[label].description}", *changes]
-            data = sources[label]
-            state = "missing"
-            is_trained = run.settings["objective"]["name"] not in NOT_TRAINED
-            if data.source is not None and run.seed == job.runs[0].seed and is_trained:
-                facts.append((label, run.objective, known(data.source, data.subset, run.settings)))
-            towers: Any = {
-                section: stored_weights(results / "features" / f"{features_key(made)}.npz")
-                for section, made in frozen_towers(run.settings).items()
-            }
-            if data.checksum is not None and not is_open and None not in towers.values():
-                state = _state(
-                    store, run, run_id(run, with_weights(data.checksum(run.settings), towers))
-                )
-                states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
-            if state not in DONE:
-                absent.append((run, data))
-        if absent:
-            missing.setdefault(_stage(study, job, winners), []).append(absent)
+                sources[label] = read(studies, dataset, run.seed, results, every_image)
+            is_open = job.family is not None and winners is None
+            state = None if is_open else _state(run, sources[label], results)
+            planned.append(Planned(job, run, label, sources[label], state))
+    return planned
+
+
+def _about_data(planned: Iterable[Planned]) -> list[str]:
+    """Describe each data set once, and what has changed."""
+    return list(
+        dict.fromkeys(
+            line
+            for _, _, label, data, _ in planned
+            for line in (f"{label}: {data.description}", *data.changes)
+        )
+    )
+
+
+def _refuse_group(name: str, study: TrainedStudy, planned: Iterable[Planned]) -> None:
+    """Raise a :class:`UserError` if the data have no such group of classes as the primary
+    measurement's.
+    """
     classes = {
-        each for data in sources.values() for each in getattr(data.source, "class_names", ())
+        each for _, _, _, data, _ in planned for each in getattr(data.source, "class_names", ())
     }
     if classes and (group := study.primary.group) not in (None, *GROUPS, *classes):
         expected = (
             f"{', '.join(GROUPS)}, nothing, or one of the classes: {', '.join(sorted(classes))}"
         )
         raise UserError(f"{name}.primary.group is {group!r}; expected {expected}.")
-    about_data, warnings = known_data.sentences(facts, study.primary.baseline)
-    lines += [*about_data, *(f"WARNING {warning}" for warning in warnings)]
-    for objective, by_label in states.items():
-        lines.append(
-            f"{objective}: "
-            + "; ".join(f"{label}: {_finished(of_runs)}" for label, of_runs in by_label.items())
-        )
-    if missing_blocks := blocks.without_rows(name, study, results):
-        count = counted(len(missing_blocks), "trained block")
-        lines.append(
-            f"{count} without rows, which Snakemake will evaluate: {blocks.listed(missing_blocks)}"
-        )
-    lines += _outdated(results, results / name / "artefacts/runs.json")
-    runs = [(run, data) for of_jobs in missing.values() for job in of_jobs for run, data in job]
-    refuse_schedules(runs)
-    lines += check_towers(runs)
-    if study.PLANNED_NETWORKS:
-        is_read = all(data.checksum is not None for data in sources.values())
-        lines += pkgutil.resolve_name(study.PLANNED_NETWORKS)(study, runs, results, is_read)
-    if not missing:
-        return [*lines, "Nothing to train: every run is in the store."]
+
+
+def _about_negatives(study: TrainedStudy, planned: Iterable[Planned]) -> list[str]:
+    """Say what the data tell about false negatives, for the first seed of each job."""
+    known = pkgutil.resolve_name(study.FALSE_NEGATIVES)
+    facts = [
+        (label, run.objective, known(data.source, data.subset, run.settings))
+        for job, run, label, data, _ in planned
+        if data.source is not None and run.seed == job.runs[0].seed and _is_trained(run)
+    ]
+    sentences, warnings = known_data.sentences(facts, study.primary.baseline)
+    return [*sentences, *(f"WARNING {warning}" for warning in warnings)]
+
+
+def _is_trained(run: Run) -> bool:
+    return run.settings["objective"]["name"] not in NOT_TRAINED
+
+
+def _progress(planned: Iterable[Planned]) -> list[str]:
+    """Count the finished runs of each objective, by data set."""
+    states: dict[str, dict[str, list[str]]] = {}
+    for _, run, _, _, state in planned:
+        if state is not None:
+            states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
+    return [
+        f"{objective}: "
+        + "; ".join(f"{label}: {_finished(of_runs)}" for label, of_runs in by_label.items())
+        for objective, by_label in states.items()
+    ]
+
+
+def _missing(study: TrainedStudy, planned: Iterable[Planned], winners: Path | None) -> ByStage:
+    """Return the runs that are yet to be trained, by stage, for each job."""
+    missing: ByStage = {}
+    for job, of_job in itertools.groupby(planned, operator.attrgetter("job")):
+        if absent := [(run, data) for _, run, _, data, state in of_job if state not in DONE]:
+            missing.setdefault(_stage(study, job, winners), []).append(absent)
+    return missing
+
+
+def _times(
+    missing: ByStage,
+    runs: Sequence[PlannedRun],
+    study: TrainedStudy,
+    results: Path,
+    machine: Pace,
+) -> list[str]:
+    """Estimate how long the missing runs would take, by stage and in all."""
+    store = RunStore(results / "runs")
     times = {
         stage: estimated_time(of_jobs, store, study, machine) for stage, of_jobs in missing.items()
     }
-    lines += [
-        *(f"{stage}{sentence}" for stage, (sentence, _) in times.items()),
-        *features_time(runs, results, machine),
-    ]
+    lines = [f"{stage}{sentence}" for stage, (sentence, _) in times.items()]
+    lines += features_time(runs, results, machine)
     cores = os.cpu_count() or 1
     seconds = sum(each for _, each in times.values()) / cores  # NaN: unknown
     if (
@@ -268,26 +322,31 @@ def _stage(study: TrainedStudy, job: Job, winners: Path | None) -> str:
     )
 
 
-def _decided(job: Job, winners: Path | None) -> list[Run]:
-    """Return a job's runs; if they depend on known winners, only those of the winners."""
-    if job.family is None or winners is None:
+def _runs(job: Job, winners: Path | None) -> list[Run]:
+    """Return a job's runs. If they depend on winners, only those of the winners or, until these are
+    known, of the choice that takes the longest to train.
+    """
+    if job.family is None:
         return job.runs
+    if winners is None:
+        return max(
+            (choice.runs for choice in job.choices.values()),
+            key=lambda runs: relative_cost(runs[0].settings),
+        )
     _, runs = chosen(job.to_json(), winners)
     return [Run(**run) for run in runs]
 
 
-def _costliest(job: Job) -> list[Run]:
-    """Return the runs of the choice that takes the longest to train."""
-    return max(
-        (choice.runs for choice in job.choices.values()),
-        key=lambda runs: relative_cost(runs[0].settings),
-    )
-
-
-def _state(store: RunStore, run: Run, identifier: str) -> str:
-    """Return the state of a run in the store; ``"stale"`` if a VERSION was raised since it was
-    trained.
-    """
+def _state(run: Run, data: PlannedData, results: Path) -> str | None:
+    """Return the state of a run, as in :class:`Planned`."""
+    towers: Any = {
+        section: stored_weights(results / "features" / f"{features_key(made)}.npz")
+        for section, made in frozen_towers(run.settings).items()
+    }
+    if data.checksum is None or None in towers.values():
+        return None
+    store = RunStore(results / "runs")
+    identifier = run_id(run, with_weights(data.checksum(run.settings), towers))
     state = store.state(identifier)
     if state not in RunStore.TRAINED:
         return state
@@ -321,9 +380,9 @@ def _outdated(results: Path, path: Path) -> list[str]:
     ]
 
 
-def refuse_schedules(runs: Iterable[tuple[Run, PlannedData]]) -> None:
+def refuse_schedules(runs: Iterable[PlannedRun]) -> None:
     """Check batch size and warm-up against the number of images, as the training job does."""
     for run, data in runs:
         training = run.settings["training"]
-        if data.subset is not None and run.settings["objective"]["name"] not in NOT_TRAINED:
+        if data.subset is not None and _is_trained(run):
             planned_updates(training, data.samples(training), data.subset.seed)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trueneg.cli.pace import SUSTAINED, Pace, operations_per_update, speed_key
-from trueneg.cli.planned_data import PlannedData
+from trueneg.cli.planned_data import PlannedRun
 from trueneg.config.order import SIZES, TOKENS, features_cost, image_cost, image_count
-from trueneg.config.runs import Run, RunSettings, features_key, frozen_towers
+from trueneg.config.runs import RunSettings, features_key, frozen_towers
 from trueneg.legible import counted, duration
 from trueneg.specs.kinds.likelihood import LanguageModelSettings
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -23,7 +23,7 @@ START = 5.0
 
 
 def estimated_time(
-    missing: Sequence[Sequence[tuple[Run, PlannedData]]],
+    missing: Sequence[Sequence[PlannedRun]],
     store: RunStore,
     study: TrainedStudy,
     machine: Pace,
@@ -110,9 +110,7 @@ def _paces_of_finished_runs(store: RunStore) -> dict[str, tuple[float, str]]:
     return paces
 
 
-def features_time(
-    runs: Sequence[tuple[Run, PlannedData]], results: Path, machine: Pace
-) -> list[str]:
+def features_time(runs: Sequence[PlannedRun], results: Path, machine: Pace) -> list[str]:
     """Estimate the time of computing the missing vectors of frozen towers, once for all runs; an
     empty list if none are missing.
 
@@ -138,7 +136,7 @@ def features_time(
     ]
 
 
-def _evaluation(runs: Sequence[tuple[Run, PlannedData]], study: TrainedStudy) -> str:
+def _evaluation(runs: Sequence[PlannedRun], study: TrainedStudy) -> str:
     """Estimate the time of the tasks that pass the training images through the encoder many times,
     or name them.
     """

@@ -4,18 +4,18 @@ import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from trueneg.config.runs import RunSettings
+from trueneg.config.runs import Run, RunSettings
 from trueneg.data.image_cache import LONGEST
 from trueneg.data.image_files import EncodedImages, check_images
 from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import TEST_FRACTION, image_subset
-from trueneg.data.pairs import chexpert_8x200
+from trueneg.data.pairs import chexpert_8x200, image_table
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.pair_source import PairSource, beside, read_pairs
 from trueneg.data.pairs.pair_splits import pair_subset
@@ -69,6 +69,9 @@ class PlannedData(NamedTuple):
         return self.units.get(training.get("unit", ""), self.images)
 
 
+PlannedRun: TypeAlias = tuple[Run, PlannedData]
+
+
 def planned_images(
     studies: Any, dataset: Mapping[str, Any], seed: int, results: Path, every_image: bool
 ) -> PlannedData:
@@ -79,7 +82,7 @@ def planned_images(
     """
     images = data_input.of_dataset(ImageStudy, dataset, studies)
     decoded = results / f"{images.place}.npz"
-    changes = compare_files(images, results).sentences if decoded.is_file() else []
+    changes = _changes(results, images) if decoded.is_file() else []
     is_current = decoded.is_file() and not changes
     checked = ""
     try:
@@ -149,9 +152,7 @@ def planned_pairs(
     reports = data_input.of_joined_reports(dataset, studies)
     images = data_input.of_dataset(ImageTextStudy, dataset, studies)
     path = results / f"{images.place}.npz"
-    changes = dict.fromkeys(
-        change for data in (reports, images) for change in compare_files(data, results).sentences
-    )
+    changes = _changes(results, reports, images)
     if not path.is_file() and not changes and (recorded := _recorded(images, results)) is not None:
         absent = (
             source_module(dataset["source"]).missing_files(dataset) if "path" in dataset else []
@@ -171,32 +172,17 @@ def planned_pairs(
         checked = source.skipped
     else:
         check_own_table(images)
-        again = list(changes) if path.is_file() else []
+        again = changes if path.is_file() else []
         checksum = None
         splits = pd.DataFrame()
         description = (
             f"images and sentences will be created{' again' if again else ''} from the reports of"
             f" {dataset['text']}"
         )
-        module = source_module(dataset["source"])
-        if dataset["source"] != "image_table" or module.missing_files(images.settings):
+        if dataset["source"] != "image_table" or image_table.missing_files(images.settings):
             return PlannedData(description, again)
-        texts = module.read_texts(images.settings)
-        read = module.read_images(images.settings, {"sentences": texts}, threads=1)
-        checked, usable = opened(read.images, images.settings, every_image, LONGEST)
-        reports_of = read.reports[usable]
-        patients = read.patients[usable]
-        texts = (
-            texts[texts["report"].isin(reports_of)]
-            .rename(columns={"text": "sentence"})
-            .assign(**{"class": -1})
-        )
-        texts["index"] = texts.groupby("report").cumcount()
-        nothing = np.zeros((len(usable), 0))
-        labels = nothing.astype(np.float32), (), nothing.astype(bool)
-        pixels = np.zeros((len(usable), len(read.mode), 0, 0), np.uint8)
-        source = PairSource("image_table", pixels, reports_of, patients, texts, *labels)
-        description += f": {len(pixels):,} images with {len(texts):,} texts"
+        source, checked = _unjoined(images.settings, every_image)
+        description += f": {len(source.images):,} images with {len(source.sentences):,} texts"
     subset = pair_subset(source, dataset, seed, splits)
     trained = set(source.reports[subset.train].tolist())
     training = source.sentences.loc[source.sentences["report"].isin(trained), "sentence"].tolist()
@@ -206,6 +192,29 @@ def planned_pairs(
     return PlannedData(
         description, again, len(subset.train), units, checksum, source, subset, known
     )
+
+
+def _unjoined(settings: Mapping[str, Any], every_image: bool) -> tuple[PairSource, str]:
+    """Read the user's own table, and open its images.
+
+    Returns:
+        The pairs, without pixels; and a sentence about how many images were opened and skipped.
+    """
+    texts = image_table.read_texts(settings)
+    read: Any = image_table.read_images(settings, {"sentences": texts}, threads=1)
+    checked, usable = opened(read.images, settings, every_image, LONGEST)
+    reports = read.reports[usable]
+    sentences = (
+        texts[texts["report"].isin(reports)]
+        .rename(columns={"text": "sentence"})
+        .assign(**{"class": -1})
+    )
+    sentences["index"] = sentences.groupby("report").cumcount()
+    nothing = np.zeros((len(usable), 0))
+    labels = nothing.astype(np.float32), (), nothing.astype(bool)
+    pixels = np.zeros((len(usable), len(read.mode), 0, 0), np.uint8)
+    patients = read.patients[usable]
+    return PairSource("image_table", pixels, reports, patients, sentences, *labels), checked
 
 
 def planned_texts(
@@ -224,11 +233,7 @@ def planned_texts(
     reader = importlib.import_module(f"trueneg.data.texts.{dataset['source']}")
     inputs = [texts, *([data_input.of_joined_reports(dataset, studies)] if dataset["text"] else [])]
     path = results / f"{texts.place}.npz"
-    changes = list(
-        dict.fromkeys(
-            change for data in inputs for change in compare_files(data, results).sentences
-        )
-    )
+    changes = _changes(results, *inputs)
     checksum = None
     again = changes if path.is_file() else []
     if path.is_file() and not changes:
@@ -261,6 +266,12 @@ def planned_texts(
         f"; {said.rstrip('.')}" for said in (source.skipped, subset.left_out) if said
     )
     return PlannedData(description, again, len(subset.train), {}, checksum, source, subset, listed)
+
+
+def _changes(results: Path, *inputs: DataInput) -> list[str]:
+    """List the changes to the files of the inputs since they were read."""
+    sentences = [line for data in inputs for line in compare_files(data, results).sentences]
+    return list(dict.fromkeys(sentences))
 
 
 def _recorded(data: DataInput, results: Path) -> PlannedData | None:

@@ -13,8 +13,8 @@ import pandas as pd
 
 from trueneg.cli.estimates import language_model_seconds
 from trueneg.cli.pace import Pace
-from trueneg.cli.planned_data import PlannedData, missing_images
-from trueneg.config.runs import Run, all_towers, datasets, features_key
+from trueneg.cli.planned_data import PlannedRun, missing_images
+from trueneg.config.runs import all_towers, datasets, features_key
 from trueneg.data.user_files import compare_files
 from trueneg.io.downloads import announced
 from trueneg.legible import duration
@@ -28,7 +28,7 @@ FILES = ("weights", "model")  # settings of a network that name files
 
 def planned_networks(
     study: ImageTextStudy,
-    runs: Sequence[tuple[Run, PlannedData]],
+    runs: Sequence[PlannedRun],
     results: Path,
     is_read: bool,
 ) -> list[str]:
@@ -63,7 +63,7 @@ def missing_networks(study: ImageTextStudy) -> list[str]:
     return [f"{missing}. Download and convert them: docs/encoders.md."] if missing else []
 
 
-def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> list[str]:
+def check_networks(runs: Iterable[PlannedRun], channels: int) -> list[str]:
     """Build each kind of networks that the runs use, except towers, tokenise the sentences, and
     list the weights to download.
 
@@ -120,7 +120,7 @@ def check_networks(runs: Iterable[tuple[Run, PlannedData]], channels: int) -> li
     return list(dict.fromkeys(downloads))
 
 
-def check_towers(runs: Iterable[tuple[Run, PlannedData]]) -> list[str]:
+def check_towers(runs: Iterable[PlannedRun]) -> list[str]:
     """Check the towers of all runs, and list those that must be downloaded.
 
     The libraries of the towers are slow to import and need much memory, so only a separate process
