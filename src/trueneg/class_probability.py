@@ -1,10 +1,12 @@
 """η(x), the probability that a random sample shares the latent class of x."""
 
+import contextlib
 import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+with contextlib.suppress(ModuleNotFoundError):  # tensors need PyTorch alone
+    import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +19,9 @@ LIKELIHOODS = ["log_likelihood", PERMUTED, "tokens"]  # what class probabilities
 def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor":
     """Return the relative frequency of each sample's own class.
 
+    A label below 0 is unknown. Frequencies are those among the labelled samples, and an unlabelled
+    one gets their mean: the probability that two labelled samples share their class.
+
     Args:
         labels: (n,) integer array or tensor.
 
@@ -25,11 +30,13 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
             where it may be missing.
 
     Raises:
-        ValueError: if the labels are not a non-empty vector.
+        ValueError: if the labels are not a vector, or none is known.
 
     Example:
         >>> from_class_frequency(np.array([0, 0, 0, 1])).tolist()
         [0.75, 0.75, 0.75, 0.25]
+        >>> from_class_frequency(np.array([0, 0, 0, 1, -1])).tolist()
+        [0.75, 0.75, 0.75, 0.25, 0.625]
     """
     library = _library_of(labels)
     labels = library.asarray(labels)
@@ -38,10 +45,19 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
             f"labels have the shape {tuple(labels.shape)}; expected a non-empty vector (n,)."
         )
     _, inverse, counts = library.unique(labels, return_inverse=True, return_counts=True)
-    return library.asarray(counts[inverse], dtype=_precision(labels)) / len(labels)
+    is_known = labels >= 0
+    frequency = library.asarray(counts[inverse], dtype=_precision(labels)) / is_known.sum()
+    if _is_readable(labels):
+        if not is_known.any():
+            raise ValueError(
+                "labels are all below 0, which is unknown; expected the class of some samples."
+            )
+        if is_known.all():
+            return frequency
+    return library.where(is_known, frequency, frequency[is_known].mean())
 
 
-def probability_of_shared_class(classes: np.ndarray, weights: np.ndarray) -> float:
+def probability_of_shared_class(classes: "np.ndarray", weights: "np.ndarray") -> float:
     r"""Return the probability that two different samples, drawn with these weights, share their
     class.
 
@@ -128,7 +144,9 @@ def from_log_likelihood(
     return library.exp(library.clip(exponent, smallest, math.log(maximum)))
 
 
-def log_linear(name: str, table: "pd.DataFrame", a: float, k: float, maximum: float) -> np.ndarray:
+def log_linear(
+    name: str, table: "pd.DataFrame", a: float, k: float, maximum: float
+) -> "np.ndarray":
     """Return η = min(a·p^k, maximum) of every sentence, or a control derived from these values,
     float64.
 
