@@ -261,7 +261,7 @@ def _trained(settings: Mapping[str, Any], *, with_row: bool = False) -> dict[str
         if isinstance(training.guide, ThresholdGuide):
             thresholds = training.guide.thresholds
             result["thresholds"] = next(iter(summary(copied(thresholds.state_dict()), 0).values()))
-        if parameters := copied(training.loss.state_dict()):
+        if parameters := copied(dict(training.loss.named_parameters())):
             result["parameters of the loss"] = next(iter(summary(parameters, 0).values()))
         if with_row:
             result["rates"] = rates

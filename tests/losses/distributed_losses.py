@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 
 import torch
 from torch import distributed
@@ -21,8 +22,10 @@ from trueneg.losses import (
     ContrastiveLoss,
     CrossModalLoss,
     Debiased,
+    GlobalMass,
     Guided,
     HardNegative,
+    LearnedThresholds,
     Oracle,
     Quantile,
     RelaxedContrastiveLoss,
@@ -70,8 +73,9 @@ def losses(share, device):
     for name, estimator in ESTIMATORS.items():
         for chunk_size in (None, 3):
             options = {"chunk_size": chunk_size, "gather_distributed": several}
-            two_view = ContrastiveLoss(estimator, 0.4, **options)(first, second, **batch)
-            paired = {key: value for key, value in batch.items() if key != "extra_positives"}
+            known = {**batch, "unused": "ignore"}
+            two_view = ContrastiveLoss(estimator, 0.4, **options)(first, second, **known)
+            paired = {key: value for key, value in known.items() if key != "extra_positives"}
             cross_modal = CrossModalLoss(estimator, "both", **options)
             unit = [torch.nn.functional.normalize(each, dim=-1) for each in (first, second)]
             of_features = cross_modal.of_features(*unit, scale, **paired).loss
@@ -113,6 +117,7 @@ def of_which_negatives(share, first, second, scale, several, inputs):
                 "decoupled": bool(number % 2),
             }
             known = {**own, "negative_similarity": symmetric[share].to(device)}
+            known["unused"] = "ignore"
             for given in ({"targets": square[share].to(device)}, {}):
                 loss = ContrastiveLoss(estimator, 0.4, **options, target_rule=rules[number])
                 value = loss(first, second, **known, **given)
@@ -141,6 +146,7 @@ def of_which_negatives(share, first, second, scale, several, inputs):
         value = loss.of_features(*unit, scale, labels=labels).loss
         yield f"oracle with hard negatives, {chunk_size}", value, gradients(value, inputs)
     yield from of_texts(share, first, second, further[share].to(device), several, inputs)
+    yield from of_remembered(share, first, second, scale, several, inputs)
 
 
 class Embedded(torch.nn.Module):
@@ -184,18 +190,26 @@ def of_texts(share, first, second, further, several, inputs):
         (Guided(0.1), Embedded("guide")),
         (Oracle(), None),
     )
+    group = (torch.arange(COUNT) // 3)[share].to(first.device)
     for (estimator, guide), contrast, size in itertools.product(
-        estimators, ("documents", "joint"), (None, 3)
+        estimators, ("documents", "joint", "symmetric"), (None, 3)
     ):
         options = {
+            "unused": "ignore",
             "contrast": contrast,
             "mini_batch_size": size,
             "chunk_size": size,
             "gather_distributed": several,
         }
-        value = RankingLoss(Embedded("model"), estimator, 3.0, guide, **options)(features, labels)
-        name = f"texts, {estimator.name}, guide: {guide is not None}, {contrast}, {size}"
-        yield name, value, gradients(value, inputs)
+        for known in ({}, {"group": group}):
+            loss = RankingLoss(Embedded("model"), estimator, 3.0, guide, **options)
+            value = loss(features, labels, **known)
+            name = f"texts, {estimator.name}, guide: {guide is not None}, {contrast}, {size}"
+            yield f"{name}, {len(known)} facts", value, gradients(value, inputs)
+    for negatives, size in itertools.product(("hard", "in_batch"), (None, 3)):
+        options = {"negatives": negatives, "chunk_size": size, "gather_distributed": several}
+        value = RankingLoss(Embedded("model"), Debiased(0.1), 3.0, **options)(features)
+        yield f"texts, {negatives}, {size}", value, gradients(value, inputs)
     for size in (None, 3):
         yield f"wrapped network, {size}", *of_wrapped(features, size, several, inputs)
 
@@ -235,6 +249,49 @@ def of_wrapped(features, size, several, inputs):
         *(torch.zeros_like(each) for each in inputs[:3]),
         gradient @ torch.randn(len(gradient)).to(gradient),
     ]
+
+
+# of ten samples; one is drawn twice in each half of the batch, and one once in both
+DRAWN = torch.tensor([0, 3, 1, 3, 2, 5, 5, 0])
+
+
+def of_remembered(share, first, second, scale, several, inputs):
+    """Methods that remember samples, by index.
+
+    The state after three updates is returned in place of the gradient for the scale; all processes
+    have the same.
+    """
+    makers = {
+        "averages": lambda directions: GlobalMass(10, 0.3),
+        "thresholds": lambda directions: LearnedThresholds(
+            10, 0.2, learning_rate=0.3, directions=directions
+        ),
+    }
+    for (name, make), chunk_size in itertools.product(makers.items(), (None, 3)):
+        options = {"chunk_size": chunk_size, "gather_distributed": several}
+        views = ContrastiveLoss(make(1), 0.4, **options)
+        pairs = CrossModalLoss(make(2), "both", **options)
+        of_kinds = {"two views": views, "two modalities": pairs}
+        for kind, loss in of_kinds.items():
+            loss = loss.to(first.device, torch.float64)
+            for update in range(3):
+                index = ((DRAWN + update) % 10)[share].to(first.device)
+                turned = first.roll(update, dims=1)  # other embeddings
+                if kind == "two views":
+                    value = loss(turned, second, index=index)
+                    continue
+                unit = [torch.nn.functional.normalize(each, dim=-1) for each in (turned, second)]
+                terms = loss.of_features(*unit, scale, index=index)
+                loss.keep(index, terms)
+                value = terms.loss
+            state = torch.cat([each.flatten() for each in loss.state_dict().values()])
+            state = state.nan_to_num(neginf=-99.0)
+            if several:
+                everyone = [torch.empty_like(state) for _ in range(distributed.get_world_size())]
+                distributed.all_gather(everyone, state)
+                assert all(torch.equal(each, state) for each in everyone)
+            gradient = gradients(value, inputs)
+            yield f"{name}, {kind}, {chunk_size}", value, [*gradient[:3], state]
 
 
 def of_asymmetric(share, first, second, scale, several, inputs):
@@ -287,7 +344,8 @@ def work(rank, processes, backend, folder):
             rows = [torch.empty_like(gradient) for _ in range(processes)]
             distributed.all_gather(rows, gradient.contiguous())
             parts.append((torch.cat(rows) / processes).flatten().tolist())
-        found[name] = [mean.item(), *parts[0], *parts[1], *parts[2], scale.item() / processes]
+        of_scale = (scale / processes).flatten().tolist()
+        found[name] = [mean.item(), *parts[0], *parts[1], *parts[2], *of_scale]
     if rank == 0:
         print(json.dumps(found), flush=True)
     distributed.destroy_process_group()
@@ -304,6 +362,8 @@ def main(processes, backend):
                 try:
                     work(rank, processes, backend, folder)
                     status = 0
+                except BaseException:
+                    traceback.print_exc()
                 finally:
                     sys.stdout.flush()
                     os._exit(status)

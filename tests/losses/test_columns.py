@@ -79,6 +79,7 @@ def test_pairs_with_hard_negatives_and_excluded_columns_equal_a_loop(
         "positive_similarity": own,
         "exclude": exclude,
         "targets": targets,
+        "unused": "ignore",
     }
     actual = loss(similarity, scale, **known)
     pair = (soft["text"], soft["image"]) if with_targets else (None, None)
@@ -93,6 +94,7 @@ def test_features_and_chunks_give_the_same_loss_and_gradient():
         "positive_similarity": uniform(8, seed=5),
         "exclude": torch.rand(4, 7, generator=draws_of(6)) < 0.3,
         "targets": (target_rows(4, 7, seed=7), target_rows(4, 4, seed=8)),
+        "unused": "ignore",
     }
     for estimator in (Guided(0.1), Quantile(0.4), Removed(0.0, top_k=2)):
         for chunk_size in (None, 1, 3):
@@ -105,6 +107,7 @@ def test_features_and_chunks_give_the_same_loss_and_gradient():
     views = {
         "negative_similarity": uniform(10, 10, seed=3),
         "positive_similarity": uniform(10, seed=4),
+        "unused": "ignore",
     }
     views["targets"] = target_rows(5, 5, seed=5)
     for estimator in (Guided(0.1), Quantile(0.4), Removed(0.0, top_k=2)):
@@ -144,6 +147,7 @@ def test_an_anchor_without_negatives_has_loss_0_and_does_not_affect_others(estim
     known = {
         "negative_similarity": torch.zeros(5, 5, dtype=torch.float64),
         "labels": torch.arange(5) % 3,
+        "unused": "ignore",
     }
     torch.manual_seed(0)
     terms = CrossModalLoss(estimator, "text", decoupled=decoupled).terms(
@@ -181,9 +185,10 @@ def test_a_guides_similarity_of_a_sample_with_itself_is_ignored(estimator, chunk
         options = {"chunk_size": chunk_size, "target_rule": rule}
         if form != "pairs":
             given = {"negative_similarity": similarity, "positive_similarity": own}
+            given["unused"] = "ignore"
             return ContrastiveLoss(estimator, **options)(z1, z2, **given)
         pair = (similarity, similarity[:, :4].clone())
-        given = {"negative_similarity": pair, "positive_similarity": own}
+        given = {"negative_similarity": pair, "positive_similarity": own, "unused": "ignore"}
         return CrossModalLoss(estimator, **options)(
             torch.cat((z1 @ z2.T, z1[:, :1]), dim=1), 2.0, **given
         )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.losses import by_the_book as book
 from trueneg.losses import (
     AdjustedInfoNCE,
+    Anchors,
     Bayesian,
     ContrastiveLoss,
     Debiased,
@@ -60,6 +61,7 @@ def draw(seed, count, dimensions, dtype=torch.float64):
         "labels": labels,
         "negative_similarity": alike + alike.T - 1,
         "class_probability": 0.5 * torch.rand(count, generator=generator, dtype=dtype),
+        "unused": "ignore",
     }
     return z1.requires_grad_(), z2.requires_grad_(), known
 
@@ -139,7 +141,7 @@ def test_the_loss_and_gradient_do_not_depend_on_the_chunk_size(estimator, chunk_
 
 
 def test_each_anchor_gets_its_own_row_in_any_order_of_the_anchors():
-    layout, order = Layout(count=3, samples=3, candidates=3, views=2), torch.tensor([4, 0, 2])
+    layout, order = Layout(count=3, samples=3, views=2), torch.tensor([4, 0, 2])
     assert layout.rows(torch.arange(3), order).tolist() == [1, 0, 2]  # one value per sample
     assert layout.rows(torch.arange(6), order).tolist() == [4, 0, 2]  # one value per anchor
 
@@ -256,7 +258,9 @@ def test_the_class_probability_and_the_temperature_have_gradients():
     eta = torch.tensor([0.2, 0.1, 0.4], dtype=torch.float64, requires_grad=True)
     temperature = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
     estimator = Debiased()
-    mass = estimator.mass(positive, negatives, class_probability=eta, temperature=temperature)
+    mass = estimator.mass(
+        Anchors(positive, negatives, class_probability=eta, temperature=temperature)
+    )
     assert mass.at_bound.tolist()[:2] == [True, False]
 
     def log_mass(positive, negatives, eta, temperature):
@@ -279,13 +283,12 @@ def test_the_class_probability_and_the_temperature_have_gradients():
         ),
         (lambda z: ContrastiveLoss(Uncorrected(), chunk_size=0), "chunk_size is 0"),
         (lambda z: ContrastiveLoss(Uncorrected())(z, z[:3]), r"shapes \(4, 5\) and \(3, 5\)"),
-        (lambda z: ContrastiveLoss(Uncorrected())(z[:1], z[:1]), "at least 2"),
         (lambda z: ContrastiveLoss(Debiased())(z, z), "class_probability is missing"),
         (
             lambda z: ContrastiveLoss(Debiased())(z, z, class_probability=torch.full((8,), 0.1)),
             r"shape \(8,\); expected \(4,\)",
         ),
-        (lambda z: ContrastiveLoss(Oracle())(z, z), r"labels is missing.*\(4,\)"),
+        (lambda z: ContrastiveLoss(Oracle())(z, z), "labels is missing"),
         (lambda z: ContrastiveLoss(Removed())(z, z), "negative_similarity is missing"),
         (
             lambda z: ContrastiveLoss(Removed(), chunk_size=2)(

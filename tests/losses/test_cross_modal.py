@@ -36,6 +36,7 @@ def draw(seed, count, dimensions=6, dtype=torch.float64):
         "labels": torch.randint(3, (count,), generator=generator),
         "negative_similarity": (alike + alike.T) / 2,
         "class_probability": 0.5 * torch.rand(count, generator=generator, dtype=dtype),
+        "unused": "ignore",
     }
     return text, image, known
 
@@ -111,7 +112,9 @@ def test_both_directions_are_the_mean_of_the_two():
         for side in SIDES
     }
     torch.testing.assert_close(losses["both"], (losses["text"] + losses["image"]) / 2)
-    transposed = CrossModalLoss(Debiased(), "text")(image @ text.T, 3.0, known["class_probability"])
+    transposed = CrossModalLoss(Debiased(), "text")(
+        image @ text.T, 3.0, class_probability=known["class_probability"]
+    )
     torch.testing.assert_close(losses["image"], transposed)
 
 
@@ -226,7 +229,9 @@ def test_recomputed_chunks_repeat_resampled_negatives():
             r"shape \(4, 3\); expected \(B, B\)",
         ),
         (
-            lambda: CrossModalLoss(HardNegative())(torch.zeros(4, 4), 1.0, torch.full((5,), 0.1)),
+            lambda: CrossModalLoss(HardNegative())(
+                torch.zeros(4, 4), 1.0, class_probability=torch.full((5,), 0.1)
+            ),
             r"shape \(5,\); expected \(4,\)",
         ),
         (

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
 from trueneg.losses import (
+    Anchors,
     Bayesian,
     Debiased,
     HardNegative,
@@ -302,7 +303,7 @@ def test_debiased_is_as_accurate_as_its_condition_number_allows(
 def test_at_the_bound_only_the_positive_has_a_gradient():
     positive = torch.tensor([5.0, -1.0], requires_grad=True)
     negatives = torch.zeros(2, 6, requires_grad=True)
-    mass = Debiased(0.2).mass(positive, negatives, temperature=0.5)
+    mass = Debiased(0.2).mass(Anchors(positive, negatives, temperature=0.5))
     assert mass.at_bound.tolist() == [True, False]
     torch.testing.assert_close(mass.log[0], torch.tensor(math.log(6) - 2.0))
     torch.nn.functional.softplus(mass.log - positive).sum().backward()
@@ -319,7 +320,7 @@ def test_without_false_negatives_debiased_is_uncorrected_bit_for_bit(seed, shape
     positive, negatives = draw_logits(seed, shape, temperature)
     uncorrected = Uncorrected()(positive, negatives)
     for eta in (0, torch.zeros(()), torch.zeros(shape[0])):
-        mass = Debiased(eta).mass(positive, negatives, temperature=temperature)
+        mass = Debiased(eta).mass(Anchors(positive, negatives, temperature=temperature))
         assert torch.equal(mass.log, uncorrected)
         assert not mass.at_bound.any()
 
@@ -327,7 +328,9 @@ def test_without_false_negatives_debiased_is_uncorrected_bit_for_bit(seed, shape
 def test_without_false_negatives_gradients_remain_at_the_bound():
     """All negatives are opposite to the anchor, so the sum equals the bound up to rounding."""
     negatives = torch.full((1, 3), -2.0, requires_grad=True)
-    mass = Debiased(torch.zeros(1)).mass(torch.zeros(1), negatives, temperature=1 / 1.9999999)
+    mass = Debiased(torch.zeros(1)).mass(
+        Anchors(torch.zeros(1), negatives, temperature=1 / 1.9999999)
+    )
     mass.log.sum().backward()
     torch.testing.assert_close(negatives.grad, torch.full((1, 3), 1 / 3))
 

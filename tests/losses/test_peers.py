@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from trueneg.losses import ContrastiveLoss, Debiased, OpenClipLoss, Uncorrected
+from trueneg.losses import (
+    ContrastiveLoss,
+    CrossModalLoss,
+    Debiased,
+    OpenClipLoss,
+    Oracle,
+    Uncorrected,
+)
 
 
 def unit_pair(seed, count=12, dimensions=8):
@@ -49,6 +56,9 @@ def test_the_openclip_adapter_equals_clip_loss(chunk_size):
     assert_same_loss_and_gradient(
         ours["contrastive_loss"], theirs["contrastive_loss"], [image, text, scale]
     )
+    # a constant added to every logit cancels
+    biased = OpenClipLoss(Uncorrected(), chunk_size=chunk_size)(**call, logit_bias=torch.ones(()))
+    assert torch.equal(biased["contrastive_loss"], ours["contrastive_loss"])
     debiased = OpenClipLoss(Debiased(), chunk_size=chunk_size)
     assert torch.equal(
         debiased(image, text, scale, class_probability=0.0), ours["contrastive_loss"]
@@ -56,6 +66,25 @@ def test_the_openclip_adapter_equals_clip_loss(chunk_size):
     assert not torch.isclose(
         debiased(image, text, scale, class_probability=0.1), ours["contrastive_loss"]
     )
+
+
+def test_the_openclip_adapter_takes_the_facts_of_cross_modal_losses():
+    image, text = unit_pair(5)
+    scale, labels = torch.tensor(30.0), torch.arange(12) % 5
+    exclude = torch.rand(12, 36, generator=torch.Generator().manual_seed(0)) < 0.2
+    known = {"labels": labels, "exclude": exclude, "hard_negatives": unit_pair(6)[0]}
+    known |= {"queue": unit_pair(7)[0].detach(), "same_query": torch.arange(12) // 2}
+    loss = OpenClipLoss(Oracle())
+    expected = CrossModalLoss(Oracle()).of_features(text, image, scale, **known).loss
+    assert torch.equal(loss(image, text, scale, **known), expected)
+    for name in ("exclude", "same_query"):
+        less = {key: value for key, value in known.items() if key != name}
+        assert loss(image, text, scale, **less) != expected, name
+    with pytest.raises(ValueError, match="labels is given, but Uncorrected"):
+        OpenClipLoss(Uncorrected())(image, text, scale, labels=labels)
+    plain = OpenClipLoss(Uncorrected())(image, text, scale)
+    ignored = OpenClipLoss(Uncorrected())(image, text, scale, labels=labels, unused="ignore")
+    assert torch.equal(ignored, plain)
 
 
 def test_the_openclip_adapter_refuses_more_images_than_texts():

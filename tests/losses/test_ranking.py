@@ -4,13 +4,14 @@ negatives and equal texts.
 tests/losses/test_sentence_transformers.py runs it with the library.
 """
 
+import itertools
 import math
 import weakref
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -75,73 +76,139 @@ def loss_of(columns, estimator, **options):
     return RankingLoss(Bag(0), estimator, 3.0, **options)([tokenised(column) for column in columns])
 
 
-def by_a_loop(model, columns, rating, margin, eta, same_text, decoupled, joint=False, labels=None):
-    """Return the mean over anchors; ``rating`` is the guide, with a margin; η corrects the
-    remaining negatives.
+def rows_of_query(columns, i, same_text, group):
+    """Return the rows with the query of row i."""
+    return [
+        k
+        for k in range(len(columns[0]))
+        if k == i
+        or (same_text and columns[0][k] == columns[0][i])
+        or (group is not None and group[k] == group[i] >= 0)
+    ]
 
-    Joint contrasts add the other anchors, and the candidates of other pairs beside the positive. An
-    anchor is left out with its positive. ``labels`` are the classes of the pairs.
+
+def contrasts_of(columns, i, same_text, contrast, negatives, group):
+    """Return the contrasts of row i that have their own loss: each a list of two places, (column,
+    row), whose similarity is that of a negative.
+
+    Joint contrasts add the other anchors, and the candidates of other pairs beside the positive.
+    The anchors and positives of the rows of a query are no negatives of any of them: those at these
+    places or, with ``same_text``, with these texts. In a joint contrast, an anchor is left out with
+    its positive.
     """
-    embed = [
-        [sum(model.words[word] for word in text) / len(text) for text in column]
-        for column in columns
-    ]
-    rate = [
-        [sum(rating.words[word] for word in text).detach() / len(text) for text in column]
-        for column in columns
-    ]
-    anchors, candidates, losses = (
-        columns[0],
-        [text for column in columns[1:] for text in column],
-        [],
-    )
-    vectors, rated = ([each for column in table[1:] for each in column] for table in (embed, rate))
-    for i, anchor in enumerate(anchors):
-        threshold = None if margin is None else book.cosine(rate[0][i], rated[i]) - margin
-        blocks = [(embed[0][i], rate[0][i], vectors, rated, candidates, candidates)]
-        if joint:
-            blocks.append((embed[0][i], rate[0][i], embed[0], rate[0], anchors, columns[1]))
-            blocks.append((vectors[i], rated[i], vectors, rated, candidates, candidates))
-        negatives = [
-            3.0 * book.cosine(vector, others[j])
-            for block, (vector, guide, others, guides, texts, partners) in enumerate(blocks)
-            for j in range(len(others))
-            if (j if block == 0 else j % len(anchors)) != i
-            and not (
-                same_text
-                and (texts[j] in (anchor, candidates[i]) or partners[j] in (anchor, candidates[i]))
-            )
-            and (threshold is None or book.cosine(guide, guides[j]) <= threshold)
-            and not (labels and j < len(anchors) and labels[j] == labels[i])
+    count = len(columns[0])
+    rows = rows_of_query(columns, i, same_text, group)
+    texts = [columns[column][k] for k in rows for column in (0, 1)] if same_text else []
+
+    def is_right(column, j):
+        same = columns[column][j] in texts
+        partner = contrast == "joint" and column == 0 and columns[1][j] in texts
+        return (column < 2 and j in rows) or same or partner
+
+    documents = [(column, j) for column in range(1, len(columns)) for j in range(count)]
+    others = [(0, j) for j in range(count) if j != i]
+    if negatives == "hard":
+        documents = [(column, j) for column, j in documents if column > 1 and j == i]
+        others = []
+    if negatives == "in_batch":
+        documents = [(column, j) for column, j in documents if column == 1 or j != i]
+    found = [[((0, i), place) for place in documents if place != (1, i)]]
+    if contrast == "joint":
+        found[0] += [((0, i), place) for place in others]
+        if negatives != "hard":
+            found[0] += [
+                ((1, i), (column, j))
+                for column in range(1, len(columns))
+                for j in range(count)
+                if j != i
+            ]
+    if contrast == "symmetric":
+        found.append([((1, i), place) for place in others])
+    return [[(one, other) for one, other in each if not is_right(*other)] for each in found]
+
+
+def by_a_loop(
+    model,
+    columns,
+    rating,
+    margin,
+    eta,
+    *,
+    same_text,
+    decoupled=False,
+    contrast="documents",
+    negatives="all",
+    labels=None,
+    group=None,
+):
+    """Return the mean over anchors; ``rating`` is the guide, with a margin; η corrects the
+    remaining negatives. ``labels`` are the classes of the pairs, ``group`` the numbers of their
+    queries.
+    """
+    embed, rate = (
+        [
+            [sum(network.words[word] for word in text) / len(text) for text in column]
+            for column in columns
         ]
-        positive = 3.0 * book.cosine(embed[0][i], vectors[i])
-        if not negatives:
-            losses.append(0.0 * positive)
-            continue
-        eta_of_anchor = eta[i] if isinstance(eta, list) else eta
-        corrected = (
-            None if eta is None else book.debiased([positive], negatives, eta_of_anchor, 1 / 3)
-        )
-        mass = book.uncorrected([positive], negatives) if eta is None else corrected
-        losses.append(torch.log(mass) - positive if decoupled else book.anchor_loss(positive, mass))
+        for network in (model, rating)
+    )
+    losses = []
+    for i in range(len(columns[0])):
+        threshold = None if margin is None else book.cosine(rate[0][i], rate[1][i]) - margin
+        positive = 3.0 * book.cosine(embed[0][i], embed[1][i])
+        for places in contrasts_of(columns, i, same_text, contrast, negatives, group):
+            logits = [
+                3.0 * book.cosine(embed[one][k], embed[other][j])
+                for (one, k), (other, j) in places
+                if (threshold is None or book.cosine(rate[one][k], rate[other][j]) <= threshold)
+                and not (labels and other < 2 and labels[j] == labels[i])
+            ]
+            if not logits:
+                losses.append(0.0 * positive)
+                continue
+            eta_of_anchor = eta[i] if isinstance(eta, list) else eta
+            if eta is None:
+                mass = book.uncorrected([positive], logits)
+            else:
+                mass = book.debiased([positive], logits, eta_of_anchor, 1 / 3)
+            losses.append(
+                torch.log(mass) - positive if decoupled else book.anchor_loss(positive, mass)
+            )
     return sum(losses) / len(losses)
 
 
-@settings(max_examples=40)
+def of_equal_anchors(columns, group):
+    """Return groups in which rows with equal anchors have that of the first of them."""
+    return [group[columns[0].index(anchor)] for anchor in columns[0]]
+
+
+def batches_of(count):
+    """Columns, and the numbers of the rows' queries or None."""
+    columns = st.lists(st.lists(TEXTS, min_size=count, max_size=count), min_size=2, max_size=4)
+    return st.tuples(
+        columns, st.none() | st.lists(st.integers(-1, 1), min_size=count, max_size=count)
+    )
+
+
+@settings(max_examples=80)
 @given(
-    st.integers(2, 5).flatmap(
-        lambda count: st.lists(
-            st.lists(TEXTS, min_size=count, max_size=count), min_size=2, max_size=4
-        )
-    ),
+    st.integers(2, 5).flatmap(batches_of),
     st.sampled_from([(None, None), (None, 0.1), (0.05, None), (-0.15, None)]),
     st.booleans(),
     st.booleans(),
     st.booleans(),
-    st.booleans(),
+    st.sampled_from(["documents", "joint", "symmetric"]),
+    st.sampled_from(["all", "hard", "in_batch"]),
 )
-def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled, joint):
-    margin, eta = settings
+def test_it_equals_a_loop(batch, correction, with_guide, same_text, decoupled, contrast, negatives):
+    columns, group = batch
+    margin, eta = correction
+    if group is not None:
+        group = of_equal_anchors(columns, group)
+    if contrast == "symmetric":  # each positive answers one query
+        assume(len({tuple(text) for text in columns[1]}) == len(columns[1]))
+    if negatives == "hard":
+        assume(len(columns) > 2 and contrast != "symmetric")
     model, guide = Bag(0), Bag(1)
     estimator = Uncorrected() if eta is None else Debiased(eta)
     if margin is not None:
@@ -150,13 +217,41 @@ def test_it_equals_a_loop(columns, settings, with_guide, same_text, decoupled, j
     options = {
         "same_text": same_text,
         "decoupled": decoupled,
-        "guide": guide if rating is guide else None,
+        "contrast": contrast,
+        "negatives": negatives,
     }
-    options["contrast"] = "joint" if joint else "documents"
+    loss = RankingLoss(model, estimator, 3.0, guide=guide if rating is guide else None, **options)
     features = [tokenised(column, width=number) for number, column in enumerate(columns)]
-    actual = RankingLoss(model, estimator, 3.0, **options)(features)
-    expected = by_a_loop(model, columns, rating, margin, eta, same_text, decoupled, joint)
+    actual = loss(features, group=None if group is None else torch.tensor(group))
+    expected = by_a_loop(model, columns, rating, margin, eta, **options, group=group)
     book.assert_same(actual, expected, [model.words, guide.words])
+
+
+@pytest.mark.parametrize("contrast", ["documents", "joint", "symmetric"])
+@pytest.mark.parametrize("by", ["text", "group"])
+def test_all_positives_of_a_query_are_right_answers_in_each_of_its_rows(contrast, by):
+    """Rows 0 and 2 have one query. Its positives differ, so pairs of them are no negatives."""
+    first = [[0], [1], [0] if by == "text" else [2]]
+    columns = [first, [[3], [0, 1], [1, 2]], [[1, 2], [3], [2, 2]]]
+    group = torch.tensor([4, -1, 4]) if by == "group" else None
+    model = Bag(0)
+    options = {"same_text": by == "text", "contrast": contrast}
+    loss = RankingLoss(model, Uncorrected(), 3.0, **options)
+    features = [tokenised(column) for column in columns]
+    actual = loss([dict(each) for each in features], group=group)
+    known = {"group": None if group is None else group.tolist()}
+    expected = by_a_loop(model, columns, model, None, None, **options, **known)
+    book.assert_same(actual, expected, [model.words])
+    # the positive of row 0 is also the hard negative of row 1, and that of row 2 of row 0
+    if contrast == "documents" and by == "text":
+        a, c, hard = ([model.words[text].mean(0) for text in column] for column in columns)
+        losses = []
+        for i, others in enumerate(([c[1], hard[2]], [c[0], c[2], *hard], [c[1], hard[2]])):
+            logits = [3.0 * book.cosine(a[i], other) for other in others]
+            losses.append(book.anchor_loss(3.0 * book.cosine(a[i], c[i]), book.exp_sum(logits)))
+        book.assert_same(actual, sum(losses) / 3, [model.words])
+    alone = RankingLoss(model, Uncorrected(), 3.0, **options | {"same_text": False})
+    assert alone([dict(each) for each in features]) > actual
 
 
 # anchors, positives, hard negatives
@@ -178,7 +273,7 @@ def test_equal_texts_are_not_negatives():
 def test_labels_and_class_probabilities_apply_to_joint_contrasts(chunk_size):
     """Hard negatives have no class, or that of a pair."""
     columns, eta = [tokenised(column) for column in COLUMNS], [0.3, 0.0, 0.1]
-    options = {"same_text": False, "decoupled": False, "joint": True}
+    options = {"same_text": False, "contrast": "joint"}
     for estimator, known, facts in (
         (Oracle(), {"labels": torch.tensor([0, 1, 0])}, {"eta": None, "labels": [0, 1, 0]}),
         (
@@ -476,13 +571,73 @@ def test_a_guide_with_the_same_vocabulary_is_accepted():
         assert RankingLoss(model, Guided(), guide=guide).guide is guide
 
 
-def test_a_batch_of_one_pair_has_loss_and_gradient_0():
+@pytest.mark.parametrize("contrast", ["documents", "joint", "symmetric"])
+@pytest.mark.parametrize("same_text", [True, False])
+@pytest.mark.parametrize("estimator", [Debiased(0.1), Guided()], ids=repr)
+def test_a_batch_of_one_pair_has_loss_and_gradient_0(contrast, same_text, estimator):
     model = Bag(0)
-    loss = RankingLoss(model, Debiased(0.1))([tokenised([[0]]), tokenised([[1]])])
+    loss = RankingLoss(model, estimator, same_text=same_text, contrast=contrast)(
+        [tokenised([[0]]), tokenised([[1]])]
+    )
     loss.backward()
     assert loss.item() == 0
     assert all(not parameter.grad.any() for parameter in model.parameters())
     assert loss_of([[[0]], [[1]], [[2]]], Uncorrected()).item() > 0  # with a hard negative
+
+
+def test_facts_that_are_not_used_can_be_ignored():
+    facts = {"labels": torch.arange(3), "class_probability": 0.1, "index": torch.arange(3)}
+    loss = RankingLoss(Bag(0), Uncorrected(), 3.0, unused="ignore")
+    assert torch.equal(
+        loss([tokenised(column) for column in COLUMNS], **facts), loss_of(COLUMNS, Uncorrected())
+    )
+
+
+def test_the_share_of_hard_negatives_that_a_guide_removes_is_that_of_the_latest_call():
+    """Each anchor has two; the batch of a call without any has no share."""
+    columns = [[[0], [1], [2]], [[0, 1], [2, 3], [1]], [[0, 0, 1], [3], [0, 3]], [[2], [3, 3], [3]]]
+    model = Bag(0)
+    loss = RankingLoss(model, Guided(), 3.0, same_text=False)
+    assert loss.share_of_hard_removed.isnan()
+    loss([tokenised(column) for column in columns])
+    a, c, *hard = ([model.words[text].mean(0) for text in column] for column in columns)
+    removed = [
+        book.cosine(a[i], column[i]) > book.cosine(a[i], c[i]) for i in range(3) for column in hard
+    ]
+    assert 0 < sum(removed) < 6
+    assert loss.share_of_hard_removed.item() == pytest.approx(sum(removed) / 6)
+    loss([tokenised(column) for column in columns[:2]])
+    assert loss.share_of_hard_removed.isnan()
+
+
+def test_equal_texts_are_no_hard_negatives_that_a_guide_removes():
+    """The guide removes none of the others; the hard negative of row 0 is its positive."""
+    columns = [[[0], [1]], [[0, 0, 1], [1, 2]], [[0, 0, 1], [0]]]
+    loss = RankingLoss(Bag(0), Guided(-2.0), 3.0)
+    loss([tokenised(column) for column in columns])
+    assert loss.share_of_hard_removed.item() == 0
+    loss = RankingLoss(Bag(0), Guided(0.01), 3.0)
+    loss([tokenised(column) for column in columns])
+    assert loss.share_of_hard_removed.item() == 0
+
+
+@pytest.mark.parametrize("same_text", [True, False])
+def test_excluded_columns_of_a_symmetric_contrast_are_transposed_for_the_positives(same_text):
+    """No two texts are equal."""
+    columns = [[[0], [1], [2], [3]], [[0, 1], [1, 2], [2, 3], [3, 3, 0]]]
+    exclude = torch.tensor([[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]]).bool()
+    model = Bag(0)
+    loss = RankingLoss(model, Uncorrected(), 3.0, same_text=same_text, contrast="symmetric")
+    actual = loss([tokenised(column) for column in columns], exclude=exclude)
+    a, c = (torch.stack([model.words[text].mean(0) for text in column]) for column in columns)
+    losses = []
+    for i, side in itertools.product(range(4), (0, 1)):
+        places = [(i, j) if side == 0 else (j, i) for j in range(4) if j != i]
+        logits = [
+            3.0 * book.cosine(a[one], c[other]) for one, other in places if not exclude[one, other]
+        ]
+        losses.append(book.anchor_loss(3.0 * book.cosine(a[i], c[i]), book.exp_sum(logits)))
+    book.assert_same(actual, sum(losses) / 8, [model.words])
 
 
 def in_mini_batches(layout):
@@ -496,6 +651,10 @@ def labelled(classes, kind=torch.tensor):
     return RankingLoss(Bag(0), Oracle(), contrast="joint")(features, kind(classes))
 
 
+def given_facts(**facts):
+    return RankingLoss(Bag(0), Uncorrected())([tokenised(column) for column in COLUMNS], **facts)
+
+
 PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
 
 
@@ -505,7 +664,7 @@ PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
         (lambda: RankingLoss(Bag(0), Uncorrected(), scale=0.0), r"scale is 0\.0"),
         (
             lambda: RankingLoss(Bag(0), Uncorrected(), contrast="queries"),
-            "contrast is 'queries'.*'joint'.*negative",
+            "contrast is 'queries'.*documents, joint, symmetric.*negative",
         ),
         (lambda: RankingLoss(Bag(0), Uncorrected(), mini_batch_size=0), "mini_batch_size is 0"),
         (lambda: in_mini_batches(of_static_embedding), r"mini_batch_size.*offsets \(3,\)"),
@@ -542,6 +701,25 @@ PIXELS = {**tokenised([[0]]), "pixel_values": torch.zeros(1, 3)}
             "guide is given.*Debiased",
         ),
         (lambda: loss_of(COLUMNS[:1], Uncorrected()), "1 columns"),
+        (
+            lambda: RankingLoss(Bag(0), Uncorrected(), negatives="others"),
+            "negatives is 'others'; expected one of all, in_batch, hard",
+        ),
+        (
+            lambda: loss_of(COLUMNS[:2], Uncorrected(), negatives="hard"),
+            'negatives is "hard", but these anchors have no hard negatives',
+        ),
+        (
+            lambda: RankingLoss(Bag(0), Uncorrected(), unused="warn"),
+            "unused is 'warn'; expected one of error, ignore",
+        ),
+        (lambda: given_facts(labels=torch.arange(3)), "labels is given, but Uncorrected"),
+        (
+            lambda: given_facts(class_probability=0.1),
+            "class_probability is given, but Uncorrected.*unused",
+        ),
+        (lambda: given_facts(index=torch.arange(3)), "index is given, but Uncorrected"),
+        (lambda: given_facts(group=torch.arange(2)), r"group has shape \(2,\); expected \(3,\)"),
         (lambda: loss_of(COLUMNS, Oracle()), "labels is missing"),
         (
             lambda: RankingLoss(Bag(0), Uncorrected())([{"input_ids": torch.ones(2, 2)}] * 2),

@@ -34,13 +34,19 @@ DEFAULTS = REQUIRED | {name: {"class_probability": 0.1} for name in ("dcl", "hcl
 
 def facts(estimator, device="cpu", anchors=COUNT):
     """Everything that an estimator may need, for B pairs."""
-    known = {"class_probability": torch.full((COUNT,), 0.1, device=device)}
+    known = {}
+    if estimator.uses_class_probability:
+        known["class_probability"] = torch.full((COUNT,), 0.1, device=device)
     if estimator.needs_labels:
         known["labels"] = torch.arange(COUNT, device=device) % 3
     if estimator.needs_similarity:
         known["negative_similarity"] = torch.eye(COUNT, device=device)
     if estimator.needs_positive_similarity:
         known["positive_similarity"] = torch.full((anchors,), 0.9, device=device)
+    if estimator.needs_probability:
+        known["sampling_probability"] = torch.full((COUNT,), 0.1, device=device)
+    if estimator.keeps_average or estimator.keeps_threshold:
+        known["index"] = torch.arange(COUNT, device=device)
     return known
 
 
@@ -48,9 +54,10 @@ def call(name, directions, device="cpu", **options):
     """A loss by its name, of two views (directions None) or of two modalities; its call, and the
     arguments.
     """
-    loss = build({"name": name, **DEFAULTS.get(name, {})}, directions=directions, **options).to(
-        device
-    )
+    settings = {"name": name, **DEFAULTS.get(name, {})}
+    if name == "glofnd" and directions == "both":
+        settings["directions"] = 2
+    loss = build(settings, directions=directions, **options).to(device)
     generator = torch.Generator().manual_seed(0)
     z1, z2 = functional.normalize(
         torch.randn(2, COUNT, DIMENSIONS, generator=generator), dim=-1
@@ -75,6 +82,7 @@ kinds = pytest.mark.parametrize(("name", "directions"), KINDS)
 @kinds
 def test_every_loss_compiles_without_a_graph_break(name, directions):
     loss, inputs, known = call(name, directions)
+    loss.eval()  # what is remembered of samples stays the same
     torch.compiler.reset()  # compiled variants of one method count towards a limit
     compiled = torch.compile(loss, fullgraph=True, backend="eager")
     values = []
@@ -226,7 +234,7 @@ def test_arguments_that_are_not_tensors_are_refused_by_name(argument):
         ):
             if argument in inspect.signature(loss.terms).parameters:
                 with pytest.raises(ValueError, match=rf"{argument} (is a|has 3)"):
-                    loss(*inputs, **{argument: values})
+                    loss(*inputs, **{argument: values}, unused="ignore")
 
 
 @pytest.mark.parametrize("length", [0.0, 1e-30, 1e-9])
@@ -279,14 +287,28 @@ def test_processes_with_batches_of_different_sizes_say_so_instead_of_waiting(tmp
             assert "drop_last=True" in line
 
 
-def test_a_single_sample_has_no_negatives():
-    one = torch.ones(1, DIMENSIONS)
-    for loss, similarity in (
-        (ContrastiveLoss(Guided(), 0.5), one),
-        (CrossModalLoss(Debiased(0.1)), one[:, :1]),
-    ):
-        with pytest.raises(
-            ValueError, match="expected at least 2; a single sample has no negatives"
-        ):
-            loss(similarity, similarity)
+def test_a_single_sample_has_no_negatives_and_a_loss_of_0_with_a_gradient():
+    one = torch.ones(1, DIMENSIONS, requires_grad=True)
+    similar = torch.ones(1, requires_grad=True)
+    for name in SHIPPED:
+        if name in WHOLE_LOSSES:
+            continue
+        loss, _, _ = call(name, None)
+        known = {key: value[:1, ...] for key, value in facts(loss.estimator).items()}
+        if "negative_similarity" in known:
+            known["negative_similarity"] = torch.ones(1, 1)
+        if "positive_similarity" in known:
+            known["positive_similarity"] = torch.ones(1)
+        if loss.estimator.combines:
+            value = loss(one, one, **known)
+            assert value.item() == 0, name
+        else:  # the sigmoid's positive remains
+            value = loss(one, one, **known)
+            expected = functional.softplus(-(torch.ones(1) / 0.5 + loss.estimator.bias))
+            torch.testing.assert_close(value[None], expected)
+        (gradient,) = torch.autograd.grad(value, one)
+        assert gradient.isfinite().all()
+    pairs = CrossModalLoss(Debiased(0.1))(similar[None], 10.0)
+    assert pairs.item() == 0
+    assert torch.autograd.grad(pairs, similar)[0].item() == 0
     assert RelaxedContrastiveLoss()(one, one).item() == pytest.approx(0)

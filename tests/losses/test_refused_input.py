@@ -67,13 +67,13 @@ def pairs(similarity, estimator=Uncorrected(), **known):  # noqa: B008 (estimato
         (lambda: Oracle(recall=1.5), r"recall is 1\.5"),
         (lambda: Attracted(math.inf), "threshold is inf"),
         (lambda: Attracted(top_k=0), "top_k is 0"),
-        (lambda: Attracted()(Layout(4, 4, 4), None), "negative_similarity is missing"),
+        (lambda: Attracted()(Layout(4, 4), None), "negative_similarity is missing"),
         (
             lambda: two(Guided(), negative_similarity=torch.zeros(3, 3)),
-            "Guided needs positive_similarity",
+            "positive_similarity is missing",
         ),
         (
-            lambda: two(Guided(), positive_similarity=torch.zeros(3)),
+            lambda: two(Guided(), positive_similarity=torch.zeros(3), unused="ignore"),
             "negative_similarity is missing",
         ),
         (
@@ -104,16 +104,18 @@ def pairs(similarity, estimator=Uncorrected(), **known):  # noqa: B008 (estimato
         ),
         (
             lambda: two(
-                build({"name": "cl", "targets": {"name": "fnc"}}).estimator, negative_similarity=NAN
+                build({"name": "cl", "targets": {"name": "fnc"}}).estimator,
+                negative_similarity=NAN,
+                unused="ignore",
             ),
             "contains NaN",
         ),
         (
-            lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(3)),
+            lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(3), unused="ignore"),
             r"positive_similarity has shape \(3,\).*\(8,\)",
         ),
         (
-            lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(())),
+            lambda: pairs(torch.zeros(4, 4), positive_similarity=torch.zeros(()), unused="ignore"),
             r"positive_similarity has shape \(\)",
         ),
         (
@@ -127,7 +129,9 @@ def pairs(similarity, estimator=Uncorrected(), **known):  # noqa: B008 (estimato
             "exclude is torch.float32; expected bool",
         ),
         (
-            lambda: pairs(torch.zeros(4, 4), negative_similarity=(torch.zeros(4, 4),)),
+            lambda: pairs(
+                torch.zeros(4, 4), negative_similarity=(torch.zeros(4, 4),), unused="ignore"
+            ),
             "negative_similarity has 1 parts",
         ),
         (
@@ -144,7 +148,7 @@ def pairs(similarity, estimator=Uncorrected(), **known):  # noqa: B008 (estimato
             "decoupled is 'false'; expected True or False",
         ),
         (
-            lambda: pairs(torch.zeros(3, 5), exclude=torch.zeros(3, 3)),
+            lambda: pairs(torch.zeros(3, 5), exclude=torch.zeros(3, 3, dtype=torch.bool)),
             r"exclude has shape \(3, 3\); expected \(3, 5\)",
         ),
         (

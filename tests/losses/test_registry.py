@@ -27,7 +27,7 @@ from trueneg.losses.build import parameters
 from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
 
 NAMES = [*ESTIMATORS, *WHOLE_LOSSES]
-REQUIRED = {"quantile": {"share": 0.2}}
+REQUIRED = {"quantile": {"share": 0.2}, "global": {"samples": 64}, "glofnd": {"samples": 64}}
 SHIPPED = [
     name
     for name in NAMES
@@ -130,7 +130,8 @@ def test_every_name_trains_with_its_defaults(name):
         "negative_similarity": torch.eye(6),
         "class_probability": 0.1,
     }
-    known["positive_similarity"] = torch.ones(6)
+    known |= {"positive_similarity": torch.ones(6), "sampling_probability": torch.ones(6)}
+    known |= {"index": torch.arange(6), "unused": "ignore"}
     (loss(z1, z2) if name in WHOLE_LOSSES else loss(z1, z2, **known)).backward()
     assert bool(z1.grad.isfinite().all())
     assert bool((z1.grad != 0).any())

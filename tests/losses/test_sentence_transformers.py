@@ -8,7 +8,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from tests.losses import by_the_book as book
 from tests.text.models import SENTENCES, bert, saved, tokenizer
-from trueneg.losses import Debiased, Guided, Oracle, Uncorrected
+from trueneg.losses import Debiased, GlobalMass, Guided, Oracle, Uncorrected
 from trueneg.losses.adapters import ClassProbabilityCollator, RankingLoss
 from trueneg.text.tokenizing import train_tokenizer
 
@@ -109,6 +109,20 @@ def test_joint_contrasts_equal_multiple_negatives_ranking_loss(models, columns, 
         losses.MultipleNegativesRankingLoss(model, scale=5.0, directions=directions),
         columns,
     )
+
+
+@pytest.mark.parametrize("size", [None, 2])
+def test_symmetric_contrasts_equal_multiple_negatives_symmetric_ranking_loss(models, size):
+    """With two columns: there, hard negatives are negatives of the positives' direction, too."""
+    model, _ = models
+    ours = RankingLoss(model, Uncorrected(), 5.0, contrast="symmetric", mini_batch_size=size)
+    theirs = losses.MultipleNegativesRankingLoss(
+        model,
+        scale=5.0,
+        directions=("query_to_doc", "doc_to_query"),
+        partition_mode="per_direction",
+    )
+    assert_same(model, ours, theirs, 2)
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05])
@@ -236,18 +250,27 @@ def test_precomputed_vectors_work_with_the_trainer(folders, foreign, tmp_path):
 
 ETA = [0.02, 0.3, 0.1, 0.05, 0.2]
 CLASSES = [0, 1, 0, 2, 1]
+GROUP = [0, 1, -1, 1, -1]
+INDEX = [7, 0, 3, 9, 4]
 
 
 @pytest.mark.parametrize("columns", [2, 3])
-@pytest.mark.parametrize("estimator", [Debiased(), Oracle()], ids=["eta", "labels"])
-def test_columns_of_labels_and_class_probabilities_reach_the_loss_in_the_trainer(
-    folders, tmp_path, columns, estimator
-):
+@pytest.mark.parametrize(
+    "make", [Debiased, Oracle, lambda: GlobalMass(10)], ids=["eta", "labels", "index"]
+)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_columns_of_facts_reach_the_loss_in_the_trainer(folders, tmp_path, columns, make, grouped):
+    """Labels, class probabilities, queries and indices. At a learning rate of 0, the averages of
+    GlobalMass stay those of the batch, so that its loss is CL's.
+    """
+    estimator = make()
     datasets = pytest.importorskip("datasets", reason="sentence-transformers' trainer needs it")
     pytest.importorskip("accelerate", reason="sentence-transformers' trainer needs it")
     model = library.SentenceTransformer(folders[0], device="cpu")
     texts = dict(zip(("anchor", "positive", "negative"), TEXTS[:columns], strict=False))
-    data = datasets.Dataset.from_dict({**texts, "label": CLASSES, "class_probability": ETA})
+    facts = {"label": CLASSES, "class_probability": ETA, "index": INDEX}
+    facts |= {"group": GROUP} if grouped else {}
+    data = datasets.Dataset.from_dict({**texts, **facts})
     settings = {
         "max_steps": 2,
         "per_device_train_batch_size": 5,
@@ -257,7 +280,7 @@ def test_columns_of_labels_and_class_probabilities_reach_the_loss_in_the_trainer
     arguments = library.SentenceTransformerTrainingArguments(
         str(tmp_path), report_to="none", use_cpu=True, **settings
     )
-    loss = RankingLoss(model, estimator, 1.0, same_text=False)
+    loss = RankingLoss(model, estimator, 1.0, same_text=False, unused="ignore")
     trainer = library.SentenceTransformerTrainer(model, arguments, data, data, loss=loss)
     trainer.data_collator = ClassProbabilityCollator(trainer.data_collator)
     trainer.train()
@@ -269,15 +292,43 @@ def test_columns_of_labels_and_class_probabilities_reach_the_loss_in_the_trainer
             estimator.needs_labels and j < 5 and CLASSES[i] == CLASSES[j]
             for j in range(len(cosines))
         ]
-        negatives = [cosine for j, cosine in enumerate(cosines) if j != i and not same[j]]
+        answers = [j for j in range(5) if grouped and GROUP[i] == GROUP[j] >= 0]
+        negatives = [
+            cosine
+            for j, cosine in enumerate(cosines)
+            if j != i and not same[j] and j not in answers
+        ]
         positive = [cosines[i]]
-        eta = 0.0 if estimator.needs_labels else ETA[i]
+        eta = ETA[i] if estimator.uses_class_probability else 0.0
         total += (
             book.anchor_loss(cosines[i], book.debiased(positive, negatives, eta, 1.0)).item() / 5
         )
     values = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert values == pytest.approx([total] * 2, abs=2e-4)  # the trainer rounds
     assert trainer.evaluate()["eval_loss"] == pytest.approx(total, abs=1e-5)
+    if estimator.keeps_average:
+        known = estimator.log_averages.isfinite()
+        assert known[0].nonzero().flatten().tolist() == sorted(INDEX)
+        assert not known[1].any()
+
+
+def test_evaluation_by_the_trainer_does_not_renew_averages(folders, tmp_path):
+    """The samples of other data have numbers, too."""
+    datasets = pytest.importorskip("datasets", reason="sentence-transformers' trainer needs it")
+    pytest.importorskip("accelerate", reason="sentence-transformers' trainer needs it")
+    model = library.SentenceTransformer(folders[0], device="cpu")
+    data = datasets.Dataset.from_dict({"anchor": TEXTS[0], "positive": TEXTS[1], "index": INDEX})
+    arguments = library.SentenceTransformerTrainingArguments(
+        str(tmp_path), report_to="none", use_cpu=True, max_steps=1, per_device_train_batch_size=5
+    )
+    loss = RankingLoss(model, GlobalMass(10))
+    trainer = library.SentenceTransformerTrainer(model, arguments, data, data, loss=loss)
+    trainer.data_collator = ClassProbabilityCollator(trainer.data_collator)
+    trainer.train()
+    before = loss.estimator.log_averages.clone()
+    assert before.isfinite().sum() == 5
+    trainer.evaluate()
+    assert torch.equal(loss.estimator.log_averages, before)
 
 
 def test_the_share_at_the_bound_is_that_of_the_latest_call(models):
@@ -371,8 +422,8 @@ def test_a_moving_average_can_be_the_guide_and_the_model_card_names_the_loss(fol
     assert (embeddings(trainer.model) - embeddings(start)).abs().max() > 0.01
     trainer.save_model(str(tmp_path / "trained"))
     card = (tmp_path / "trained/README.md").read_text(encoding="utf-8")
-    assert "trueneg.losses.adapters.RankingLoss" in card
-    assert "Guided(margin=0.05)" in card
+    assert "trueneg.losses.ranking.RankingLoss" in card
+    assert "Guided(margin=0.05, strategy='absolute')" in card
     again = library.SentenceTransformer(str(tmp_path / "trained"), device="cpu")
     torch.testing.assert_close(embeddings(again), embeddings(trainer.model))
 

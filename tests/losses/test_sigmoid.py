@@ -39,15 +39,19 @@ def test_two_views_equal_a_loop_over_pairs(positives, chunk_size, seed, count, b
     loss = ContrastiveLoss(
         Sigmoid(bias, positives=positives), temperature, chunk_size=chunk_size
     ).double()
-    views, total, b = (z1, z2), 0.0, loss.estimator.bias
+    views, total, b = (z1, z2), 0.0, loss.estimator.bias[0]
     for view, i in itertools.product((0, 1), range(count)):
         others = [(w, j) for w in (0, 1) for j in range(count) if j != i]
         logits = [book.cosine(views[view][i], views[w][j]) / temperature for w, j in others]
         marks = [is_positive(positives, labels, i, j) for _, j in others]
         positive = book.cosine(views[view][i], views[1 - view][i]) / temperature
         total = total + book.sigmoid(positive, logits, marks, b)
+    known = {"labels": labels} if positives == "labels" else {}
     book.assert_same(
-        loss(z1, z2, labels=labels), total / (2 * count), [z1, z2, b], tolerance=ROUNDING
+        loss(z1, z2, **known),
+        total / (2 * count),
+        [z1, z2, loss.estimator.bias],
+        tolerance=ROUNDING,
     )
 
 
@@ -81,10 +85,11 @@ def test_pairs_equal_a_loop_over_pairs(
                     scale * similarity[i, i],
                     [scale * similarity[p] for p in places],
                     marks,
-                    loss.estimator.bias,
+                    loss.estimator.bias[0],
                 )
             )
-    actual = loss(similarity, scale, labels=labels, exclude=excluded if excludes else None)
+    known = {"labels": labels} if positives == "labels" else {}
+    actual = loss(similarity, scale, exclude=excluded if excludes else None, **known)
     book.assert_same(
         actual,
         sum(losses) / len(losses),
@@ -94,17 +99,26 @@ def test_pairs_equal_a_loop_over_pairs(
 
 
 @pytest.mark.parametrize("directions", ["text", "both"])
-def test_it_equals_openclips_siglip_loss(directions):
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("chunk_size", [None, 5])
+def test_it_equals_openclips_siglip_loss(directions, own, chunk_size):
+    """With the loss's own bias, or that of OpenCLIP's model in its place."""
     open_clip = pytest.importorskip("open_clip", reason="compares with OpenCLIP's own loss")
     image, text = (
         torch.nn.functional.normalize(draws(seed, 12, 8), dim=1).requires_grad_() for seed in (0, 1)
     )
     scale = torch.tensor(10.0, dtype=torch.float64, requires_grad=True)
-    loss = OpenClipLoss(Sigmoid(), directions).double()
-    inputs = [image, text, scale, loss.estimator.bias]
+    of_model = torch.tensor(-3.0, dtype=torch.float64, requires_grad=True)
+    loss = OpenClipLoss(Sigmoid(), directions, chunk_size=chunk_size).double()
+    inputs = [image, text, scale, loss.estimator.bias, of_model]
+    bias = loss.estimator.bias if own else of_model
     # a sum over pairs, divided by B
-    theirs = open_clip.loss.SigLipLoss()(image, text, scale, loss.estimator.bias)
-    book.assert_same(loss(image, text, scale), theirs, inputs)
+    theirs = open_clip.loss.SigLipLoss()(image, text, scale, bias)
+    ours = loss(image, text, scale) if own else loss(image, text, scale, of_model)
+    book.assert_same(ours, theirs, inputs)
+    found = loss(image, text, scale, logit_bias=bias, output_dict=True)
+    assert list(found) == ["contrastive_loss"]
+    book.assert_same(found["contrastive_loss"], theirs, inputs)
 
 
 @pytest.mark.parametrize("bias", [-300.0, -40.0, 0.0, 40.0, 300.0])
@@ -127,16 +141,26 @@ def test_large_and_small_losses_have_the_values_and_gradients_of_the_equation(bi
 
 def test_a_vanishing_loss_keeps_its_relative_precision_and_its_gradient():
     positive = torch.tensor([0.0, 60.0, 300.0], dtype=torch.float64, requires_grad=True)
-    log_mass = Sigmoid(0.0)(positive, torch.full((3, 2), -math.inf, dtype=torch.float64))
-    loss = torch.nn.functional.softplus(log_mass - positive)
+    loss = Sigmoid(0.0)(positive, torch.full((3, 2), -math.inf, dtype=torch.float64))
     expected = torch.exp(-positive).log1p()
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
-    # The gradients through log N·g and p cancel, up to rounding of their size.
     torch.testing.assert_close(
         *(torch.autograd.grad(each.sum(), positive)[0] for each in (loss, expected)),
-        rtol=1e-9,
-        atol=1e-40,
+        rtol=1e-12,
+        atol=0,
     )
+
+
+@POSITIVES
+@pytest.mark.parametrize("bias", [-40.0, -1.0, 40.0])
+def test_the_logged_mass_is_that_of_a_softmax_with_this_loss(positives, bias):
+    similarity, labels = draws(3, 6, 8), torch.arange(8) % 3
+    known = {"labels": labels} if positives == "labels" else {}
+    loss = CrossModalLoss(Sigmoid(bias, positives=positives), reduction="none").double()
+    terms = loss.terms(similarity, 2.0, **known)
+    each = torch.log1p(torch.exp(terms.log_negative_mass - terms.positive[:, 0]))
+    torch.testing.assert_close(each, terms.loss, rtol=1e-9, atol=1e-12)
+    assert not terms.at_bound.any()
 
 
 def test_in_single_precision_a_loss_of_zero_has_no_gradient():
@@ -144,31 +168,44 @@ def test_in_single_precision_a_loss_of_zero_has_no_gradient():
         torch.full((2,), 500.0, requires_grad=True),
         torch.full((2, 3), -500.0, requires_grad=True),
     )
-    log_mass = Sigmoid()(positive, negatives)
-    loss = torch.nn.functional.softplus(log_mass - positive).sum()
+    loss = Sigmoid()(positive, negatives).sum()
     assert loss.item() < 1e-30
     for gradient in torch.autograd.grad(loss, [positive, negatives]):
         assert torch.equal(gradient, torch.zeros_like(gradient))
 
 
 @POSITIVES
-def test_columns_that_are_not_negatives_add_nothing_even_if_they_match(positives):
-    positive, negatives = draws(0, 4), draws(1, 4, 7).requires_grad_()
-    valid = draws(2, 4, 7) > 0
+@PROPERTIES
+@given(SEEDS, BIASES)
+def test_columns_that_are_not_negatives_add_nothing_even_if_they_match(positives, seed, bias):
+    positive, negatives = draws(seed, 4).requires_grad_(), draws(seed + 1, 4, 7).requires_grad_()
+    valid = draws(seed + 2, 4, 7) > 0
     valid[0] = False  # an anchor without negatives
-    same = torch.ones(4, 7, dtype=torch.bool)
-    log_mass = Sigmoid(-1.0, positives=positives)(positive, negatives, valid=valid, same_class=same)
-    (gradient,) = torch.autograd.grad(log_mass.sum(), negatives)
+    same = draws(seed + 3, 4, 7) > 0
+    same[:2] = True
+    known = {"same_class": same} if positives == "labels" else {}
+    sigmoid = Sigmoid(bias, positives=positives).double()
+    loss = sigmoid(positive, negatives, valid=valid, **known)
+    expected = []
+    for i in range(4):
+        columns = [j for j in range(7) if valid[i, j]]
+        marks = [positives == "labels" and bool(same[i, j]) for j in columns]
+        logits = [negatives[i, j] for j in columns]
+        expected.append(book.sigmoid(positive[i], logits, marks, sigmoid.bias[0]))
+    book.assert_same(
+        loss.sum(), sum(expected), [positive, negatives, sigmoid.bias], tolerance=ROUNDING
+    )
+    torch.testing.assert_close(loss, torch.stack(expected), rtol=ROUNDING, atol=ROUNDING)
+    (gradient,) = torch.autograd.grad(loss.sum(), negatives)
     assert torch.equal(gradient != 0, valid)
-    loss = torch.nn.functional.softplus(log_mass - positive)
     # of its positive alone
-    assert loss[0].item() == pytest.approx(math.log1p(math.exp(-(positive[0].item() - 1))))
+    assert loss[0].item() == pytest.approx(math.log1p(math.exp(-(positive[0].item() + bias))))
 
 
 @POSITIVES
 def test_positives_are_marked_as_false_negatives(positives):
     loss, labels = CrossModalLoss(Sigmoid(positives=positives), "text"), torch.tensor([0, 1, 0, 1])
-    terms = loss.terms(draws(1, 4, 4), 1.0, labels=labels)
+    terms = loss.terms(draws(1, 4, 4), 1.0, labels=labels, unused="ignore")
     assert loss.estimator.marks == (positives != "own")
     assert [marked.tolist() for marked in terms.removed] == [
         (labels[:, None] == labels).tolist()
@@ -185,6 +222,13 @@ def test_the_bias_is_a_parameter_of_the_loss():
         for value in build({"name": "sigmoid", "learned_bias": False}).parameters()
     )
     assert repr(loss.estimator) == "Sigmoid(bias=-3, positives='own')"
+    assert loss.estimator.bias.shape == (1,)  # FSDP2 cannot shard scalars
+
+
+def test_a_scalar_bias_of_an_earlier_state_is_loaded():
+    loss = CrossModalLoss(Sigmoid())
+    loss.load_state_dict({"estimator.bias": torch.tensor(-4.5)})
+    assert loss.state_dict()["estimator.bias"].tolist() == [-4.5]
 
 
 @pytest.mark.parametrize(
@@ -206,6 +250,31 @@ def test_what_changes_a_softmax_is_refused():
     for options, call in calls:
         with pytest.raises(ValueError, match=r"Sigmoid.*neither targets nor decoupled"):
             build({"name": "sigmoid", **options})(z1, z2, **call)
-    unit = torch.nn.functional.normalize(z1, dim=1)
-    with pytest.raises(ValueError, match=r"logit_bias is given.*Sigmoid"):
-        OpenClipLoss(Sigmoid())(unit, unit, torch.tensor(10.0), torch.tensor(-10.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda z: CrossModalLoss(Sigmoid())(z @ z.mT, 1.0, labels=torch.arange(4)),
+            "labels is given, but Sigmoid.* does not use it",
+        ),
+        (
+            lambda z: CrossModalLoss(Sigmoid(positives="labels"))(z @ z.mT, 1.0),
+            "labels is missing",
+        ),
+        (
+            lambda z: Sigmoid(positives="labels")(z[:, 0], z),
+            "same_class is missing",
+        ),
+        (
+            lambda z: Sigmoid(positives="labels")(
+                z[:, 0], z, same_class=torch.ones(4, 2, dtype=torch.bool)
+            ),
+            r"same_class has shape \(4, 2\); expected \(4, 3\)",
+        ),
+    ],
+)
+def test_missing_and_unused_facts_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(draws(0, 4, 3))

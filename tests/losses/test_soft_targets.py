@@ -63,18 +63,17 @@ def test_one_hot_targets_equal_no_targets():
 def test_targets_are_on_the_device_of_the_anchors():
     elsewhere = torch.device("meta")
     assert (
-        HalfUniform()(Layout(4, 8, 8, views=2, offset=4, device=elsewhere), None).device
-        == elsewhere
+        HalfUniform()(Layout(4, 8, views=2, offset=4, device=elsewhere), None).device == elsewhere
     )
     assert (
-        Attracted()(Layout(4, 4, 4, device=elsewhere), torch.zeros(4, 4, device=elsewhere)).device
+        Attracted()(Layout(4, 4, device=elsewhere), torch.zeros(4, 4, device=elsewhere)).device
         == elsewhere
     )
 
 
 def test_targets_from_half_precision_similarities_sum_to_1():
     for dtype in (torch.float16, torch.bfloat16):
-        rows = Attracted(0.0)(Layout(64, 64, 64), uniform(64, 64, seed=3).to(dtype))
+        rows = Attracted(0.0)(Layout(64, 64), uniform(64, 64, seed=3).to(dtype))
         torch.testing.assert_close(rows.sum(1), torch.ones(64))
 
 
@@ -104,20 +103,20 @@ class TestFalseNegativeCancellation:
         book.assert_same(actual, sum(losses) / len(losses), [z1, z2])
 
     def test_at_most_top_k_samples_attract_and_ties_at_the_last_do_not(self):
-        rows = Attracted(0.0, top_k=1)(Layout(4, 4, 4), self.SIMILARITY)
+        rows = Attracted(0.0, top_k=1)(Layout(4, 4), self.SIMILARITY)
         assert rows.gt(0).sum(1).tolist() == [2, 2, 2, 2]
         assert torch.equal(
-            Attracted(0.0, top_k=4)(Layout(4, 4, 4), self.SIMILARITY),
-            Attracted(0.0)(Layout(4, 4, 4), self.SIMILARITY),
+            Attracted(0.0, top_k=4)(Layout(4, 4), self.SIMILARITY),
+            Attracted(0.0)(Layout(4, 4), self.SIMILARITY),
         )
         tied = self.SIMILARITY.clone()
         tied[0, 3] = 0.9
-        assert Attracted(0.0, top_k=1)(Layout(4, 4, 4), tied)[0].tolist() == [1, 0, 0, 0]
+        assert Attracted(0.0, top_k=1)(Layout(4, 4), tied)[0].tolist() == [1, 0, 0, 0]
 
     def test_a_sample_is_as_similar_as_its_nearest_view(self):
         views = torch.full((6, 6), -1.0)
         views[4, 2] = 0.9  # the second view of sample 1 and the first of sample 2
-        rows = Attracted(0.7)(Layout(3, 3, 3, views=2), views)
+        rows = Attracted(0.7)(Layout(3, 3, views=2), views)
         torch.testing.assert_close(rows, torch.tensor([[1, 0, 0], [0, 1 / 3, 2 / 3], [0, 0, 1]]))
 
 
@@ -150,7 +149,7 @@ def test_half_uniform_targets_are_the_mean_of_one_hot_and_uniform():
     torch.testing.assert_close(
         actual, two_views(z1, z2, 0.5, none_removed, targets), rtol=1e-6, atol=1e-6
     )
-    assert HalfUniform()(Layout(2, 6, 6, views=2, offset=4), None)[1, 5].item() == pytest.approx(
+    assert HalfUniform()(Layout(2, 6, views=2, offset=4), None)[1, 5].item() == pytest.approx(
         0.5 + 0.5 / 6
     )
 

@@ -20,6 +20,7 @@ from tests.losses.loops import (
     waves,
 )
 from trueneg.losses import (
+    Anchors,
     ContrastiveLoss,
     CrossModalLoss,
     Guided,
@@ -28,7 +29,7 @@ from trueneg.losses import (
     Quantile,
     Removed,
 )
-from trueneg.losses.base import MaskedLogSumExp
+from trueneg.losses.log_space import MaskedLogSumExp
 
 
 @PROPERTIES
@@ -215,7 +216,11 @@ class TestControlsOfTheOracle:
 
     def removed(self, **settings):
         torch.manual_seed(0)
-        return Oracle(**settings).mass(self.LOGITS[:, 0], self.LOGITS, same_class=self.SAME).removed
+        return (
+            Oracle(**settings)
+            .mass(Anchors(self.LOGITS[:, 0], self.LOGITS, same_class=self.SAME))
+            .removed
+        )
 
     def test_rescaled_keeps_the_scale_of_all_negatives(self):
         mass = Oracle(rescaled=True)(self.LOGITS[:, 0], self.LOGITS, same_class=self.SAME)
@@ -241,7 +246,9 @@ class TestControlsOfTheOracle:
         torch.manual_seed(0)
         logits = self.LOGITS.clone()
         logits[:, ::3] = -math.inf
-        mass = Oracle(shuffled=True, precision=0.5).mass(logits[:, 0], logits, same_class=self.SAME)
+        mass = Oracle(shuffled=True, precision=0.5).mass(
+            Anchors(logits[:, 0], logits, same_class=self.SAME)
+        )
         assert not (mass.removed & logits.isneginf()).any()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.losses import by_the_book
-from trueneg.losses import Bayesian, Debiased, HardNegative, Oracle, Uncorrected
+from trueneg.losses import Anchors, Bayesian, Debiased, HardNegative, Oracle, Uncorrected
 from trueneg.specs.experiments import BIASED, DCL, DRAWN, ESTIMATORS, EXACT, TRUE
 from trueneg.theory import Scores, Setting, estimate_true_negative_mean, simulate_scores
 from trueneg.theory.estimate import Competitor, competitors, limiting_bias, measure_errors
@@ -59,7 +59,7 @@ def test_the_signed_mean_is_the_bracket_of_the_equation_and_the_estimator_its_lo
     negatives = torch.randn(4, 5, generator=generator, dtype=torch.float64)
     positive = distance + torch.randn(4, 2, generator=generator, dtype=torch.float64)
     for estimator, weight in ((Debiased(eta), 0.0), (HardNegative(beta, eta), beta)):
-        actual = estimator.mean(positive, negatives)
+        actual = estimator.mean(Anchors(positive, negatives))
         for mean, p, u in zip(actual, positive, negatives, strict=True):
             importance = torch.exp(weight * u)
             weighted = (importance * u.exp()).sum() / importance.mean()
@@ -96,7 +96,7 @@ def test_only_the_first_positives_are_used_and_too_many_are_an_error():
     scores = simulate_scores(SETTING)
     estimate = estimate_true_negative_mean(scores, Debiased(0.1), positives=1)
     torch.testing.assert_close(
-        estimate, Debiased(0.1).mean(scores.positive[:, 0], scores.negatives)
+        estimate, Debiased(0.1).mean(Anchors(scores.positive[:, 0], scores.negatives))
     )
     with pytest.raises(ValueError, match=r"positives is 4; expected 1 to 3\b.* per anchor"):
         estimate_true_negative_mean(scores, Debiased(0.1), positives=4)
@@ -166,8 +166,9 @@ def test_the_order_of_the_papers_estimators_holds_in_its_setting():
 
 def test_the_released_form_without_hardness_is_the_unnormalised_consistent_form():
     scores = simulate_scores(SETTING)
-    released = Bayesian(0.9, 0.5, 0.1, "released").mean(scores.positive, scores.negatives)
-    consistent = Bayesian(0.9, 0.0, 0.1, "consistent").mean(scores.positive, scores.negatives)
+    anchors = Anchors(scores.positive, scores.negatives)
+    released = Bayesian(0.9, 0.5, 0.1, "released").mean(anchors)
+    consistent = Bayesian(0.9, 0.0, 0.1, "consistent").mean(anchors)
     ratio = released / consistent
     # the same mean weight in every row of distinct scores
     assert torch.allclose(ratio, ratio[0].expand(6))

@@ -3,7 +3,6 @@ numbers, also with thresholds.
 """
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,8 +19,6 @@ from tests.training.text_pairs.batches import SCALE, SIDES, facts_of
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.losses import LearnedThresholds
-from trueneg.training.guides.averages import AverageGuide
-from trueneg.training.guides.base import GuideBatch
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")
@@ -60,11 +57,12 @@ def recorded(run):
     return passes
 
 
-def assert_averages(guide, averages):
-    expected = torch.full(guide.log_averages.shape, -math.inf, dtype=torch.float64)
+def assert_averages(run, averages):
+    log_averages = run.loss.estimator.log_averages
+    expected = torch.full(log_averages.shape, -math.inf, dtype=torch.float64)
     for place, value in averages.items():
         expected[place] = math.log(value)
-    torch.testing.assert_close(guide.log_averages.double(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(log_averages.double(), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +102,7 @@ def test_views_share_the_average_of_their_image(objective):
             averages[0, sample] = sum(new) / 2
     assert len(passes) * run.batch_size > len(averages)  # some images have been drawn twice
     assert (removed > 0) == (objective is GLOFND)
-    assert_averages(run.guide, averages)
+    assert_averages(run, averages)
 
 
 @pytest.mark.parametrize("directions", SIDES)
@@ -130,15 +128,14 @@ def test_each_direction_of_texts_has_its_averages(objective, arguments, directio
             frozen_of(source, np.float64),
         )
         run.network.double()
-        run.guide.double()
+        run.loss.double()
+        if run.guide is not None:
+            run.guide.double()
         passes = recorded(run)
         while run.epoch < run.epochs:
             run.train_epoch()
     assert run.epochs > 1
-    learned = [
-        LearnedThresholds(run.guide.log_averages.shape[1], SHARE, 0.4).double()
-        for _ in SIDES[directions]
-    ]
+    learned = [LearnedThresholds(run.data.samples, SHARE, 0.4).double() for _ in SIDES[directions]]
     for update, (pairs, terms, scale) in enumerate(passes):
         facts, losses = facts_of(run, pairs), []
         for row, side in enumerate(SIDES[directions]):
@@ -167,7 +164,7 @@ def test_each_direction_of_texts_has_its_averages(objective, arguments, directio
                 losses.append(math.log(1 + len(kept) * averages[row, sample]) if means else 0)
         assert terms.loss.item() == pytest.approx(sum(losses) / len(losses), rel=1e-8)
     assert (removed > 0) == has_thresholds
-    assert_averages(run.guide, averages)
+    assert_averages(run, averages)
 
 
 @pytest.mark.parametrize("combined", ["scores", "losses"])
@@ -189,37 +186,10 @@ def test_a_run_on_pairs_with_regions_resumes_with_its_averages(combined):
         while run.epoch < run.epochs:
             run.train_epoch()
     assert_same_weights(whole, resumed)
-    assert torch.equal(whole.guide.log_averages, resumed.guide.log_averages)
-    drawn = whole.guide.log_averages.isfinite()
+    assert torch.equal(whole.loss.estimator.log_averages, resumed.loss.estimator.log_averages)
+    drawn = whole.loss.estimator.log_averages.isfinite()
     assert drawn.any()
     assert torch.equal(drawn[0], drawn[1])
-    assert not torch.equal(whole.guide.log_averages[0], whole.guide.log_averages[1])
-
-
-def test_the_larger_average_of_a_sample_that_is_drawn_twice_counts():
-    run = SimpleNamespace(
-        data=SimpleNamespace(samples=4),
-        SAMPLE_KEY="images",
-        directions=("text", "image"),
-        device=CPU,
+    assert not torch.equal(
+        whole.loss.estimator.log_averages[0], whole.loss.estimator.log_averages[1]
     )
-    guide = AverageGuide({}, run)
-    keep = guide.loss_settings({"rate": RATE})["keep"]
-    for text, image in (
-        ([1.0, 2.0, 3.0], [6.0, 5.0, 4.0]),
-        ([-1.0, -2.0, -3.0], [-4.0, -5.0, -6.0]),
-    ):
-        guide.rate(GuideBatch((torch.tensor([2, 0, 2]),) * 2, None, lambda: None))
-        keep(torch.tensor(text))
-        keep(torch.tensor(image))
-        guide.after_update()
-    assert guide.log_averages.tolist() == [
-        [-2, -math.inf, -1, -math.inf],
-        [-5, -math.inf, -4, -math.inf],
-    ]
-    assert guide.rate(
-        GuideBatch((torch.tensor([0, 1]),) * 2, None, lambda: None)
-    ).positive_similarity.tolist() == [
-        *[-2, -math.inf],
-        *[-5, -math.inf],
-    ]

@@ -252,7 +252,7 @@ class TestAgreement:
 
     def terms(self, loss, **known):
         z1, z2 = torch.randn(2, 7, 4, generator=torch.Generator().manual_seed(1))
-        return loss.terms(z1, z2, **known)
+        return loss.terms(z1, z2, **known, unused="ignore")
 
     def test_weights_are_not_counted_as_marks(self):
         loss = build({"name": "reweight", "targets": {"name": "fnc", "threshold": 0.5}})

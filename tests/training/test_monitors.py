@@ -52,7 +52,7 @@ def test_monitors_equal_loops_over_anchors(temperature, eta, unlabelled):
     first = torch.randn(len(labels), 5, generator=draw)
     second = first + 0.7 * torch.randn(len(labels), 5, generator=draw)
     terms = build({"name": "dcl", "class_probability": eta}, temperature=temperature).terms(
-        first, second, labels=labels
+        first, second
     )
     monitors = ViewMonitors(RARE, torch.device("cpu"))
     monitors.add(terms, labels)

@@ -120,7 +120,9 @@ def terms_of(objective, data, pairs, similarity, guide=None):
     made = PairCriterion(
         model_of(settings_of(objective), "objective"), objective, data, "global", guide
     )
-    return made.of_similarities(similarity, torch.tensor(SCALE, dtype=torch.float64), pairs, rated)
+    scale = torch.tensor(SCALE, dtype=torch.float64)
+    index, _ = data.compared(pairs).samples
+    return made.of_similarities([similarity], scale, pairs, index, rated)
 
 
 def debiased(eta):
@@ -402,7 +404,8 @@ def test_thresholds_are_learned_from_the_batch_and_used_for_every_column(batch, 
     made = PairCriterion(
         model_of(settings_of(settings), "objective"), settings, data, "global", guide
     )
-    terms = made.of_similarities(similarity, torch.tensor(SCALE, dtype=torch.float64), pairs, rated)
+    scale = torch.tensor(SCALE, dtype=torch.float64)
+    terms = made.of_similarities([similarity], scale, pairs, pairs.anchors, rated)
     assert terms.loss.item() == pytest.approx(sum(losses) / len(losses), rel=1e-9)
 
 

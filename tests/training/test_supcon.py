@@ -92,7 +92,7 @@ def test_pairs_whose_images_share_a_positive_label_are_positives(directions):
         recorded.append(arguments[:2]) or compute(*arguments)
     )
     (pairs, _), terms = updated(run)
-    ((similarity, scale),) = recorded
+    (((similarity,), scale),) = recorded
     scores, count = (similarity * scale).tolist(), len(pairs.anchors)
     shown = [
         {k for k, value in enumerate(row) if value == 1}

@@ -20,11 +20,11 @@ def anchor_loss(
 
     with targets T that sum to 1; without targets, :math:`T_p = 1`, and L is :math:`-\log(e^p / (e^p
     + N g))`. If decoupled, :math:`L = \log N g - T_p\,p - \sum_n T_n u_n`, or 0 if no negatives
-    remain.
+    remain. With several positives, L is the mean over them, each alone in its softmax.
 
     Args:
         log_mass: (A,) log(N·g); −∞ if no negatives remain.
-        positive: (A,) logits p.
+        positive: (A,) or (A, P) logits p.
         logits: (A, K) logits u; where they are −∞, the target must be 0.
         targets: T_p (A,), the weight of the positive, and T_n (A, K), of the columns; None: the
             positive has all the weight.
@@ -41,14 +41,20 @@ def anchor_loss(
         ... )
         tensor([2.6269])
     """
-    attraction = positive
+    mean = positive
+    if positive.dim() == 2:
+        mean = positive.mean(1)
+    attraction = mean
     if targets is not None:
         of_positive, of_columns = targets
         # 0 · −∞
-        attraction = of_positive * positive + torch.linalg.vecdot(
+        attraction = of_positive * mean + torch.linalg.vecdot(
             of_columns, logits.masked_fill(of_columns == 0, 0)
         )
     if decoupled:
         return (log_mass - attraction).masked_fill(log_mass == -math.inf, 0)
-    loss = functional.softplus(log_mass - positive)
-    return loss if targets is None else loss + positive - attraction
+    if positive.dim() == 2:
+        loss = functional.softplus(log_mass[:, None] - positive).mean(1)
+    else:
+        loss = functional.softplus(log_mass - positive)
+    return loss if targets is None else loss + mean - attraction

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from torch import nn
-
 from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss
-from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
+from trueneg.losses.registry import ALIASES, ESTIMATORS, WHOLE_LOSSES
+from trueneg.losses.relaxed import RelaxedContrastiveLoss
 from trueneg.losses.targets import RULES, Rule
 
 # accepted by every loss; they control execution and are not part of an objective
 OPTIONS = {"chunk_size", "gather_distributed"}
+SCOPE = "scope"  # accepted by every estimator
 
 
 def build(
@@ -23,20 +23,24 @@ def build(
     directions: str | None = None,
     chunk_size: int | None = None,
     gather_distributed: bool = False,
-) -> nn.Module:
+    samples: int | None = None,
+) -> ContrastiveLoss | CrossModalLoss | RelaxedContrastiveLoss:
     """Build the loss for an objective.
 
     Args:
         objective: mapping of the objective's ``name`` and its parameters. For an estimator, it can
             also contain ``decoupled`` (bool) and ``targets``: a mapping of a ``name`` (``onehot``,
-            ``half_uniform``, ``fnc``, ``softmax`` or ``wcl_one_head``) and the parameters of that
-            rule in :mod:`trueneg.losses.targets`.
+            ``half_uniform``, ``fnc``, ``same_class``, ``softmax`` or ``wcl_one_head``) and the
+            parameters of that rule in :mod:`trueneg.losses.targets`. ``supcon`` is ``cl`` with the
+            targets ``same_class``.
         temperature: t of a :class:`ContrastiveLoss`.
         directions: None for two views (:class:`ContrastiveLoss`); ``"text"``, ``"image"`` or
             ``"both"`` for two modalities (:class:`CrossModalLoss`, which takes the logit scale at
             each call).
         chunk_size: passed to the loss.
         gather_distributed: passed to the loss.
+        samples: number of training samples, for losses that remember each one (``global``,
+            ``glofnd``).
 
     Returns:
         The loss. ``reco`` and ``oc`` are complete losses rather than estimators: they are called
@@ -67,6 +71,8 @@ def build(
             " {'name': 'cl'}."
         )
     values = dict(objective)
+    if values.get("name") in ALIASES:
+        values |= ALIASES[values["name"]]
     name = values.pop("name", None)
     if name not in ESTIMATORS | WHOLE_LOSSES:
         raise ValueError(f"Unknown objective {name!r}; expected one of {_known_names()}.")
@@ -82,12 +88,9 @@ def build(
                 f"targets is {targets!r}; expected a mapping with a name, one of"
                 f" {', '.join(RULES)}."
             )
-    unknown = sorted(set(values) - set(parameters(name)))
-    if unknown:
-        raise ValueError(
-            f"Objective {name} has no parameter {', '.join(map(str, unknown))}; objectives:"
-            f" {_known_names()}."
-        )
+    if samples is not None and "samples" in parameters(name):
+        values.setdefault("samples", samples)
+    _check_parameters(name, values)
     options: dict[str, Any] = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
     if name in WHOLE_LOSSES:
         return WHOLE_LOSSES[name](**values, **options)
@@ -98,6 +101,24 @@ def build(
     return CrossModalLoss(estimator, directions, **options)
 
 
+def _check_parameters(name: str, values: Mapping[str, Any]) -> None:
+    """Check that an objective's parameters are known, and that none is missing."""
+    accepted = parameters(name)
+    unknown = sorted(set(values) - set(accepted) - {SCOPE})
+    if unknown:
+        raise ValueError(
+            f"Objective {name} has no parameter {', '.join(map(str, unknown))}; objectives:"
+            f" {_known_names()}."
+        )
+    missing = [
+        key
+        for key, default in accepted.items()
+        if default is inspect.Parameter.empty and key not in values
+    ]
+    if missing:
+        raise ValueError(f"Objective {name} needs {', '.join(missing)}; expected a value.")
+
+
 def parameters(name: str) -> dict[str, Any]:
     """Return the parameters of a named objective with their defaults."""
     constructor = (ESTIMATORS | WHOLE_LOSSES)[name]
@@ -105,7 +126,7 @@ def parameters(name: str) -> dict[str, Any]:
     return {
         parameter.name: parameter.default
         for parameter in inspect.signature(constructor).parameters.values()
-        if parameter.name not in OPTIONS | fixed
+        if parameter.name not in OPTIONS | fixed | {SCOPE}
     }
 
 

@@ -5,20 +5,29 @@ true-negative mass.
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from trueneg.losses.base import Estimator, check_tensors, checked_shape
-from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss, joined
+from trueneg.losses.base import AnchorCriterion
+from trueneg.losses.checks import (
+    check_tensors,
+    checked_choice,
+    checked_positive,
+    checked_shape,
+    reshape_scalars,
+)
+from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss, joined, scalar
+from trueneg.losses.estimators.sigmoid import log_mass_of
 from trueneg.losses.execution import gathered, gathered_rows, outside_autocast, single_precision
 from trueneg.losses.facts import SampleFacts
+from trueneg.losses.further import FurtherKeys
 from trueneg.losses.layout import Layout
 from trueneg.losses.targets import Rule
 
-Anchors = Mapping[str, tuple[Tensor, Tensor | None]]  # anchors and keys of each direction
 DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
+Pair = tuple[Tensor | None, Tensor | None]  # of the texts' and the images' anchors
 
 
 class CrossModalLoss(EstimatorLoss):
@@ -31,10 +40,10 @@ class CrossModalLoss(EstimatorLoss):
     estimator, bounded below by g ≥ e^(−logit scale). Text anchors can have H further negatives
     (hard negatives): then N = B − 1 + H. With ``targets`` or ``decoupled``, see
     :func:`trueneg.losses.anchor_loss.anchor_loss`. The loss is computed in float32 under autocast,
-    and in float64 for float64 input.
+    and in float64 for float64 input. A pair alone has no negatives: its loss is 0.
 
     Args:
-        estimator: estimator of the true-negative mass.
+        estimator: estimator of the true-negative mass, or :class:`~trueneg.losses.Sigmoid`.
         directions: ``"text"``: texts are the anchors, images the negatives (Sample-Specific
             Debiasing, 2023); ``"image"``: the reverse; ``"both"``: the mean of the two (CLIP).
         bound_gradient: let gradients flow through the bound to a learned logit scale. Off by
@@ -47,10 +56,16 @@ class CrossModalLoss(EstimatorLoss):
         gather_distributed: use the samples of all processes as negatives (:meth:`of_features`
             only); the loss is the mean over this process's anchors.
         target_rule: see :class:`~trueneg.losses.ContrastiveLoss`.
+        negatives: see :class:`~trueneg.losses.ContrastiveLoss`.
+        reduction: ``"mean"``, or ``"none"`` for the loss of each anchor, (A,), texts first.
+
+    Attributes:
+        share_at_bound: see :class:`~trueneg.losses.ContrastiveLoss`.
+        share_of_hard_removed: see :class:`~trueneg.losses.ContrastiveLoss`.
 
     Raises:
-        ValueError: if ``estimator`` is not an :class:`Estimator`, ``directions`` is unknown, or the
-            chunk size is not positive.
+        ValueError: if ``estimator`` is not an estimator, ``directions`` or another value is
+            unknown, or the chunk size is not positive.
 
     Example:
         >>> from trueneg.losses import CrossModalLoss, Debiased
@@ -61,7 +76,7 @@ class CrossModalLoss(EstimatorLoss):
 
     def __init__(
         self,
-        estimator: Estimator,
+        estimator: AnchorCriterion,
         directions: str = "both",
         *,
         bound_gradient: bool = False,
@@ -69,36 +84,34 @@ class CrossModalLoss(EstimatorLoss):
         chunk_size: int | None = None,
         gather_distributed: bool = False,
         target_rule: Rule | None = None,
+        negatives: str = "all",
+        reduction: str = "mean",
     ):
-        super().__init__(estimator, decoupled, chunk_size, gather_distributed, target_rule)
-        if directions not in DIRECTIONS:
-            raise ValueError(
-                f"directions is {directions!r}; expected one of {', '.join(DIRECTIONS)}."
-            )
-        self.directions = directions
+        options = decoupled, chunk_size, gather_distributed, target_rule, negatives, reduction
+        super().__init__(estimator, *options)
+        self.directions = checked_choice("directions", directions, list(DIRECTIONS))
+        self.sides = len(DIRECTIONS[directions])
         self.bound_gradient = bound_gradient
-
-    def forward(
-        self, similarity: Tensor, logit_scale: float | Tensor, *known: Any, **named: Any
-    ) -> Tensor:
-        """Return the scalar loss; takes the same arguments as :meth:`terms`."""
-        return self.terms(similarity, logit_scale, *known, **named).loss
 
     def terms(
         self,
         similarity: Tensor,
         logit_scale: float | Tensor,
-        class_probability: float | Tensor | None = None,
         *,
-        negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
+        class_probability: float | Tensor | None = None,
         labels: Tensor | None = None,
         same_class: Tensor | None = None,
+        negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
         positive_similarity: Tensor | None = None,
-        exclude: Tensor | None = None,
+        exclude: Tensor | tuple[Tensor, Tensor] | None = None,
         targets: Tensor | tuple[Tensor, Tensor] | None = None,
+        same_query: Tensor | None = None,
+        sampling_probability: Tensor | None = None,
+        index: Tensor | None = None,
+        unused: str = "error",
     ) -> ContrastiveTerms:
         """Return the loss and the terms it is computed from; text anchors come first, then image
-        anchors.
+        anchors. ``loss(…)`` takes the same arguments, and returns the loss alone.
 
         Args:
             similarity: (B, B) or, with H hard negatives in the last columns, (B, B + H) unscaled
@@ -106,25 +119,34 @@ class CrossModalLoss(EstimatorLoss):
             logit_scale: factor applied to the similarities; a number or a scalar tensor.
             class_probability: η, a single number or one value per pair, shape (B,); overrides the
                 estimator's own.
-            negative_similarity: known similarity between samples, for estimators that need it: in
-                the shape of ``similarity``, whose transpose is used for image anchors; or a pair,
-                (B, B + H) for text and (B, B) for image anchors.
             labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need
-                labels.
+                labels; below 0: unknown.
             same_class: (B, B + H) bool, whether image j has the class of text i; used instead of
                 ``labels`` if the classes of texts and images differ. Its transpose is used for
                 image anchors.
+            negative_similarity: known similarity between samples, for estimators that need it: in
+                the shape of ``similarity``, whose transpose is used for image anchors; or a pair,
+                (B, B + H) for text and (B, B) for image anchors.
             positive_similarity: (B,) or, for both directions, (2B,) known similarity of each anchor
                 and its positive, for estimators that need it.
             exclude: (B, B + H) bool, which columns are not negatives of a text; its transpose is
-                used for image anchors. N counts only the other columns.
+                used for image anchors. Or a pair, as above. N counts only the other columns.
             targets: in the shape of ``similarity`` for text anchors, (B, B) for image anchors, or a
                 pair for both; each row sums to 1, and T_ii is the weight of the positive. They get
                 no gradient. None: the positive has all the weight.
+            same_query: (B,) integers; pairs with equal ones of at least 0 are right answers to the
+                same query, so that they are not negatives of each other.
+            sampling_probability: (B + H,) probability with which each sample is drawn, for
+                :class:`~trueneg.losses.LogQ`.
+            index: (B,) number of each pair among all training pairs, for estimators that remember
+                samples.
+            unused: see :meth:`ContrastiveLoss.terms`.
 
         Raises:
-            ValueError: if shapes do not match, or an input required by the estimator is missing.
+            ValueError: if shapes do not match, an input required by the estimator is missing, or a
+                fact is not used.
         """
+        check_tensors(similarity=similarity)
         if similarity.dim() != 2 or similarity.shape[0] > similarity.shape[1]:
             raise ValueError(
                 f"similarity has shape {tuple(similarity.shape)}; expected (B, B) or (B, B + H)."
@@ -142,46 +164,63 @@ class CrossModalLoss(EstimatorLoss):
             positive_similarity,
             exclude,
             targets,
+            same_query,
+            sampling_probability,
+            index,
         )
+        facts.refuse_unused(self.estimator, self.target_rule, unused)
         with outside_autocast(similarity.device):
             logits, temperature = self._scaled(single_precision(similarity)[0], logit_scale)
-            return self._of_logits(logits.diagonal().clone(), logits, temperature, facts)
+            hard = similarity.shape[1] - similarity.shape[0]
+            return self._of_logits(logits.diagonal().clone(), logits, temperature, facts, hard)
+
+    forward = scalar(terms)
 
     def of_features(
         self,
         text_features: Tensor,
         image_features: Tensor,
         logit_scale: float | Tensor,
-        class_probability: float | Tensor | None = None,
         *,
-        negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
+        class_probability: float | Tensor | None = None,
         labels: Tensor | None = None,
+        same_class: Tensor | None = None,
+        negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
         positive_similarity: Tensor | None = None,
-        exclude: Tensor | None = None,
+        exclude: Tensor | tuple[Tensor, Tensor] | None = None,
         targets: Tensor | tuple[Tensor, Tensor] | None = None,
+        same_query: Tensor | None = None,
+        hard_negatives: Tensor | None = None,
+        queue: Tensor | Pair | None = None,
+        sampling_probability: Tensor | None = None,
+        index: Tensor | None = None,
+        logit_bias: Tensor | None = None,
+        unused: str = "error",
     ) -> ContrastiveTerms:
         """Return the same as :meth:`terms`, computing similarities as inner products of features.
 
         With several processes, matrices have one column for each of the G samples of all processes,
-        then one for each hard negative of all processes; ``negative_similarity`` and ``exclude``
-        are then assumed to be symmetric.
+        then one for each hard negative of all processes and each queued key; a single
+        ``negative_similarity``, ``same_class`` or ``exclude`` is then assumed to be symmetric.
 
         Args:
             text_features: (B, D) text features, not normalised by this method; pass unit vectors
                 for cosine similarity.
             image_features: (B, D) or (B + H, D) image features, not normalised by this method
                 either.
-            logit_scale: see :meth:`terms`, also for the arguments below.
-            class_probability: η.
-            negative_similarity: known similarity between samples.
-            labels: classes.
-            positive_similarity: known similarity to the positives.
-            exclude: columns that are not negatives.
-            targets: soft targets.
+            logit_scale: see :meth:`terms`, also for the arguments that are not listed here.
+            hard_negatives: (H, D) images that are further negatives of all texts, as if they came
+                last in ``image_features``; or (B, n, D), n of each text.
+            queue: (Q, D) past image features, further negatives of all texts, the same in all
+                processes; or a pair of past image and text features, the latter for image anchors.
+            logit_bias: scalar tensor, the bias of :class:`~trueneg.losses.Sigmoid` in place of its
+                own; a constant added to every logit cancels in a softmax.
 
         Raises:
-            ValueError: if shapes do not match, or an input required by the estimator is missing.
+            ValueError: if shapes do not match, an input required by the estimator is missing, or a
+                fact is not used.
         """
+        check_tensors(text_features=text_features, image_features=image_features)
         of_texts = tuple(text_features.shape)
         of_images = tuple(image_features.shape)
         if not (
@@ -193,62 +232,144 @@ class CrossModalLoss(EstimatorLoss):
                 f"text_features and image_features have shapes {of_texts} and {of_images};"
                 " expected (B, D) and (B + H, D)."
             )
-        count = len(text_features)
         facts = SampleFacts(
             class_probability,
             labels,
-            None,
+            same_class,
             negative_similarity,
             positive_similarity,
             exclude,
             targets,
+            same_query,
+            sampling_probability,
+            index,
+            logit_bias=logit_bias,
         )
+        facts.refuse_unused(self.estimator, self.target_rule, unused)
         with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
-            scaled, temperature = self._scaled(text, logit_scale)
-            positive = torch.linalg.vecdot(scaled, image[:count])
-            # one product for both directions
-            if self.chunk_size is None and not self.gather_distributed:
-                return self._of_logits(positive, scaled @ image.mT, temperature, facts)
-            images, rank = gathered_rows(image, count, self.gather_distributed)
-            texts = gathered(scaled, self.gather_distributed)[0].flatten(0, 1)
-            layout = Layout(count, len(texts), len(images), offset=rank * count, device=text.device)
-            anchors = {"text": (scaled, images), "image": (image[:count], texts)}
-            return self._of_directions(layout, positive, anchors, temperature, facts)
+            return self._of_features(text, image, logit_scale, facts, hard_negatives, queue)
+
+    def _of_features(
+        self,
+        text: Tensor,
+        image: Tensor,
+        logit_scale: float | Tensor,
+        facts: SampleFacts,
+        hard_negatives: Tensor | None = None,
+        queue: Tensor | Pair | None = None,
+    ) -> ContrastiveTerms:
+        """Compute the terms from features in single precision."""
+        count = len(text)
+        scaled, temperature = self._scaled(text, logit_scale)
+        if len(image) > count:
+            if hard_negatives is not None:
+                raise ValueError(
+                    f"image_features has {len(image) - count} hard negatives, and hard_negatives"
+                    " is given; expected one of both."
+                )
+            image, hard_negatives = image.split((count, len(image) - count))
+        positive = torch.linalg.vecdot(scaled, image)
+        gathers = self.gather_distributed
+        of_images, of_texts = queue if isinstance(queue, tuple) else (queue, None)
+        further = FurtherKeys(hard_negatives, of_images, count, gathers, image, normalises=False)
+        past_texts = FurtherKeys(None, of_texts, count, gathers, scaled, normalises=False)
+        if further.owners is not None:
+            facts = replace(facts, owners=further.owners)
+        # one product for both directions
+        if self.chunk_size is None and not gathers and not past_texts.queued:
+            logits = scaled @ further.after(image).mT
+            return self._of_logits(positive, logits, temperature, facts, further.hard)
+        images, rank = gathered_rows(image, count, gathers)
+        texts = gathered(text, gathers)[0].flatten(0, 1)
+        layout = Layout(
+            count,
+            len(texts),
+            further.hard,
+            further.queued,
+            offset=rank * count,
+            device=text.device,
+            dtype=text.dtype,
+        )
+        anchors = {
+            "text": (scaled, further.after(images), layout),
+            "image": (
+                self._scaled(image, logit_scale)[0],
+                past_texts.after(texts),
+                replace(layout, hard=0, queued=past_texts.queued),
+            ),
+        }
+        return self._of_directions(positive, anchors, temperature, facts)
 
     def _of_logits(
-        self, positive: Tensor, logits: Tensor, temperature: float | Tensor, facts: SampleFacts
+        self,
+        positive: Tensor,
+        logits: Tensor,
+        temperature: float | Tensor,
+        facts: SampleFacts,
+        hard: int,
     ) -> ContrastiveTerms:
-        """Compute the terms from the (B, B + H) text–image logits, which are modified in place."""
+        """Compute the terms from the (B, S) text–image logits, which are modified in place."""
         logits.fill_diagonal_(-math.inf)
         count, columns = logits.shape
-        layout = Layout(count, count, columns, device=logits.device)
-        anchors = {"text": (logits, None), "image": (logits[:, :count].mT.contiguous(), None)}
-        return self._of_directions(layout, positive, anchors, temperature, facts)
+        if self.estimator.pairwise and self.sides == 2 and columns == count:
+            return self._of_pairs(positive, logits, temperature, facts)
+        layout = Layout(
+            count,
+            count,
+            hard,
+            columns - count - hard,
+            device=logits.device,
+            dtype=logits.dtype,
+        )
+        square = replace(layout, hard=0, queued=0)
+        anchors = {
+            "text": (logits, None, layout),
+            "image": (logits[:, :count].mT.contiguous(), None, square),
+        }
+        return self._of_directions(positive, anchors, temperature, facts)
+
+    def _of_pairs(
+        self,
+        positive: Tensor,
+        logits: Tensor,
+        temperature: float | Tensor,
+        facts: SampleFacts,
+    ) -> ContrastiveTerms:
+        """Compute the terms of both directions from one sum over pairs, (B, B)."""
+        count = len(logits)
+        layout = Layout(count, count, device=logits.device, dtype=logits.dtype)
+        rows = self.rows_of(layout, positive, None, temperature, facts)
+        seen, left_out = rows.seen(positive, logits, None)
+        of_positives, of_columns, marked = self.estimator.of_pairs(seen, left_out)
+        each = torch.cat((of_positives + of_columns.sum(1), of_positives + of_columns.sum(0)))
+        kept = logits if left_out is None else logits.masked_fill(left_out, -math.inf)
+        both = positive.repeat(2)
+        log_mass = log_mass_of(each, both)
+        return ContrastiveTerms(
+            each.mean() if self.reduction == "mean" else each,
+            both[:, None],
+            (kept, kept.mT),
+            log_mass,
+            torch.zeros_like(log_mass, dtype=torch.bool),
+            removed=() if marked is None else (marked, marked.mT),
+        )
 
     def _of_directions(
         self,
-        layout: Layout,
         positive: Tensor,
-        anchors: Anchors,
+        anchors: Mapping[str, tuple[Tensor, Tensor | None, Layout]],
         temperature: float | Tensor,
         facts: SampleFacts,
     ) -> ContrastiveTerms:
         """Compute the terms of each direction's anchors.
 
         Args:
-            layout: what the rows and columns of the text–image logits are.
             positive: (B,) logits, shared by both directions.
-            anchors: anchors and keys of each direction, as :meth:`of_anchors` takes them.
+            anchors: anchors, keys and layout of each direction, as :meth:`of_anchors` takes them.
             temperature: t, the inverse of the logit scale.
             facts: known facts as :meth:`terms` takes them, not yet arranged by anchor.
         """
-        check_tensors(
-            labels=facts.labels,
-            same_class=facts.same_class,
-            positive_similarity=facts.positive_similarity,
-            exclude=facts.exclude,
-        )
         directions = DIRECTIONS[self.directions]
         targets = (facts.targets,) if isinstance(facts.targets, Tensor) else facts.targets
         if targets is not None and len(targets) != len(directions):
@@ -256,69 +377,83 @@ class CrossModalLoss(EstimatorLoss):
                 f"targets has {len(targets)} tensors; expected one per direction:"
                 f" {', '.join(directions)}."
             )
+        check_tensors(positive_similarity=facts.positive_similarity)
+        count = len(positive)
         positives = facts.positive_similarity
         if positives is not None:
-            if positives.shape == (layout.count,):
+            if positives.shape == (count,):
                 positives = positives.repeat(len(directions))
-            checked_shape("positive_similarity", positives, (len(directions) * layout.count,))
-            positives = positives.view(len(directions), layout.count)
+            checked_shape("positive_similarity", positives, (len(directions) * count,))
+            positives = positives.view(len(directions), count)
         parts = []
         for number, direction in enumerate(directions):
-            of_direction = _by_anchor(facts, layout, direction)._replace(
+            rows, keys, layout = anchors[direction]
+            of_texts = anchors["text"][2]
+            place = 0 if direction == "text" else 1
+            known = facts if direction == "text" else _of_images(facts, of_texts, layout)
+            known = replace(
+                known,
+                similarity=_part("negative_similarity", facts.similarity, known.similarity, place),
+                exclude=_part("exclude", facts.exclude, known.exclude, place),
                 positive_similarity=None if positives is None else positives[number],
                 targets=None if targets is None else targets[number],
             )
-            of_side = layout if direction == "text" else replace(layout, candidates=layout.samples)
             parts.append(
-                self.of_anchors(of_side, positive, *anchors[direction], temperature, of_direction)
+                self.of_anchors(layout, positive, rows, keys, temperature, known, side=number)
             )
         return joined(parts)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
         """Return the values multiplied by the logit scale, and the temperature, its inverse."""
         if not isinstance(logit_scale, Tensor):
-            return values * logit_scale, 1 / logit_scale
+            number = checked_positive("logit_scale", logit_scale)
+            return values * number, 1 / number
         scale = logit_scale.reshape(())
         return values * scale, 1 / (scale if self.bound_gradient else scale.detach())
 
 
-def _by_anchor(facts: SampleFacts, layout: Layout, direction: str) -> SampleFacts:
-    """Return facts about text–image pairs with the anchors of a direction as rows; the layout is
-    that of texts.
+def _of_images(facts: SampleFacts, of_texts: Layout, layout: Layout) -> SampleFacts:
+    """Return facts about text–image pairs with the images as anchors.
+
+    Args:
+        facts: facts with the texts as anchors.
+        of_texts: layout of the texts' logits.
+        layout: that of the images' logits.
     """
     count = layout.count
-    samples = layout.samples
-    is_text = direction == "text"
+    first = slice(count)
 
-    def arranged(name: str, matrix: Tensor | None) -> Tensor | None:
-        if matrix is None:
+    def transposed(name: str, matrix: Tensor | None) -> Tensor | None:
+        if matrix is None or isinstance(matrix, tuple | list):
             return None
-        checked_shape(name, matrix, (count, layout.candidates))
-        if is_text:
-            return matrix
+        checked_shape(name, matrix, (count, of_texts.candidates))
         # symmetric among several processes
-        return matrix[:, :samples] if samples > count else matrix[:, :count].mT
+        square = matrix[:, : layout.samples] if layout.samples > count else matrix[:, first].mT
+        if layout.queued and name == "negative_similarity":
+            raise ValueError(f"{name} does not cover the queue of texts; expected a pair.")
+        return functional.pad(square, (0, layout.queued)) if layout.queued else square
 
-    similarity = facts.similarity
-    if similarity is None or isinstance(similarity, Tensor):
-        similarity = arranged("negative_similarity", similarity)
-    elif len(similarity) == 2:
-        similarity = checked_shape(
-            "negative_similarity",
-            similarity[not is_text],
-            (count, layout.candidates if is_text else samples),
-        )
-    else:
-        raise ValueError(
-            f"negative_similarity has {len(similarity)} parts; expected a tensor or a pair of"
-            " tensors."
-        )
-    return facts._replace(
-        labels=facts.labels if is_text or facts.labels is None else facts.labels[:count],
-        same_class=arranged("same_class", facts.same_class),
-        similarity=similarity,
-        exclude=arranged("exclude", facts.exclude),
+    def of_pairs(values: Tensor | None) -> Tensor | None:
+        return values[first] if isinstance(values, Tensor) else values
+
+    return replace(
+        facts,
+        labels=of_pairs(facts.labels),
+        same_class=transposed("same_class", facts.same_class),
+        similarity=transposed("negative_similarity", facts.similarity),
+        exclude=transposed("exclude", facts.exclude),
+        sampling_probability=of_pairs(facts.sampling_probability),
+        owners=None,
     )
+
+
+def _part(name: str, passed: object, arranged: Tensor | None, place: int) -> Tensor | None:
+    """Return the part of a pair for texts (0) or images (1); what is no pair was arranged."""
+    if not isinstance(passed, tuple | list):
+        return arranged
+    if len(passed) != 2:
+        raise ValueError(f"{name} has {len(passed)} parts; expected a tensor or a pair of tensors.")
+    return passed[place]
 
 
 class LogitScale(nn.Module):
@@ -345,11 +480,13 @@ class LogitScale(nn.Module):
             raise ValueError(
                 f"initial is {initial:g}; expected a positive number of at most {maximum:g}."
             )
-        self.log_scale = nn.Parameter(torch.tensor(math.log(initial)))
+        # of shape (1,), because FSDP2 cannot shard scalars
+        self.log_scale = nn.Parameter(torch.tensor([math.log(initial)]))
+        self.register_load_state_dict_pre_hook(reshape_scalars)
         self.log_maximum = math.log(maximum)
 
     def forward(self) -> Tensor:
         """Return the scale as a scalar tensor."""
         with torch.no_grad():
             self.log_scale.clamp_(max=self.log_maximum)
-        return self.log_scale.exp()
+        return self.log_scale[0].exp()

@@ -126,19 +126,6 @@ def _summed(gradient: Tensor) -> Tensor:
     return total
 
 
-def checked_chunk_size(chunk_size: int | None) -> int | None:
-    """Return the number of anchors to process at a time (None: all) after checking it.
-
-    Raises:
-        ValueError: if the number is not positive.
-    """
-    if chunk_size is not None and chunk_size < 1:
-        raise ValueError(
-            f"chunk_size is {chunk_size}; expected a positive number of anchors, or None."
-        )
-    return chunk_size
-
-
 def by_chunks(
     compute: Callable[..., tuple[Tensor, ...]], chunk_size: int | None, *anchors: Tensor
 ) -> tuple[Tensor, ...]:

@@ -6,22 +6,24 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from functools import partial
-
-from torch import nn
+from typing import Any
 
 from trueneg.losses import estimators
-from trueneg.losses.base import Estimator
+from trueneg.losses.base import AnchorCriterion
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
 
-ESTIMATORS: dict[str, type[Estimator]] = {
+ESTIMATORS: dict[str, type[AnchorCriterion]] = {
     estimator.name: estimator
     for _, module, _ in pkgutil.iter_modules(estimators.__path__)
     for estimator in vars(importlib.import_module(f"{estimators.__name__}.{module}")).values()
     if isinstance(estimator, type)
-    and issubclass(estimator, Estimator)
+    and issubclass(estimator, AnchorCriterion)
     and "name" in vars(estimator)
 }
-WHOLE_LOSSES: dict[str, Callable[..., nn.Module]] = {
+ALIASES: dict[str, dict[str, Any]] = {
+    "supcon": {"name": "cl", "targets": {"name": "same_class"}},
+}
+WHOLE_LOSSES: dict[str, Callable[..., RelaxedContrastiveLoss]] = {
     "reco": RelaxedContrastiveLoss,
     "oc": partial(RelaxedContrastiveLoss, relaxed=False, margin=0.0),
 }

@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from trueneg.losses.base import checked_shape
+from trueneg.losses.checks import checked_count, checked_shape
 from trueneg.losses.execution import (
     by_chunks,
-    checked_chunk_size,
     gathered,
     outside_autocast,
     single_precision,
@@ -71,7 +70,7 @@ class RelaxedContrastiveLoss(nn.Module):
         self.negative_weight = negative_weight
         self.relaxed = relaxed
         self.margin = margin
-        self.chunk_size = checked_chunk_size(chunk_size)
+        self.chunk_size = checked_count("chunk_size", chunk_size, "anchors")
         self.gather_distributed = gather_distributed
 
     def forward(self, u: Tensor, v: Tensor, exclude: Tensor | None = None) -> Tensor:

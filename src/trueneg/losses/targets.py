@@ -1,12 +1,15 @@
 """Soft targets: how much of an anchor's attraction goes to samples other than its own positive.
 
-A rule takes the layout of the logits and the known similarity: (A, S) or (A, V·S) for A anchors, S
-= G + H samples and V views. It returns targets (B, S) for the B samples of this process, or (A, S)
-if the views of a sample have different targets; each row sums to 1. Its optional attribute
-``marks`` says whether it marks samples as false negatives, and ``compares_samples`` whether the
-similarity should be that of samples, and not that of their views.
+A rule takes the layout of the logits and the known similarity: (A, S) or (A, K) for A anchors, S
+samples and K columns. It returns targets (B, S) for the B samples of this process, or (A, S) if the
+views of a sample have different targets; each row sums to 1. Its optional attribute
+``needs_similarity`` says whether it uses the similarity, ``needs_labels`` whether it takes (A, S)
+bool instead, which samples have the anchor's class, ``marks`` whether it marks samples as false
+negatives, and ``compares_samples`` whether the similarity should be that of samples, and not that
+of their views.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +18,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import is_nearest
 from trueneg.losses.layout import Layout
+from trueneg.losses.log_space import is_nearest
 
 Rule = Callable[[Layout, Tensor | None], Tensor]
 
@@ -27,7 +30,7 @@ class HalfUniform:
     targets.
 
     Example:
-        >>> HalfUniform()(Layout(2, 2, 2), None).tolist()
+        >>> HalfUniform()(Layout(2, 2), None).tolist()
         [[0.75, 0.25], [0.25, 0.75]]
     """
 
@@ -63,11 +66,12 @@ class Attracted:
 
     Example:
         >>> similarity = torch.tensor([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]])
-        >>> Attracted(threshold=0.5)(Layout(3, 3, 3), similarity).tolist()
+        >>> Attracted(threshold=0.5)(Layout(3, 3), similarity).tolist()
         [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
 
     marks = True
+    needs_similarity: ClassVar[bool] = True
     compares_samples: ClassVar[bool] = True
     threshold: float = 0.7
     top_k: int | None = None
@@ -83,10 +87,7 @@ class Attracted:
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         nearest = _by_view("fnc", similarity, layout).amax((0, 2))
         nearest.diagonal(layout.offset).fill_(-math.inf)
-        is_false = is_nearest(nearest, self.threshold, self.top_k)
-        weight = layout.views * is_false.to(nearest.dtype)
-        weight.diagonal(layout.offset).fill_(1)
-        return weight / weight.sum(1, keepdim=True)
+        return _attracted(layout, is_nearest(nearest, self.threshold, self.top_k))
 
 
 @dataclass
@@ -102,8 +103,8 @@ class Softmax:
     distillation (Li et al., 2021, where τ is the temperature of the loss); from a frozen text
     encoder and with λ = 1, X-CLR (Sobal et al., 2024). From labels and with λ = 1, it follows
     MedCLIP (Wang et al., 2022), with the cosine of label vectors in place of their product. With
-    two views, s is the mean over the pairs of different views. The similarity of an anchor's own
-    sample is used, too.
+    several views, s is the mean over the pairs of different views. The similarity of an anchor's
+    own sample is used, too.
 
     Args:
         temperature: τ > 0.
@@ -114,12 +115,11 @@ class Softmax:
 
     Example:
         >>> similarity = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-        >>> Softmax(temperature=0.1, share=0.5)(Layout(3, 3, 3), similarity).mul(
-        ...     100
-        ... ).round().tolist()
+        >>> Softmax(temperature=0.1, share=0.5)(Layout(3, 3), similarity).mul(100).round().tolist()
         [[75.0, 25.0, 0.0], [25.0, 75.0, 0.0], [0.0, 0.0, 100.0]]
     """
 
+    needs_similarity: ClassVar[bool] = True
     temperature: float = 0.1
     share: float = 1.0
 
@@ -136,8 +136,8 @@ class Softmax:
         if blocks.shape[2] == 1:
             mean = blocks.mean((0, 2))
         else:
-            views = range(layout.views)
-            mean = blocks[[*views], :, [*reversed(views)]].mean(0)
+            pairs = itertools.permutations(range(layout.views), 2)
+            mean = torch.stack([blocks[view, :, other] for view, other in pairs]).mean(0)
         targets = self.share * torch.softmax(mean / self.temperature, dim=1)
         targets.diagonal(layout.offset).add_(1 - self.share)
         return targets
@@ -168,11 +168,12 @@ class Components:
         ...         [0.2, 0.1, 0.8, 1.0],
         ...     ]
         ... )
-        >>> Components()(Layout(4, 4, 4, views=2), similarity.repeat(2, 2))[0].tolist()
+        >>> Components()(Layout(4, 4, views=2), similarity.repeat(2, 2))[0].tolist()
         [0.5, 0.5, 0.0, 0.0]
     """
 
     marks = True
+    needs_similarity: ClassVar[bool] = True
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         views = layout.views
@@ -207,7 +208,49 @@ def _by_view(name: str, similarity: Tensor | None, layout: Layout) -> Tensor:
     similarity = similarity.detach()
     if similarity.dtype != torch.float64:
         similarity = similarity.float()
-    return similarity.view(layout.views, layout.count, -1, layout.candidates)
+    rows = similarity.unflatten(0, (layout.views, layout.count))
+    if similarity.shape[1] == layout.candidates:
+        return rows[:, :, None]
+    of_samples, of_further = rows.split((layout.views * layout.samples, layout.further), dim=-1)
+    blocks = of_samples.unflatten(-1, (layout.views, -1))
+    further = of_further[:, :, None].expand(-1, -1, layout.views, -1)
+    return torch.cat((blocks, further), dim=-1)
+
+
+@dataclass
+class SameClass:
+    r"""Uniform over the positive and the other samples of its class, in all views: SupCon.
+
+    .. math:: T_{ii} = \frac{1}{1 + V F_i},\qquad T_{ij} = \frac{V}{1 + V F_i} \text{ for the }
+              F_i \text{ other samples of the class}
+
+    With V views and as CL's targets, this is L_out of Khosla et al. (2020). A sample without a
+    label has its own positive only.
+
+    Example:
+        >>> same_class = torch.tensor([[True, True, False]] * 2 + [[False, False, True]])
+        >>> SameClass()(Layout(3, 3), same_class).tolist()
+        [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    marks = True
+    needs_labels: ClassVar[bool] = True
+
+    def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
+        if similarity is None:
+            raise ValueError("labels is missing; the targets same_class need them.")
+        return _attracted(layout, similarity)
+
+
+def _attracted(layout: Layout, is_false: Tensor) -> Tensor:
+    """Return uniform targets over the positive and the views of the samples marked in (B, S) or (A,
+    S); hard negatives and a queue have one view.
+    """
+    weight = is_false.to(layout.dtype)
+    weight[:, : layout.samples] *= layout.views
+    own = layout.own_columns(None)[: len(weight), :1]
+    weight.scatter_(1, own, 1.0)
+    return weight / weight.sum(1, keepdim=True)
 
 
 RULES: dict[str, Callable[..., Rule | None]] = {
@@ -215,5 +258,6 @@ RULES: dict[str, Callable[..., Rule | None]] = {
     "half_uniform": HalfUniform,
     "fnc": Attracted,
     "softmax": Softmax,
+    "same_class": SameClass,
     "wcl_one_head": Components,
 }

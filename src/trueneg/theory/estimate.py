@@ -15,7 +15,7 @@ from numpy import ndarray
 from pandas import DataFrame
 from torch import Tensor
 
-from trueneg.losses import Debiased, Uncorrected
+from trueneg.losses import Anchors, Debiased, Uncorrected
 from trueneg.losses.base import Estimator
 from trueneg.losses.estimators.bayesian import (
     Bayesian,
@@ -78,13 +78,14 @@ def estimate_true_negative_mean(
         raise ValueError(
             f"positives is {positives}; expected 1 to {available}, the number simulated per anchor."
         )
-    labels = {"same_class": ~scores.is_true} if estimator.needs_labels else {}
-    eta = (
-        scores.class_probability if getattr(estimator, "class_probability", None) is None else None
+    own = getattr(estimator, "class_probability", None)
+    anchors = Anchors(
+        scores.positive[:, :positives],
+        scores.negatives,
+        class_probability=scores.class_probability if own is None else None,
+        same_class=~scores.is_true,
     )
-    return estimator.mean(
-        scores.positive[:, :positives], scores.negatives, class_probability=eta, **labels
-    ).clamp(min=floor)
+    return estimator.mean(anchors).clamp(min=floor)
 
 
 def competitors(

@@ -2,7 +2,7 @@
 pairs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,8 +15,8 @@ from trueneg.data.scored_sentences import PROBABILITY_COLUMNS
 from trueneg.data.texts.training_split import TextData
 from trueneg.errors import UserError
 from trueneg.losses import CrossModalLoss, Debiased, build
-from trueneg.losses.contrastive import ContrastiveTerms
 from trueneg.losses.cross_modal import DIRECTIONS
+from trueneg.losses.estimator_loss import ContrastiveTerms
 from trueneg.specs.objectives.base import PairLoss
 from trueneg.training.guides.base import UNRATED, Guide, Rated
 from trueneg.training.monitors import ObjectiveTerms, agreement, marks_negatives, means
@@ -97,7 +97,7 @@ class PairCriterion:
             settings.get("k"),
         )
         self._switch = self._probability(values.pop("switched_off_by", None), "switched_off_by")
-        self.loss: Any = build(values, directions=directions)
+        self.loss: Any = build(values, directions=directions, samples=data.samples)
         self.loss.bound_gradient = bound_gradient
         self._debiased = CrossModalLoss(Debiased(), directions)
         estimator: Any = getattr(self.loss, "estimator", None)
@@ -109,19 +109,45 @@ class PairCriterion:
         self.marks = self.compares and marks_negatives(self.loss)
 
     def of_similarities(
-        self, similarity: Tensor, scale: Tensor, pairs: PairBatch, rated: Rated = UNRATED
+        self,
+        similarities: Sequence[Tensor],
+        scale: Tensor,
+        pairs: PairBatch,
+        index: Tensor,
+        rated: Rated = UNRATED,
     ) -> ObjectiveTerms:
-        """Compute the loss of a batch from similarities.
+        """Compute the loss of a batch from similarities, and its mean if there are several of the
+        same pairs.
 
         Args:
-            similarity: (B, K) unscaled similarities of anchors and columns.
+            similarities: (B, K) unscaled similarities of anchors and columns.
             scale: the current logit scale.
             pairs: the batch.
+            index: (B,) numbers of the pairs' samples, for losses that remember them.
             rated: the guide's similarities.
         """
-        same = self._same_class(pairs) if self.loss.estimator.needs_labels else None
-        facts = {"same_class": same, "exclude": self._excluded(pairs), **rated._asdict()}
-        terms = self.loss.terms(similarity, scale, _of_batch(self._eta, pairs), **facts)
+        facts = {
+            "class_probability": _of_batch(self._eta, pairs),
+            "same_class": self._same_class(pairs) if self.loss.estimator.needs_labels else None,
+            "exclude": self._excluded(pairs),
+            "index": index,
+            "unused": "ignore",
+            **rated._asdict(),
+        }
+        found = [self.loss.terms(similarity, scale, **facts) for similarity in similarities]
+        self.loss.keep(index, *found)
+        several = [
+            self._of_terms(terms, similarity, scale, pairs)
+            for terms, similarity in zip(found, similarities, strict=True)
+        ]
+        return ObjectiveTerms(
+            *(torch.stack(values).mean(0) for values in zip(*several, strict=True))
+        )
+
+    def _of_terms(
+        self, terms: ContrastiveTerms, similarity: Tensor, scale: Tensor, pairs: PairBatch
+    ) -> ObjectiveTerms:
+        """Return the objective's terms from those of its loss."""
         loss = terms.loss
         at_bound = terms.at_bound
         if self._switch is not None:
@@ -144,7 +170,7 @@ class PairCriterion:
         with torch.no_grad():
             eta = _of_batch(self._switch, pairs)
             at_bound = self._debiased.terms(
-                similarity, scale, eta, exclude=self._excluded(pairs)
+                similarity, scale, class_probability=eta, exclude=self._excluded(pairs)
             ).at_bound
         each = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
         # Averaged over all anchors, so that switching some off does not enlarge the steps of the

@@ -8,7 +8,7 @@ negatives.
 import contextlib
 import functools
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -27,7 +27,7 @@ from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import GuideBatch, Rated, rate_pairs
 from trueneg.training.loop import TrainingRun
 from trueneg.training.masked_words import MaskedWords
-from trueneg.training.monitors import ObjectiveTerms, PairMonitors
+from trueneg.training.monitors import PairMonitors
 from trueneg.training.networks import build_networks
 from trueneg.training.pair_criterion import PairCriterion
 
@@ -145,7 +145,11 @@ class PairTraining(TrainingRun):
             if self.criterion.on_embeddings:
                 terms = self.criterion.of_embeddings(anchors, columns.pooled, pairs)
             else:
-                terms = self._mean_terms(parts if self.each_part else [scores], pairs, rated)
+                index, _ = compared.samples
+                similarities = parts if self.each_part else [scores]
+                terms = self.criterion.of_similarities(
+                    similarities, self.model.logit_scale(), pairs, index, rated
+                )
             terms.loss.backward()
             masked_loss = torch.zeros((), device=self.device)
             if self.masked_words is not None:
@@ -185,19 +189,6 @@ class PairTraining(TrainingRun):
             return rate_pairs(scores)
         model = network.get_submodule("model")
         return rate_pairs(model.region_similarity(*self._embed(inputs, model)))
-
-    def _mean_terms(
-        self, similarities: Sequence[Tensor], pairs: PairBatch, rated: Rated
-    ) -> ObjectiveTerms:
-        """Return the mean of the objective's terms over several similarities of the same pairs."""
-        scale = self.model.logit_scale()
-        several = [
-            self.criterion.of_similarities(similarity, scale, pairs, rated)
-            for similarity in similarities
-        ]
-        return ObjectiveTerms(
-            *(torch.stack(values).mean(0) for values in zip(*several, strict=True))
-        )
 
     def measured(self) -> dict[str, float]:
         """Return the logit scale, the shares of known kinds of negatives, and any threshold.

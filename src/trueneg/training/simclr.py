@@ -86,7 +86,9 @@ class SimCLR(TrainingRun):
         }
         # values of the scheduled parameters in this epoch
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)
-        self.loss = build(values | self.scheduled, temperature=temperature).to(self.device)
+        self.loss = build(
+            values | self.scheduled, temperature=temperature, samples=self.data.samples
+        ).to(self.device)
         self.by_sample = compares_samples(self.loss)
 
         groups = [
@@ -132,8 +134,16 @@ class SimCLR(TrainingRun):
             rated_by = functools.partial(self._rated_by, images, drawn, views)
             rated = self.rated(GuideBatch((chosen, chosen), None, rated_by))
             torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
-            terms = self.loss.terms(*views, class_probability=eta, labels=labels, **rated._asdict())
+            terms = self.loss.terms(
+                *views,
+                class_probability=eta,
+                labels=labels,
+                index=chosen,
+                unused="ignore",
+                **rated._asdict(),
+            )
             terms.loss.backward()
+            self.loss.keep(chosen, terms)
         return terms, labels
 
     def _embed(

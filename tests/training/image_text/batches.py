@@ -96,7 +96,10 @@ def loss_of(objective, source, parts, similarity, scale=14.0):
     )
     model = model_of(settings_of(objective), "objective")
     made = PairCriterion(model, objective, data, "global", guide)
-    return made.of_similarities(similarity, torch.tensor(scale, dtype=torch.float64), pairs, rated)
+    index, _ = data.compared(pairs).samples
+    return made.of_similarities(
+        [similarity], torch.tensor(scale, dtype=torch.float64), pairs, index, rated
+    )
 
 
 def features_of(data):

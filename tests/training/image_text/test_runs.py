@@ -210,8 +210,8 @@ def test_the_global_random_state_is_neither_used_nor_changed(started):
 
 def test_every_update_has_new_seeds_for_dropout_and_resampling(started):
     training, seeds = started("resample", training={"epochs": 2}), []
-    for name in ("_embed", "_mean_terms"):
-        setattr(training, name, recording_seeds(getattr(training, name), seeds))
+    for owner, name in ((training, "_embed"), (training.criterion, "of_similarities")):
+        setattr(owner, name, recording_seeds(getattr(owner, name), seeds))
     for _ in range(training.epochs):
         training.train_epoch()
     assert len(seeds) == 2 * training.updates  # of the embeddings and of the objective

@@ -9,10 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import Estimator, NegativeMass, log_count, log_sum_exp, unbounded
+from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
+from trueneg.losses.base import Estimator
+from trueneg.losses.log_space import log_sum_exp
 
 
-@dataclass
+@dataclass(repr=False)
 class AdjustedInfoNCE(Estimator):
     r"""Weight negatives by a normal density of their cosine with the anchor: ADNCE.
 
@@ -52,24 +54,22 @@ class AdjustedInfoNCE(Estimator):
     shuffled: bool = False
 
     def __post_init__(self):
+        super().__post_init__()
         if not math.isfinite(self.mu):
             raise ValueError(f"mu is {self.mu}; expected a finite number.")
         if not 0 < self.sigma < math.inf:
             raise ValueError(f"sigma is {self.sigma}; expected a finite number above 0.")
 
-    def mass(self, positive, negatives, *, temperature=None, count=None, **_) -> NegativeMass:
-        if temperature is None:
-            raise ValueError("temperature is missing; adnce needs it to turn logits into cosines.")
-        if isinstance(temperature, Tensor):
-            temperature = temperature.detach().to(negatives).reshape(-1, 1)
-        cosines = temperature * negatives.detach()
+    def mass(self, anchors: Anchors) -> NegativeMass:
+        negatives = anchors.negatives
+        cosines = anchors.cosines
         # The square of a column that is not a negative, −∞, is ∞, so its weight is 0
         log_weights = cosines.sub_(self.mu).square_().mul_(-0.5 / self.sigma**2)
         if self.shuffled:
             log_weights = log_weights.scatter(
                 -1, _random_order(log_weights), log_weights.gather(-1, _random_order(log_weights))
             )
-        log_mean = log_sum_exp(log_weights) - log_count(negatives, count)
+        log_mean = log_sum_exp(log_weights) - anchors.log_count
         return unbounded(log_sum_exp(negatives + log_weights) - log_mean)
 
 

@@ -9,19 +9,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import (
-    Estimator,
-    NegativeMass,
-    checked_class_probability,
-    class_probability_of,
-    log_count,
-    unbounded,
-)
+from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
+from trueneg.losses.base import Estimator
+from trueneg.losses.checks import checked_class_probability
 
 FORMS = ("paper", "released", "consistent")
 
 
-@dataclass
+@dataclass(repr=False)
 class Bayesian(Estimator):
     r"""Weight negatives by their hardness and their probability of being true negatives: BCL (Liu
     and Wang, 2023).
@@ -68,18 +63,21 @@ class Bayesian(Estimator):
     """
 
     name: ClassVar[str] = "bcl"
+    uses_class_probability: ClassVar[bool] = True
     alpha: float = 0.7
     beta: float = 1.0
     class_probability: float | Tensor | None = None
     form: str = "paper"
 
     def __post_init__(self):
+        super().__post_init__()
         self.class_probability = checked_class_probability(self.class_probability)
         self._check()
 
-    def mass(self, positive, negatives, *, class_probability=None, count=None, **_) -> NegativeMass:
+    def mass(self, anchors: Anchors) -> NegativeMass:
         self._check()
-        eta = class_probability_of(class_probability, self.class_probability, negatives)
+        negatives = anchors.negatives
+        eta = anchors.eta(self.class_probability)
         if isinstance(eta, Tensor) and eta.dim() == 1:
             eta = eta[:, None]
         log_weight = self._log_weight(negatives, eta)
@@ -88,9 +86,7 @@ class Bayesian(Estimator):
         if self.beta > 0:
             log_weight = log_weight + self.beta * negatives
         return unbounded(
-            (log_weight + negatives).logsumexp(-1)
-            - log_weight.logsumexp(-1)
-            + log_count(negatives, count)
+            (log_weight + negatives).logsumexp(-1) - log_weight.logsumexp(-1) + anchors.log_count
         )
 
     @torch.no_grad()

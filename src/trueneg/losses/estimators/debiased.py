@@ -1,67 +1,61 @@
 """DCL: subtract the expected share of false negatives."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import (
-    Estimator,
-    NegativeMass,
-    checked_class_probability,
-    class_probability_of,
-    log_count,
-    log_sum_exp,
-    unbounded,
-)
+from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
+from trueneg.losses.base import Estimator
+from trueneg.losses.checks import checked_class_probability
+from trueneg.losses.log_space import log_sum_exp
 
 
 class Subtracting(Estimator):
-    """Subtract the expected mass of false negatives from a sum over all negatives; subclasses may
-    weight the sum.
+    r"""Subtract the expected mass of false negatives from a sum S over all negatives.
+
+    .. math::
+
+        N g = \max\Bigl(\frac{S - N \eta\, \overline{e^{p}}}{1-\eta},\; N e^{-1/t}\Bigr)
+
+    Subclasses may weight the sum.
     """
 
+    uses_class_probability: ClassVar[bool] = True
+    uses_extra_positives: ClassVar[bool] = True
     class_probability: float | Tensor | None
 
-    def log_sum(self, negatives: Tensor, log_n: Tensor) -> Tensor:
-        """Return the log of the sum of e^u over the negatives, shape (A,)."""
-        return log_sum_exp(negatives)
+    def __post_init__(self):
+        super().__post_init__()
+        self.class_probability = checked_class_probability(self.class_probability)
 
-    def mass(
-        self,
-        positive,
-        negatives,
-        *,
-        class_probability=None,
-        temperature=None,
-        count=None,
-        **_,
-    ) -> NegativeMass:
-        eta = class_probability_of(class_probability, self.class_probability, negatives)
-        log_n = log_count(negatives, count)
-        log_sum = self.log_sum(negatives, log_n)
-        # The clamp avoids 0 · ∞
-        log_ratio = (log_n + _log_mean_exp(positive) - log_sum).clamp(max=80)
-        # The estimate as a share of the sum; negative if too much is subtracted
-        share = (1 - eta * log_ratio.exp()) / (1 - eta)
-        if temperature is None:
+    def log_sum(self, anchors: Anchors) -> Tensor:
+        """Return the log of S, shape (A,): the sum of e^u over the negatives."""
+        return log_sum_exp(anchors.negatives)
+
+    def mass(self, anchors: Anchors) -> NegativeMass:
+        eta = anchors.eta(self.class_probability)
+        log_sum = self.log_sum(anchors)
+        # Relative to the sum; the clamp avoids 0 · ∞
+        false = eta * (anchors.log_count + anchors.log_mean_positive - log_sum).clamp(max=80).exp()
+        share = (1 - false) / (1 - eta)
+        if anchors.temperature is None:
             return unbounded(log_sum + share.log())
-        bound = log_n - 1 / temperature
+        bound = anchors.log_count - 1 / anchors.temperature
         at_bound = (share <= (bound - log_sum).exp()) & (eta > 0)
         # log 0 would give NaN gradients even where unused
         estimate = log_sum + share.masked_fill(at_bound, 1).log()
         return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
 
-    def mean(self, positive, negatives, *, class_probability=None, **_) -> Tensor:
-        eta = class_probability_of(class_probability, self.class_probability, negatives)
-        log_n = log_count(negatives, None)
-        mean = (self.log_sum(negatives, log_n) - log_n).exp()
-        return (mean - eta * positive.reshape(len(positive), -1).exp().mean(-1)) / (1 - eta)
+    def mean(self, anchors: Anchors) -> Tensor:
+        eta = anchors.eta(self.class_probability)
+        mean = (self.log_sum(anchors) - anchors.log_count).exp()
+        positives = anchors.positive.reshape(len(anchors.positive), -1)
+        return (mean - eta * positives.exp().mean(-1)) / (1 - eta)
 
 
-@dataclass
+@dataclass(repr=False)
 class Debiased(Subtracting):
     r"""Subtract the expected share of false negatives: DCL.
 
@@ -94,13 +88,3 @@ class Debiased(Subtracting):
 
     name: ClassVar[str] = "dcl"
     class_probability: float | Tensor | None = None
-
-    def __post_init__(self):
-        self.class_probability = checked_class_probability(self.class_probability)
-
-
-def _log_mean_exp(positive: Tensor) -> Tensor:
-    """Return the log of the mean of e^p over (A,) or (A, M) logits, shape (A,)."""
-    if positive.dim() == 1:
-        return positive
-    return positive.logsumexp(-1) - math.log(positive.shape[-1])

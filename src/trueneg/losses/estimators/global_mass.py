@@ -3,26 +3,20 @@ batch stands for all data.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from trueneg.losses.base import (
-    Estimator,
-    NegativeMass,
-    checked_shape,
-    log_count,
-    log_sum_exp,
-    own_positive,
-    unbounded,
-)
+from trueneg.losses.anchors import Anchors, NegativeMass, mass_without, unbounded
+from trueneg.losses.base import Estimator
+from trueneg.losses.checks import check_index, checked_count
+from trueneg.losses.execution import gathered
+from trueneg.losses.log_space import log_sum_exp
 
 
-@dataclass
-class GlobalMass(Estimator):
+class GlobalMass(Estimator, nn.Module):
     r"""Replace the batch's negative mass, relative to the positive, by a moving average for each
     sample: SogCLR.
 
@@ -36,107 +30,119 @@ class GlobalMass(Estimator):
     sample that has no average yet starts with that of the batch. The loss is log(1 + N v), and its
     gradient is that of the batch's mean divided by 1 / N + v: with :math:`\gamma = 1`, CL's. With
     ``decoupled``, the loss is log N v and the divisor v, as in the authors' code (FastCLIP adds
-    10⁻¹⁴ to v; in log space, nothing is needed). The averages are stored by the caller, as
-    logarithms, and passed as ``positive_similarity``. ``needs_positive_similarity`` is False,
-    because no guide's similarity can replace them. With ``filtered``, negatives that are above a
+    10⁻¹⁴ to v; in log space, nothing is needed). With ``filtered``, negatives that are above a
     threshold are left out of the mean and of the average, which N still multiplies (GloFND;
     Balmaseda et al., 2025).
 
+    The averages are kept here, by index: call the loss with ``index``, the numbers of the batch's
+    samples among all training samples. Each call in training mode renews them; in evaluation mode,
+    they are used and stay. With several processes, all of them get the averages of all samples, so
+    that the copies stay equal.
+
     Args:
+        samples: number of training samples.
         rate: γ ∈ (0, 1], weight of the batch in the averages.
-        keep: called with the new log averages, (A,), of the anchors: once per direction; with
-            chunks, once per chunk and pass. An anchor without negatives keeps its average.
         filtered: whether to leave out negatives whose ``similarity``, from which the caller has
             subtracted the anchor's threshold, is above 0. If none remain, the loss is 0, and so is
             the gradient.
+        scope: see :class:`~trueneg.losses.Estimator`.
+
+    Attributes:
+        log_averages: (2, samples) logarithms of the averages of a sample as the anchor of a loss's
+            first and second direction; −∞: none yet.
 
     Raises:
-        ValueError: if the rate is out of range; at a call, if ``positive_similarity`` is missing,
-            or ``similarity`` with ``filtered``.
+        ValueError: if the number of samples or the rate is out of range; at a call, if the index is
+            missing, or ``similarity`` with ``filtered``.
 
     Example:
-        >>> averages = torch.tensor([4.0, 0.0]).log()  # the second anchor has no average yet
-        >>> mass = GlobalMass(rate=0.5)(
-        ...     torch.zeros(2), torch.zeros(2, 62), positive_similarity=averages
-        ... )
-        >>> mass.exp().div(
-        ...     62 / 10
-        ... ).round().tolist()  # ten times the mean of 4 and 1, and ten times 1
-        [25.0, 10.0]
+        >>> from trueneg.losses import ContrastiveLoss
+        >>> loss = ContrastiveLoss(GlobalMass(samples=1000), temperature=0.1)
+        >>> z1, z2 = torch.randn(2, 8, 16, requires_grad=True)
+        >>> loss(z1, z2, index=torch.randperm(1000)[:8]).backward()
+        >>> int(loss.estimator.log_averages[0].isfinite().sum())
+        8
     """
 
     name: ClassVar[str] = "global"
-    rate: float = 0.9
-    keep: Callable[[Tensor], object] | None = None
-    filtered: bool = False
+    keeps_average: ClassVar[bool] = True
 
-    def __post_init__(self):
-        if not 0 < self.rate <= 1:
-            raise ValueError(f"rate is {self.rate}; expected a number above 0 and at most 1.")
-        self.needs_similarity = self.marks = self.filtered
+    def __init__(
+        self, samples: int, rate: float = 0.9, filtered: bool = False, *, scope: str = "all"
+    ):
+        nn.Module.__init__(self)
+        Estimator.__init__(self, scope=scope)
+        checked_count("samples", samples, "training samples", optional=False)
+        if not 0 < rate <= 1:
+            raise ValueError(f"rate is {rate}; expected a number above 0 and at most 1.")
+        self.rate = rate
+        self.filtered = filtered
+        self.log_averages = nn.Buffer(torch.full((2, samples), -math.inf))
 
-    def mass_of_valid(
-        self, positive, negatives, valid, *, similarity=None, positive_similarity=None, **_
-    ) -> NegativeMass:
-        kept = valid
-        removed = None
-        if self.filtered:
-            removed = checked_shape("similarity", similarity, negatives.shape).detach() > 0
-            kept = valid & ~removed
-        none = ~kept.any(-1)
-        # Logits of 0 keep the mean of an anchor without negatives finite; its mass is −∞ below
-        logits = negatives.masked_fill(~kept, -math.inf).masked_fill(none[:, None], 0)
-        count = kept.sum(-1).clamp(min=1)
-        log_ratio = self._log_ratio(positive, logits, positive_similarity, count, none)
-        log_n = log_count(negatives, valid.sum(-1).clamp(min=1))
-        log_mass = log_n + log_ratio + own_positive(positive)
-        return unbounded(log_mass.masked_fill(none, -math.inf), removed)
+    @property
+    def needs_similarity(self) -> bool:  # type: ignore[override]  # only if filtered
+        """Whether ``similarity`` is required."""
+        return self.filtered
 
-    def mass(
-        self,
-        positive,
-        negatives,
-        *,
-        positive_similarity=None,
-        count=None,
-        **facts,
-    ) -> NegativeMass:
-        if self.filtered:
-            facts["positive_similarity"] = positive_similarity
-            return self.mass_of_valid(positive, negatives, ~negatives.isneginf(), **facts)
-        log_ratio = self._log_ratio(positive, negatives, positive_similarity, count)
-        return unbounded(log_count(negatives, count) + log_ratio + own_positive(positive))
+    @property
+    def marks(self) -> bool:  # type: ignore[override]  # only if filtered
+        """Whether it marks individual negatives as false."""
+        return self.filtered
 
-    def _log_ratio(
-        self,
-        positive: Tensor,
-        negatives: Tensor,
-        averages: Tensor | None,
-        count: int | Tensor | None,
-        none: Tensor | None = None,
-    ) -> Tensor:
-        """Return log v, (A,), with the gradient of the batch's mean divided by v.
+    __repr__ = nn.Module.__repr__
 
-        Args:
-            positive: (A,) or (A, M) logits.
-            negatives: (A, N) logits.
-            averages: (A,) log averages before this batch; −∞: none yet.
-            count: number of negatives in the mean.
-            none: (A,) bool, anchors without negatives; they keep their average.
-        """
-        if averages is None:
-            raise ValueError(
-                "positive_similarity is missing; global needs each anchor's log average (−∞: none"
-                " yet)."
-            )
-        stored = checked_shape("positive_similarity", averages, negatives.shape[:1])
-        stored = stored.detach().to(negatives.dtype)
-        mean = log_sum_exp(negatives) - log_count(negatives, count) - own_positive(positive)
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"samples={self.log_averages.shape[1]}, rate={self.rate}, filtered={self.filtered}"
+
+    def mass(self, anchors: Anchors) -> NegativeMass:
+        if not self.filtered:
+            return self._of_all(anchors)
+        removed = anchors.required("similarity") > 0
+        found = mass_without(self._of_all, anchors, removed)
+        kept = (~removed & anchors.is_negative).sum(-1).clamp(min=1)
+        log_kept = replace(anchors, count=kept).log_count
+        return found._replace(log=found.log - log_kept + anchors.log_count, removed=removed)
+
+    def _of_all(self, anchors: Anchors) -> NegativeMass:
+        """Return log(N·v·e^p), with the gradient of the batch's mean divided by v."""
+        mean = log_sum_exp(anchors.negatives) - anchors.log_count - anchors.own_positive
         current = mean.detach()
+        stored = anchors.required("log_average").to(current.dtype)
         previous = torch.where(stored.isneginf(), current, stored)
         log_kept_share = math.log1p(-self.rate) if self.rate < 1 else -math.inf
         average = torch.logaddexp(previous + log_kept_share, current + math.log(self.rate))
-        if self.keep is not None:
-            self.keep(average if none is None else torch.where(none, stored, average))
         # The second term is 0, and its gradient is that of the mean, divided by the average
-        return average + (current - average).exp() * (mean - current)
+        log_ratio = average + (current - average).exp() * (mean - current)
+        log_mass = anchors.log_count + log_ratio + anchors.own_positive
+        return unbounded(log_mass)._replace(log_average=average)
+
+    def averages_of(self, index: Tensor, side: int = 0) -> Tensor:
+        """Return the log averages of samples, (B,), as anchors of a direction.
+
+        Raises:
+            ValueError: if an index is out of range.
+        """
+        check_index(index, self.log_averages.shape[1])
+        return self.log_averages[side, index]
+
+    @torch.no_grad()
+    def store(self, index: Tensor, log_averages: Tensor) -> None:
+        """Keep the averages of a batch; the larger one if it contains a sample twice.
+
+        Args:
+            index: (B,) numbers of the samples.
+            log_averages: (R, directions, B) new log averages of each sample, whose mean over R is
+                kept.
+        """
+        mean = log_averages.logsumexp(0) - math.log(len(log_averages))
+        index = gathered(index)[0].flatten()
+        everyone = gathered(mean.contiguous())[0].transpose(0, 1).flatten(1)
+        # The largest, because sums of scattered values have no fixed order on a GPU.
+        self.log_averages[: len(everyone)].scatter_reduce_(
+            1,
+            index.expand(len(everyone), -1),
+            everyone.to(self.log_averages.dtype),
+            "amax",
+            include_self=False,
+        )

@@ -6,26 +6,34 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from trueneg.losses.base import Selecting, checked_shape
+from trueneg.losses.anchors import Anchors
+from trueneg.losses.base import Selecting
+from trueneg.losses.checks import checked_choice
+
+STRATEGIES = ("absolute", "relative")
 
 
-@dataclass
+@dataclass(repr=False)
 class Guided(Selecting):
     r"""Remove negatives that a guide rates more similar than the anchor's own positive, minus a
     margin.
 
     .. math:: N g = \sum_{n:\, s_n \le s_p - m} e^{u_n}
 
-    GISTEmbed (Solatorio, 2024) and, with m = −0.1, Qwen3-Embedding (Zhang et al., 2025). The guide
-    can be any model, including the one being trained; its similarities get no gradient. N is the
-    number of remaining negatives. An anchor with none left has zero mass, so its loss and gradient
-    are 0.
+    GISTEmbed (Solatorio, 2024) and, with m = −0.1, Qwen3-Embedding (Zhang et al., 2025). With the
+    strategy ``"relative"``, the limit is :math:`s_p - m\,|s_p|`, as in sentence-transformers'
+    ``GISTEmbedLoss(margin_strategy="relative")``; for a positive s_p and m = 0.05, these are the 95
+    % of the positive's similarity above which NV-Retriever (Moreira et al., 2024, TopK-PercPos)
+    takes no hard negatives. The guide can be any model, including the one being trained; its
+    similarities get no gradient. N is the number of remaining negatives. An anchor with none left
+    has zero mass, so its loss and gradient are 0.
 
     Args:
         margin: m; positive values remove more negatives, negative values fewer.
+        strategy: ``"absolute"`` or ``"relative"``.
 
     Raises:
-        ValueError: if the margin is not a finite number.
+        ValueError: if the margin is not a finite number, or the strategy is unknown.
 
     Example:
         >>> import torch
@@ -37,28 +45,25 @@ class Guided(Selecting):
         [2.0]
         >>> Guided(margin=0.2)(torch.zeros(1), torch.zeros(1, 3), **guide).exp().round().tolist()
         [1.0]
+        >>> guided = Guided(margin=0.1, strategy="relative")  # at most 0.8 − 0.08
+        >>> guided(torch.zeros(1), torch.zeros(1, 3), **guide).exp().round().tolist()
+        [2.0]
     """
 
     name: ClassVar[str] = "guided"
-    needs_similarity = True
+    needs_similarity: ClassVar[bool] = True
     needs_positive_similarity: ClassVar[bool] = True
-    marks = True
     margin: float = 0.0
+    strategy: str = "absolute"
 
     def __post_init__(self):
+        super().__post_init__()
         if not math.isfinite(self.margin):
             raise ValueError(f"margin is {self.margin}; expected a finite number.")
+        checked_choice("strategy", self.strategy, STRATEGIES)
 
-    def marked(self, negatives, *, similarity=None, positive_similarity=None, **_) -> Tensor:
-        similarity = checked_shape("similarity", similarity, negatives.shape).detach()
-        if positive_similarity is None:
-            raise ValueError(
-                "Guided needs positive_similarity, the guide's similarity of each anchor and its"
-                " own positive."
-            )
-        of_positive = (
-            checked_shape("positive_similarity", positive_similarity, negatives.shape[:1])
-            .detach()
-            .to(similarity.dtype)
-        )
-        return similarity > (of_positive - self.margin)[:, None]
+    def marked(self, anchors: Anchors) -> Tensor:
+        similarity = anchors.required("similarity")
+        of_positive = anchors.required("threshold").to(similarity.dtype)
+        of_margin = of_positive.abs() if self.strategy == "relative" else 1
+        return similarity > (of_positive - self.margin * of_margin)[:, None]

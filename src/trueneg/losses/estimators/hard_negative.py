@@ -7,11 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import checked_class_probability, log_sum_exp
+from trueneg.losses.anchors import Anchors
 from trueneg.losses.estimators.debiased import Subtracting
+from trueneg.losses.log_space import log_sum_exp
 
 
-@dataclass
+@dataclass(repr=False)
 class HardNegative(Subtracting):
     r"""Extend :class:`Debiased` with larger weights for near negatives: HCL.
 
@@ -42,15 +43,17 @@ class HardNegative(Subtracting):
     class_probability: float | Tensor | None = None
 
     def __post_init__(self):
+        super().__post_init__()
         if not 0 <= self.beta < math.inf:
             raise ValueError(f"beta is {self.beta}; expected a finite number of at least 0.")
-        self.class_probability = checked_class_probability(self.class_probability)
 
-    def log_sum(self, negatives: Tensor, log_n: Tensor) -> Tensor:
+    def log_sum(self, anchors: Anchors) -> Tensor:
         """Return the log of the weighted sum, shape (A,)."""
+        negatives = anchors.negatives
         if self.beta == 0:
             return log_sum_exp(negatives)
         largest = negatives.detach().amax(-1, keepdim=True)
         mass = (negatives - largest).exp_()
         weight = mass if self.beta == 1 else (self.beta * (negatives - largest)).exp_()
-        return log_n + (torch.linalg.vecdot(weight, mass) / weight.sum(-1)).log() + largest[:, 0]
+        log_mean = (torch.linalg.vecdot(weight, mass) / weight.sum(-1)).log() + largest[:, 0]
+        return anchors.log_count + log_mean

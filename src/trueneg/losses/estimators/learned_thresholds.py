@@ -1,55 +1,103 @@
-"""Thresholds learned for each training sample, for guided removal."""
+"""Thresholds learned for each training sample: GloFND."""
+
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+
+from trueneg.losses.anchors import Anchors
+from trueneg.losses.base import Selecting
+from trueneg.losses.checks import check_index
+from trueneg.losses.execution import gathered
 
 # Adam's, as in the authors' code
 BETA_1, BETA_2, EPSILON = 0.9, 0.98, 1e-8
 
 
-class LearnedThresholds(nn.Module):
-    r"""One threshold per training sample: the (1 − α)-quantile of its similarities, by stochastic
-    gradient descent (GloFND).
+class LearnedThresholds(Selecting, nn.Module):
+    r"""Remove the negatives above a threshold that is learned for each training sample: the (1 −
+    α)-quantile of its similarities, by stochastic gradient descent (GloFND).
 
-    .. math:: \nu_i = \arg\min_\nu\; \alpha \nu + \mathbb{E}_j\,(s_{ij} - \nu)_+
+    .. math:: N g = \sum_{n:\, s_n \le \nu_i} e^{u_n}, \qquad
+              \nu_i = \arg\min_\nu\; \alpha \nu + \mathbb{E}_j\,(s_{ij} - \nu)_+
 
     Balmaseda et al. (2025). The gradient is α minus the share of the sample's negatives in the
     batch that exceed the threshold. Each threshold starts at 1, stays in [−1, 1], and has its own
-    Adam state, bias-corrected by the number of its own updates. To remove the negatives above the
-    thresholds, use :class:`~trueneg.losses.Guided` with the thresholds as ``positive_similarity``.
+    Adam state, bias-corrected by the number of its own updates. As an estimator, s is the cosine of
+    the embeddings, and thresholds are kept by index: call the loss with ``index``, the numbers of
+    the batch's samples among all training samples. Each call in training mode first renews them; in
+    evaluation mode, they are used and stay. To compare other similarities, call :meth:`update`, and
+    use :class:`~trueneg.losses.Guided` with the thresholds as ``positive_similarity``. With several
+    processes, all of them learn from the samples of all, so that the copies stay equal.
 
     Args:
         samples: number of training samples.
         share: α ∈ [0, 1), the share of negatives treated as false.
         learning_rate: Adam's learning rate.
+        directions: of the loss, each of which has its own thresholds; 2 for a
+            :class:`~trueneg.losses.CrossModalLoss` of both.
+        scope: see :class:`~trueneg.losses.Estimator`.
 
     Raises:
         ValueError: if a number is out of range.
 
     Example:
-        >>> from trueneg.losses import ContrastiveLoss, Guided
-        >>> thresholds = LearnedThresholds(samples=100)
-        >>> z1, z2 = torch.nn.functional.normalize(torch.randn(2, 8, 16), dim=-1)
-        >>> similarity = torch.cat([z1, z2]) @ torch.cat([z1, z2]).T
-        >>> learned = thresholds.update(torch.arange(8), similarity)
-        >>> loss = ContrastiveLoss(Guided())(
-        ...     z1, z2, negative_similarity=similarity, positive_similarity=learned
-        ... )
+        >>> from trueneg.losses import ContrastiveLoss
+        >>> loss = ContrastiveLoss(LearnedThresholds(samples=100), temperature=0.1)
+        >>> z1, z2 = torch.randn(2, 8, 16, requires_grad=True)
+        >>> loss(z1, z2, index=torch.arange(8)).backward()
     """
 
-    def __init__(self, samples: int, share: float = 0.01, learning_rate: float = 0.05):
-        super().__init__()
+    name: ClassVar[str] = "glofnd"
+    keeps_threshold: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        samples: int,
+        share: float = 0.01,
+        learning_rate: float = 0.05,
+        *,
+        directions: int = 1,
+        scope: str = "all",
+    ):
+        nn.Module.__init__(self)
+        Selecting.__init__(self, scope=scope)
         if samples < 1 or not 0 <= share < 1 or not learning_rate > 0:
             values = f"samples is {samples}, share {share} and learning_rate {learning_rate}"
             raise ValueError(
                 f"{values}; expected at least 1, a number from 0 to below 1, and a positive number."
             )
+        self.samples = samples
         self.share = share
         self.learning_rate = learning_rate
-        self.values = nn.Buffer(torch.ones(samples))
-        self.first = nn.Buffer(torch.zeros(samples))
-        self.second = nn.Buffer(torch.zeros(samples))
-        self.updates = nn.Buffer(torch.zeros(samples))
+        self.directions = directions
+        size = directions * samples
+        self.values = nn.Buffer(torch.ones(size))
+        self.first = nn.Buffer(torch.zeros(size))
+        self.second = nn.Buffer(torch.zeros(size))
+        self.updates = nn.Buffer(torch.zeros(size))
+
+    __repr__ = nn.Module.__repr__
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"samples={self.samples}, share={self.share}, learning_rate={self.learning_rate}"
+
+    def marked(self, anchors: Anchors) -> Tensor:
+        return anchors.cosines > anchors.required("threshold").to(anchors.negatives)[:, None]
+
+    def thresholds_of(self, index: Tensor, side: int = 0) -> Tensor:
+        """Return the thresholds of samples, (B,), as anchors of a direction.
+
+        Raises:
+            ValueError: if an index or the direction is out of range.
+        """
+        if side >= self.directions:
+            raise ValueError(
+                f"directions is {self.directions}, but the loss has more; pass directions=2."
+            )
+        check_index(index, self.samples)
+        return self.values[index + side * self.samples]
 
     @torch.no_grad()
     def update(self, samples: Tensor, similarity: Tensor) -> Tensor:
@@ -68,12 +116,29 @@ class LearnedThresholds(nn.Module):
         count = len(samples)
         views, others = (size // count for size in similarity.shape)
         before = self.values[samples]
-        same_sample = samples[:, None] == samples
-        is_negative = ~same_sample.repeat(views, others)
+        is_negative = ~(samples[:, None] == samples).repeat(views, others)
         is_above = similarity > before.repeat(views)[:, None]
         above = (is_above & is_negative).sum(1, dtype=before.dtype)
         shares = (above / is_negative.sum(1).clamp(min=1)).view(views, count).mean(0)
-        repeats = same_sample.to(before.dtype)
+        self.learn(samples, shares, is_negative[:count].any(1))
+        return self.values[samples]
+
+    @torch.no_grad()
+    def learn(self, samples: Tensor, shares: Tensor, has_negatives: Tensor, side: int = 0) -> None:
+        """Learn from the share of each sample's negatives that exceed its threshold, (B,), in all
+        processes.
+
+        Args:
+            samples: (B,) indices.
+            shares: (B,) shares, those of samples without negatives 0.
+            has_negatives: (B,) bool.
+            side: number of the direction.
+        """
+        samples = gathered(samples + side * self.samples)[0].flatten()
+        shares = gathered(shares)[0].flatten()
+        has_negatives = gathered(has_negatives.to(shares))[0].flatten() > 0
+        before = self.values[samples]
+        repeats = (samples[:, None] == samples).to(before.dtype)
         gradient = self.share - repeats @ shares / repeats.sum(1)
         updates = self.updates[samples] + 1
         first = BETA_1 * self.first[samples] + (1 - BETA_1) * gradient
@@ -81,7 +146,6 @@ class LearnedThresholds(nn.Module):
         corrected = second / (1 - BETA_2**updates)
         step = first / (1 - BETA_1**updates) / (corrected.sqrt() + EPSILON)
         values = (before - self.learning_rate * step).clamp(-1, 1)
-        has_negatives = is_negative[:count].any(1)
         for state, new in (
             (self.values, values),
             (self.first, first),
@@ -89,4 +153,3 @@ class LearnedThresholds(nn.Module):
             (self.updates, updates),
         ):
             state[samples] = torch.where(has_negatives, new, state[samples])
-        return self.values[samples]

@@ -7,10 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import NegativeMass, Selecting, checked_shape, log_count, next_largest
+from trueneg.losses.anchors import Anchors, NegativeMass
+from trueneg.losses.base import Selecting
+from trueneg.losses.log_space import next_largest
 
 
-@dataclass
+@dataclass(repr=False)
 class Oracle(Selecting):
     r"""Sum over the known true negatives only; this shows how much could be gained, but is not a
     usable method.
@@ -54,6 +56,7 @@ class Oracle(Selecting):
     shuffled: bool = False
 
     def __post_init__(self):
+        super().__post_init__()
         if not 0 < self.precision <= 1:
             raise ValueError(
                 f"precision is {self.precision}; expected a number above 0 and at most 1."
@@ -61,11 +64,11 @@ class Oracle(Selecting):
         if not 0 <= self.recall <= 1:
             raise ValueError(f"recall is {self.recall}; expected a number from 0 to 1.")
 
-    def marked(self, negatives, *, same_class=None, **_) -> Tensor:
-        same_class = checked_shape("same_class", same_class, negatives.shape)
+    def marked(self, anchors: Anchors) -> Tensor:
+        same_class = anchors.required("same_class")
         if self.precision == self.recall == 1 and not self.shuffled:
             return same_class
-        valid = ~negatives.isneginf()
+        valid = anchors.is_negative
         false = same_class & valid
         true = ~same_class & valid
         # how many true negatives to remove, in expectation
@@ -77,11 +80,9 @@ class Oracle(Selecting):
         order = torch.rand(chance.shape, device=chance.device).masked_fill(~valid, -math.inf)
         return order > next_largest(order, marked.sum(-1))
 
-    def mass(self, positive, negatives, *, count=None, **facts) -> NegativeMass:
-        mass = super().mass(positive, negatives, **facts)
+    def mass(self, anchors: Anchors) -> NegativeMass:
+        mass = super().mass(anchors)
         if not self.rescaled or mass.removed is None:
             return mass
-        left = (~mass.removed & ~negatives.isneginf()).sum(-1).clamp(min=1)
-        return mass._replace(
-            log=mass.log + log_count(negatives, count) - left.to(negatives.dtype).log()
-        )
+        left = (~mass.removed & anchors.is_negative).sum(-1).clamp(min=1)
+        return mass._replace(log=mass.log + anchors.log_count - left.to(mass.log.dtype).log())

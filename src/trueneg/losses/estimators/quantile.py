@@ -7,12 +7,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import Selecting, next_largest
+from trueneg.losses.anchors import Anchors
+from trueneg.losses.base import Selecting
+from trueneg.losses.log_space import next_largest
 
 ROUNDING = 1e-9  # 0.1 · 30 is a little more than 3
 
 
-@dataclass
+@dataclass(repr=False)
 class Quantile(Selecting):
     r"""Remove the share of an anchor's negatives with the largest logits.
 
@@ -38,15 +40,16 @@ class Quantile(Selecting):
     """
 
     name: ClassVar[str] = "quantile"
-    marks = True
     share: float
 
     def __post_init__(self):
+        super().__post_init__()
         if not 0 <= self.share < 1:
             raise ValueError(f"share is {self.share}; expected a number of at least 0 and below 1.")
 
-    def marked(self, negatives, *, count=None, **_) -> Tensor:
-        negatives = negatives.detach()
+    def marked(self, anchors: Anchors) -> Tensor:
+        negatives = anchors.negatives.detach()
+        count = anchors.count
         if isinstance(count, Tensor):  # looked up, because some devices have no float64
             counts = torch.arange(negatives.shape[-1] + 1, dtype=torch.float64)
             ranks = (self.share * counts - ROUNDING).ceil().clamp(min=0).to(torch.int64)

@@ -6,10 +6,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from trueneg.losses.base import Selecting, checked_shape, is_nearest
+from trueneg.losses.anchors import Anchors
+from trueneg.losses.base import Selecting
+from trueneg.losses.log_space import is_nearest
 
 
-@dataclass
+@dataclass(repr=False)
 class Removed(Selecting):
     r"""Remove negatives that are too similar to the positive.
 
@@ -40,22 +42,22 @@ class Removed(Selecting):
     """
 
     name: ClassVar[str] = "remove"
-    needs_similarity = True
-    marks = True
+    needs_similarity: ClassVar[bool] = True
     compares_samples: ClassVar[bool] = True
     threshold: float = 0.5
     top_k: int | None = None
 
     def __post_init__(self):
+        super().__post_init__()
         if not math.isfinite(self.threshold):
             raise ValueError(f"threshold is {self.threshold}; expected a finite number.")
         if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k > 0):
             raise ValueError(f"top_k is {self.top_k}; expected a positive integer, or None.")
 
-    def marked(self, negatives, *, similarity=None, views=1, **_) -> Tensor:
-        similarity = checked_shape("similarity", similarity, negatives.shape).detach()
+    def marked(self, anchors: Anchors) -> Tensor:
+        similarity = anchors.required("similarity")
         if self.top_k is None:
             return similarity > self.threshold
-        of_views = similarity.masked_fill(negatives.isneginf(), -math.inf)
-        nearest = of_views.unflatten(-1, (views, -1)).amax(1)
-        return is_nearest(nearest, self.threshold, self.top_k).repeat(1, views)
+        similarity = similarity.masked_fill(~anchors.is_negative, -math.inf)
+        nearest = anchors.by_sample(similarity)
+        return anchors.by_column(is_nearest(nearest, self.threshold, self.top_k))

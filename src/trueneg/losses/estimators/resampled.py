@@ -7,10 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
+from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
+from trueneg.losses.base import Estimator
 
 
-@dataclass
+@dataclass(repr=False)
 class Resampled(Estimator):
     r"""Replace the negatives by a random draw that favours those dissimilar to the positive.
 
@@ -34,10 +35,11 @@ class Resampled(Estimator):
     """
 
     name: ClassVar[str] = "resample"
-    needs_similarity = True
+    needs_similarity: ClassVar[bool] = True
     size: int = 32
 
     def __post_init__(self):
+        super().__post_init__()
         if not (isinstance(self.size, int) and self.size > 0):
             raise ValueError(f"size is {self.size}; expected a positive integer.")
 
@@ -47,11 +49,10 @@ class Resampled(Estimator):
         """
         return 1 - similarity.clamp(0, 1)  # rounding can make a cosine exceed 1
 
-    def mass(self, positive, negatives, *, similarity=None, **_) -> NegativeMass:
-        similarity = (
-            checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
-        )
-        weight = self.weight(similarity).masked_fill(negatives.isneginf(), 0)
+    def mass(self, anchors: Anchors) -> NegativeMass:
+        negatives = anchors.negatives
+        similarity = anchors.required("similarity").to(negatives.dtype)
+        weight = self.weight(similarity).masked_fill(~anchors.is_negative, 0)
         none_left = (weight == 0).all(-1)
         drawn = torch.multinomial(
             weight.masked_fill(none_left[:, None], 1), self.size, replacement=True

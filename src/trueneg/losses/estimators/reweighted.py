@@ -7,10 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import Estimator, NegativeMass, checked_shape, log_count, unbounded
+from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
+from trueneg.losses.base import Estimator
 
 
-@dataclass
+@dataclass(repr=False)
 class Reweighted(Estimator):
     r"""Reduce the weight of negatives that are similar to the positive.
 
@@ -35,10 +36,11 @@ class Reweighted(Estimator):
     """
 
     name: ClassVar[str] = "reweight"
-    needs_similarity = True
+    needs_similarity: ClassVar[bool] = True
     exponent: float = 1.0
 
     def __post_init__(self):
+        super().__post_init__()
         if not 0 <= self.exponent < math.inf:
             raise ValueError(f"exponent is {self.exponent}; expected a number of at least 0.")
 
@@ -48,20 +50,11 @@ class Reweighted(Estimator):
         """
         return (1 - similarity.clamp(0, 1)) ** self.exponent  # rounding can make a cosine exceed 1
 
-    def mass(
-        self,
-        positive,
-        negatives,
-        *,
-        similarity=None,
-        count=None,
-        **_,
-    ) -> NegativeMass:
-        similarity = (
-            checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
-        )
-        weight = self.weight(similarity).masked_fill(negatives.isneginf(), 0)
+    def mass(self, anchors: Anchors) -> NegativeMass:
+        negatives = anchors.negatives
+        similarity = anchors.required("similarity").to(negatives.dtype)
+        weight = self.weight(similarity).masked_fill(~anchors.is_negative, 0)
         share = weight / weight.sum(-1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
         # gradient 0 instead of NaN
         weighted = (negatives + share.log()).masked_fill(share == 0, -math.inf)
-        return unbounded(weighted.logsumexp(-1) + log_count(negatives, count), 1 - weight)
+        return unbounded(weighted.logsumexp(-1) + anchors.log_count, 1 - weight)

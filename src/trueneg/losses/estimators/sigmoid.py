@@ -6,27 +6,28 @@ import math
 from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator, NegativeMass, checked_shape, own_positive, unbounded
+from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
+from trueneg.losses.base import AnchorCriterion
+from trueneg.losses.checks import checked_choice, reshape_scalars
 
 POSITIVES = ("own", "labels")
 
 
-class Sigmoid(Estimator, nn.Module):
+class Sigmoid(AnchorCriterion, nn.Module):
     r"""Classify each pair as positive or negative, independently of the others: SigLIP.
 
     .. math::
 
-        L = \operatorname{softplus}(-(p + b)) + \sum_n \operatorname{softplus}(-m_n (u_n +
-        b)), \qquad
-              N g = e^p (e^L - 1)
+        L = \operatorname{softplus}(-(p + b)) + \sum_n \operatorname{softplus}(-m_n (u_n + b))
 
     with :math:`m_n = 1` for further positives, else −1; Zhai et al. (2023), and with several
-    positives FaNe (2025). This N·g is no mass of negatives: it makes the anchor's loss,
-    :math:`\log(1 + N g / e^p)`, equal to L. Columns that are not negatives add nothing. The bias is
-    a parameter of the loss, to be trained with the network.
+    positives FaNe (2025). It stands in a loss in place of an estimator, but there is no mass of
+    negatives: nothing is divided by a sum. Columns that are not negatives add nothing. With several
+    own positives (views), the first term is summed over them. The bias is a parameter of the loss,
+    to be trained with the network.
 
     Args:
         bias: b at the start.
@@ -37,44 +38,91 @@ class Sigmoid(Estimator, nn.Module):
         ValueError: if the bias is not finite, or ``positives`` is unknown.
 
     Example:
-        >>> loss = Sigmoid(bias=-1.0)  # p and u are 1 and −∞: softplus(−(1 − 1)) + 0
-        >>> mass = loss(torch.ones(1), torch.full((1, 3), -math.inf))
-        >>> round(functional.softplus(mass - 1).item(), 4)
+        >>> sigmoid = Sigmoid(bias=-1.0)  # p and u are 1 and −∞: softplus(−(1 − 1)) + 0
+        >>> round(sigmoid(torch.ones(1), torch.full((1, 3), -math.inf)).item(), 4)
         0.6931
-        >>> [name for name, _ in loss.named_parameters()]
+        >>> [name for name, _ in sigmoid.named_parameters()]
         ['bias']
     """
 
     name: ClassVar[str] = "sigmoid"
     combines: ClassVar[bool] = False
+    pairwise: ClassVar[bool] = True
 
     def __init__(self, bias: float = -10.0, learned_bias: bool = True, positives: str = "own"):
         super().__init__()
         if not math.isfinite(bias):
             raise ValueError(f"bias is {bias}; expected a finite number.")
-        if positives not in POSITIVES:
-            raise ValueError(f"positives is {positives!r}; expected one of {', '.join(POSITIVES)}.")
-        self.bias = nn.Parameter(torch.tensor(float(bias)), requires_grad=learned_bias)
-        self.positives = positives
-        self.needs_labels = self.marks = positives == "labels"
+        self.positives = checked_choice("positives", positives, POSITIVES)
+        # of shape (1,), because FSDP2 cannot shard scalars
+        self.bias = nn.Parameter(torch.tensor([float(bias)]), requires_grad=learned_bias)
+        self.register_load_state_dict_pre_hook(reshape_scalars)
+
+    @property
+    def needs_labels(self) -> bool:  # type: ignore[override]  # only for further positives
+        """Whether ``same_class`` is required."""
+        return self.positives == "labels"
+
+    @property
+    def marks(self) -> bool:  # type: ignore[override]  # only with further positives
+        """Whether it marks individual negatives as false."""
+        return self.positives == "labels"
 
     def extra_repr(self) -> str:
         """Return the settings."""
         return f"bias={self.bias.item():g}, positives={self.positives!r}"
 
-    def mass_of_valid(self, positive, negatives, valid, **facts) -> NegativeMass:
-        # Not that of the base class, which gives anchors without negatives a loss of 0: they still
-        # have their positive.
-        return self.mass(positive, negatives.masked_fill(~valid, -math.inf), **facts)
+    def __call__(
+        self,
+        positive: Tensor,
+        negatives: Tensor,
+        *,
+        same_class: Tensor | None = None,
+        valid: Tensor | None = None,
+    ) -> Tensor:
+        """Return each anchor's loss, shape (A,).
 
-    def mass(self, positive, negatives, *, same_class=None, **_) -> NegativeMass:
-        own = own_positive(positive)
-        logits = negatives + self.bias
+        Args:
+            positive: (A,) or (A, M) logits p.
+            negatives: (A, K) logits u.
+            same_class: (A, K) bool, whether a column is a further positive, if labels say so.
+            valid: (A, K) bool, marks the columns that count; None: all.
+        """
+        anchors = Anchors(positive, negatives, same_class=same_class)
+        return self.losses(anchors, None if valid is None else ~valid)[0]
+
+    def losses(
+        self,
+        anchors: Anchors,
+        left_out: Tensor | None = None,
+        targets: tuple[Tensor, Tensor] | None = None,
+        decoupled: bool = False,
+    ) -> tuple[Tensor, NegativeMass]:
+        of_positives, of_columns, marked = self.of_pairs(anchors, left_out)
+        loss = of_positives + of_columns.sum(-1)
+        return loss, unbounded(log_mass_of(loss, anchors.own_positive), marked)
+
+    def of_pairs(
+        self, anchors: Anchors, left_out: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        bias = self.bias if anchors.bias is None else anchors.bias
+        logits = anchors.negatives + bias
+        if left_out is not None:
+            logits = logits.masked_fill(left_out, -math.inf)
         marked = None
         if self.positives == "labels":
-            marked = checked_shape("same_class", same_class, negatives.shape)
-            logits = torch.where(marked & ~negatives.isneginf(), -logits, logits)
-        loss = functional.softplus(-(own + self.bias)) + functional.softplus(logits).sum(-1)
-        # at 0, the derivative of log(e^L − 1) is infinite
-        loss = loss.clamp(min=torch.finfo(loss.dtype).tiny)
-        return unbounded(own + loss + (-torch.expm1(-loss)).log(), marked)
+            marked = anchors.required("same_class")
+            logits = torch.where(marked & ~logits.isneginf(), -logits, logits)
+        of_positives = functional.softplus(-(anchors.own_positives + bias))
+        if of_positives.dim() == 2:
+            of_positives = of_positives.sum(1)
+        return of_positives, functional.softplus(logits), marked
+
+
+def log_mass_of(loss: Tensor, positive: Tensor) -> Tensor:
+    """Return the log(N·g) at which a softmax would have this loss, log(1 + N·g / e^p): what is
+    logged beside that of the other methods, and no mass of negatives.
+    """
+    # at 0, the derivative of log(e^L − 1) is infinite
+    above = loss.clamp(min=torch.finfo(loss.dtype).tiny)
+    return positive + above + (-torch.expm1(-above)).log()

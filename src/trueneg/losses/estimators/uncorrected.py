@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trueneg.losses.base import Estimator, NegativeMass, log_sum_exp, unbounded
+from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
+from trueneg.losses.base import Estimator
+from trueneg.losses.log_space import log_sum_exp
 
 
-@dataclass
+@dataclass(repr=False)
 class Uncorrected(Estimator):
     r"""Treat every negative as a true negative: InfoNCE (Oord et al., 2018), SimCLR (Chen et al.,
     2020).
@@ -21,5 +23,5 @@ class Uncorrected(Estimator):
 
     name: ClassVar[str] = "cl"
 
-    def mass(self, positive, negatives, **_) -> NegativeMass:
-        return unbounded(log_sum_exp(negatives))
+    def mass(self, anchors: Anchors) -> NegativeMass:
+        return unbounded(log_sum_exp(anchors.negatives))

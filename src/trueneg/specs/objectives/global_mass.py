@@ -4,21 +4,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 from trueneg.specs.settings import Fraction, Sweepable
-
-
-class AverageGuideSettings(GuideSettings):
-    """Moving averages of the negative mass, in place of the similarities of the positives."""
-
-    IMPLEMENTATION = "trueneg.training.guides.averages:AverageGuide"
 
 
 class GlobalMassSettings(EstimatorObjective):
     """Settings of SogCLR in every kind of study."""
 
-    GUIDE = AverageGuideSettings
     # with fewer, most gradients are CL's, because a sample starts with the batch's own mass
     DRAWS = 5
 

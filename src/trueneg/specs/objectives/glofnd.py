@@ -18,12 +18,10 @@ class ThresholdGuideSettings(GuideSettings):
     IMPLEMENTATION = "trueneg.training.guides.thresholds:ThresholdGuide"
 
 
-class ThresholdedAverageGuideSettings(GuideSettings):
-    """Similarities above or below learned thresholds, and moving averages of the mass of the
-    negatives below.
-    """
+class RelativeThresholdGuideSettings(GuideSettings):
+    """Similarities minus the anchor's learned threshold."""
 
-    IMPLEMENTATION = "trueneg.training.guides.thresholds:ThresholdedAverageGuide"
+    IMPLEMENTATION = "trueneg.training.guides.thresholds:RelativeThresholdGuide"
 
 
 class LearnedThreshold(EstimatorObjective):
@@ -64,7 +62,7 @@ class LearnedThreshold(EstimatorObjective):
     @classmethod
     def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]]:
         return (
-            ThresholdedAverageGuideSettings
+            RelativeThresholdGuideSettings
             if settings.get("loss") == "global"
             else ThresholdGuideSettings
         ), settings

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from trueneg.losses import LearnedThresholds
-from trueneg.training.guides.averages import AverageGuide
 from trueneg.training.guides.base import Guide, GuideBatch, Rated
 
 if TYPE_CHECKING:
@@ -55,17 +54,14 @@ class ThresholdGuide(Guide):
         return similarity, torch.cat(thresholds)
 
 
-class ThresholdedAverageGuide(AverageGuide):
-    """Similarities minus the anchor's learned threshold; averages of the mass replace the
-    positives' similarities.
-    """
+class RelativeThresholdGuide(Guide):
+    """Similarities minus the anchor's learned threshold."""
 
     def __init__(self, settings: Mapping[str, Any], run: "TrainingRun"):
         super().__init__(settings, run)
         self.learned = ThresholdGuide(settings, run)
 
     def rate(self, batch: GuideBatch) -> Rated:
-        averages = super().rate(batch).positive_similarity
         similarity, thresholds = self.learned.similarity_and_thresholds(batch)
         samples, _ = batch.samples
         # Above every cosine, but finite: minus an infinite threshold, all similarities would rank
@@ -77,4 +73,4 @@ class ThresholdedAverageGuide(AverageGuide):
             relative[direction] = rows - of_anchors.repeat(len(rows) // len(samples))[:, None]
         image = relative.pop("image", None)
         (other,) = relative.values() or (similarity,)
-        return Rated(other if image is None else (other, image), averages)
+        return Rated(other if image is None else (other, image))
