@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from trueneg.specs import tasks
+from trueneg.specs.discovery import union_of
 from trueneg.specs.encoders import FROZEN, ImageEncoder, ImageTowerSettings, VectorSettings
 from trueneg.specs.kinds.trained import (
     CONDITIONS,
@@ -21,7 +22,7 @@ from trueneg.specs.kinds.trained import (
     SharedTrainingSettings,
     TrainedStudy,
 )
-from trueneg.specs.objectives import OF_TWO_VIEWS, union_of
+from trueneg.specs.objectives import OF_TWO_VIEWS
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:  # type checkers cannot see sources, tasks and objectives disc
 else:
     Source = Literal[IMAGE_SOURCES]
     TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
-    AnyObjective = union_of(*OF_TWO_VIEWS)
+    AnyObjective = union_of("name", *OF_TWO_VIEWS)
     EvaluationSettings = tasks.evaluation_section(
         "EvaluationSettings", "Evaluations of the frozen encoder.", tasks.IMAGES
     )
