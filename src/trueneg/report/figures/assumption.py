@@ -36,19 +36,25 @@ def drawings(study: Any) -> list[Drawing]:
     )
     make = class_probability_by_likelihood
     read = ("study.yaml", *files)
-    title = "Class probability against likelihood, all sentences"
-    caption = (
-        "Sample-Specific Debiasing assumes a straight line here; one panel per scorer, with the"
-        " fitted a·p^k."
-    )
-    options = {"files": files, "sentences": "all sentences"}
-    drawings = [Drawing("assumption_all_sentences", make, title, caption, read, options)]
-    title = "Class probability against likelihood, sentences that affirm a finding"
-    caption = "Without denials and filler, which have both high likelihoods and high frequencies."
-    options = options | {"sentences": "findings only"}
     return [
-        *drawings,
-        Drawing("assumption_findings", make, title, caption, read, options, headline=True),
+        Drawing(
+            "assumption_all_sentences",
+            make,
+            "Class probability against likelihood, all sentences",
+            "Sample-Specific Debiasing assumes a straight line here; one panel per scorer, with the"
+            " fitted a·p^k.",
+            read,
+            {"files": files, "sentences": "all sentences"},
+        ),
+        Drawing(
+            "assumption_findings",
+            make,
+            "Class probability against likelihood, sentences that affirm a finding",
+            "Without denials and filler, which have both high likelihoods and high frequencies.",
+            read,
+            {"files": files, "sentences": "findings only"},
+            headline=True,
+        ),
     ]
 
 

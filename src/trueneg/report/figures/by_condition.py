@@ -10,7 +10,7 @@ import pandas as pd
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing, distinct_pools, full_probe, primary_dataset, twins
-from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
+from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels, styles_of
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import axis_label
 from trueneg.report.layouts import compared_rows
@@ -42,79 +42,67 @@ def drawings(study: Study) -> list[Drawing]:
     """
     if not isinstance(study, TrainedStudy):
         return []
-    primary = study.primary.measurement
     drawings: list[Drawing] = []
     pools = label_pools(study)
     if isinstance(getattr(study.dataset, "fraction", None), list):
         drawings += _by_fraction(study, pools)
     if "batch_size" in study.conditions:
         counts = runs.negative_counts(study)
-        options = {
-            "places": {label: counts[label] for label in _places(study, "batch_size")},
-            "axis": NEGATIVES_AXIS,
-        }
-        title = "Primary measurement against the number of negatives"
-        caption = (
-            "BCL's Table 1 as curves: does a correction matter more with few negatives or with"
-            " many?"
-        )
         drawings += twins(
-            study, "primary_by_negatives", by_condition, title, caption, measured=primary, **options
+            study,
+            "primary_by_negatives",
+            by_condition,
+            "Primary measurement against the number of negatives",
+            "BCL's Table 1 as curves: does a correction matter more with few negatives or with"
+            " many?",
+            places={label: counts[label] for label in _places(study, "batch_size")},
+            axis=NEGATIVES_AXIS,
         )
     if "temperature" in study.conditions:
-        options = {"places": _places(study, "temperature"), "axis": TEMPERATURE_AXIS}
-        title = "Primary measurement against the temperature"
-        caption = (
-            "A gain at one temperature may be one that the baseline has at another; differences are"
-            " at equal temperature."
-        )
         drawings += twins(
             study,
             "primary_by_temperature",
             by_condition,
-            title,
-            caption,
-            measured=primary,
-            **options,
+            "Primary measurement against the temperature",
+            "A gain at one temperature may be one that the baseline has at another; differences are"
+            " at equal temperature.",
+            places=_places(study, "temperature"),
+            axis=TEMPERATURE_AXIS,
         )
     if wanted := getattr(study.figures, "label_fractions", None):
-        caption = (
-            "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier has"
-            " fewer labels?"
-        )
-        dataset = wanted.dataset or primary_dataset(study)
         for pool in pools:
-            name = f"probe_by_label_fraction_{pool}_labels"
-            title = f"Linear probe against the label fraction, {POOLS[pool]}"
-            measured = Measurement("linear probe", "accuracy", pool)
             drawings += twins(
-                study, name, by_label_fraction, title, caption, dataset=dataset, measured=measured
+                study,
+                f"probe_by_label_fraction_{pool}_labels",
+                by_label_fraction,
+                f"Linear probe against the label fraction, {POOLS[pool]}",
+                "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier"
+                " has fewer labels?",
+                dataset=wanted.dataset or primary_dataset(study),
+                measured=Measurement("linear probe", "accuracy", pool),
             )
     return drawings
 
 
 def _by_fraction(study: TrainedStudy, pools: Sequence[str]) -> list[Drawing]:
     """Declare the figures against the imbalance r."""
-    primary = study.primary.measurement
-    options = {"places": _places(study, "fraction"), "axis": FRACTION_AXIS}
-    title = "Primary measurement against the imbalance r"
-    caption = "Do the lines diverge towards small r, where classes are more imbalanced?"
+    options: dict[str, Any] = {"places": _places(study, "fraction"), "axis": FRACTION_AXIS}
     drawings = twins(
-        study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options
-    )
-    caption = (
-        "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the"
-        " frozen encoder."
+        study,
+        "primary_by_fraction",
+        by_condition,
+        "Primary measurement against the imbalance r",
+        "Do the lines diverge towards small r, where classes are more imbalanced?",
+        **options,
     )
     for pool in pools:
-        name = f"probe_by_fraction_{pool}_labels"
-        title = f"Linear probe against the imbalance r, {POOLS[pool]}"
         drawings += twins(
             study,
-            name,
+            f"probe_by_fraction_{pool}_labels",
             by_condition,
-            title,
-            caption,
+            f"Linear probe against the imbalance r, {POOLS[pool]}",
+            "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the"
+            " frozen encoder.",
             measured=full_probe(study, pool),
             **options,
         )
@@ -143,17 +131,16 @@ def _places(study: TrainedStudy, field: str) -> dict[str, float]:
 def by_condition(
     gathered: Gathered,
     baseline: str | None,
-    measured: Measurement,
     places: Mapping[str, float],
     axis: Axis,
+    measured: Measurement | None = None,
 ) -> Figure:
-    """Plot a measurement against the value of the varied condition, which `places` gives for each
-    data set.
+    """Plot a measurement, by default the primary one, against the value of the varied condition,
+    which `places` gives for each data set.
     """
     rows = compared_rows(gathered)
-    return draw_by_place(
-        rows, places, [measured], baseline, axis, [gathered.note_on(places, {*rows["objective"]})]
-    )
+    notes = [gathered.note_on(places, {*rows["objective"]})]
+    return draw_by_place(rows, places, [measured or gathered.primary], baseline, axis, notes)
 
 
 def by_label_fraction(
@@ -205,18 +192,16 @@ def draw_by_place(
         zero = zero_line(plot, baseline, all_styles)
         size = scale(of.metric)
         names = set(points["objective"])
-        bands, bars = (
-            {name: all_styles[name] for name in all_styles if name in part}
-            for part in (names & {*flat}, names - {*flat})
-        )
+        bands = styles_of(names & {*flat}, all_styles)
+        bars = styles_of(names - {*flat}, all_styles)
         draw_intervals(plot, points, bands, factor=size, band=True)
         draw_intervals(plot, points, bars, factor=size, apart=3.2)
         set_ticks(plot, sorted(points["x"].unique()), axis)
         plot.set_ylabel(axis_label(of, baseline))
         plot.set_title(evaluation_name(of) if len(measured) > 1 else "", fontsize=9.5)
-        drawn = drawn | names
-        seeds = [*seeds, *points["seeds"]]
-    add_legend(figure, zero | {name: style for name, style in all_styles.items() if name in drawn})
+        drawn |= names
+        seeds += list(points["seeds"])
+    add_legend(figure, zero | styles_of(drawn, all_styles))
     about = f"Test split{f': {evaluation_name(measured[0])}' if len(measured) == 1 else ''}."
     intervals = interval_note(baseline, seeds, "Bars and bands" if flat else "Bars")
     return finish(figure, [about, intervals, *notes])

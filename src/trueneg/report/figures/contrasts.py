@@ -26,11 +26,16 @@ def drawings(study: Study) -> list[Drawing]:
         if study.contrasts
         else f"Differences from {study.primary.baseline}"
     )
-    caption = (
-        "Differences in the primary measurement. Bars are not corrected for the number of"
-        " comparisons; the tables list outcomes."
-    )
-    return [Drawing("contrasts", contrasts, title, caption, headline=True)]
+    return [
+        Drawing(
+            "contrasts",
+            contrasts,
+            title,
+            "Differences in the primary measurement. Bars are not corrected for the number of"
+            " comparisons; the tables list outcomes.",
+            headline=True,
+        )
+    ]
 
 
 def contrasts(gathered: Gathered) -> Figure:

@@ -31,14 +31,17 @@ def drawings(study: Study) -> list[Drawing]:
     shares = [share for oracle in oracles for share in (oracle.precision, oracle.recall)]
     if all(values_of(share) == [1] for share in shares):
         return []
-    title = "Gain by the precision and recall of the mask"
-    files = (*ROWS, "curves.parquet")
-    caption = (
-        "Does the gain grow with the precision and recall of what is removed? Exploratory: methods"
-        " and oracles are not compared by a test, and temperatures may differ between them and the"
-        " baseline."
-    )
-    return [Drawing("dose_response", dose_response, title, caption, files)]
+    return [
+        Drawing(
+            "dose_response",
+            dose_response,
+            "Gain by the precision and recall of the mask",
+            "Does the gain grow with the precision and recall of what is removed? Exploratory:"
+            " methods and oracles are not compared by a test, and temperatures may differ between"
+            " them and the baseline.",
+            (*ROWS, "curves.parquet"),
+        )
+    ]
 
 
 def dose_response(gathered: Gathered) -> Figure:

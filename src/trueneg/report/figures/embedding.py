@@ -24,11 +24,14 @@ SILHOUETTE = (
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the t-SNE figure if an image study requests it."""
-    caption = (
+    return per_objective(
+        study,
+        "embedding",
+        embedding,
+        "t-SNE of the test images",
         "Sample-Specific Debiasing's Fig. 4: one seed, with rare classes in shades of red and"
-        " common classes in blue."
+        " common classes in blue.",
     )
-    return per_objective(study, "embedding", embedding, "t-SNE of the test images", caption)
 
 
 def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:

@@ -18,11 +18,6 @@ from trueneg.specs.settings import Study, values_of
 from trueneg.stats.comparison import means
 
 ORDER = 72
-TITLE = "Gain by the error of η"
-CAPTION = (
-    "Does the gain grow as the class probabilities approach the known ones? Exploratory, except"
-    " what the protocol names."
-)
 ERRORS = "eta_errors.parquet"
 QUANTITIES = {"error of η": "Error of η: E|1/(1 − η) − 1/(1 − ρ)|", "mean η": "Mean η"}
 
@@ -38,8 +33,18 @@ def drawings(study: Study) -> list[Drawing]:
         for each in study.objectives.values()
         for value in values_of(getattr(each, "class_probability", None))
     ]
-    several = sum(isinstance(value, str | PartlyTrue) for value in used) > 1
-    return [Drawing("eta_quality", eta_quality, TITLE, CAPTION, (*ROWS, ERRORS))] if several else []
+    if sum(isinstance(value, str | PartlyTrue) for value in used) < 2:
+        return []
+    return [
+        Drawing(
+            "eta_quality",
+            eta_quality,
+            "Gain by the error of η",
+            "Does the gain grow as the class probabilities approach the known ones? Exploratory,"
+            " except what the protocol names.",
+            (*ROWS, ERRORS),
+        )
+    ]
 
 
 def gains_by_error(gathered: Gathered) -> tuple[DataFrame, DataFrame]:

@@ -21,8 +21,13 @@ LETTER = 0.073  # inches, approximate width of a character in a phrase
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the grounding overlays if an image–text study requests them."""
-    caption = "Heatmaps of the same phrases for every objective; boxes mark the finding."
-    return per_objective(study, "overlays", grounding_overlays, "Grounding of phrases", caption)
+    return per_objective(
+        study,
+        "overlays",
+        grounding_overlays,
+        "Grounding of phrases",
+        "Heatmaps of the same phrases for every objective; boxes mark the finding.",
+    )
 
 
 def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:

@@ -68,16 +68,18 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the figures of an image–text study with human ratings of pairs."""
     if not (isinstance(study, TrainedStudy) and study.is_rated):
         return []
-    title = "Class probability against the rate of false negatives"
-    caption = (
-        "η belongs to a caption, not to a pair: does it rise with the fraction of rated images that"
-        " the caption describes?"
-    )
     return [
         Drawing(
             "human_ratings", human_ratings, *HEADING, ("study.yaml", "comparison.json", *RATINGS)
         ),
-        Drawing("eta_by_anchor", eta_by_anchor, title, caption, ("study.yaml", *ETA)),
+        Drawing(
+            "eta_by_anchor",
+            eta_by_anchor,
+            "Class probability against the rate of false negatives",
+            "η belongs to a caption, not to a pair: does it rise with the fraction of rated images"
+            " that the caption describes?",
+            ("study.yaml", *ETA),
+        ),
     ]
 
 

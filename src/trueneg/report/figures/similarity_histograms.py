@@ -39,12 +39,14 @@ TAIL = 0.001  # maximum fraction of each objective's pairs beyond either end of 
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the similarity histograms if an image–text study requests them."""
-    title = "Similarity of pairs by relation"
-    caption = (
+    return per_objective(
+        study,
+        "similarities",
+        similarity_histograms,
+        "Similarity of pairs by relation",
         "ReCo's Figs. 4 and 6, and each objective by relation: are all pairs right-tailed, and are"
-        " texts that are true of an image, or pairs of the same class, apart from the others?"
+        " texts that are true of an image, or pairs of the same class, apart from the others?",
     )
-    return per_objective(study, "similarities", similarity_histograms, title, caption)
 
 
 def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:

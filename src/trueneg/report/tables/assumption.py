@@ -31,12 +31,16 @@ def drawings(study: Any) -> list[Drawing]:
     """Declare the table over all corpora of a likelihood study with known classes."""
     if not study.is_scored or not study.reports.classes_known:
         return []
-    title = "Does a likely sentence belong to a common class?"
-    caption = (
-        "Rank correlation, the fitted a and k, and the error of the fit, for language models and"
-        " for simpler scorers."
-    )
-    return [Drawing("assumption", draw, title, caption, ("study.yaml", *summaries_of(study)))]
+    return [
+        Drawing(
+            "assumption",
+            draw,
+            "Does a likely sentence belong to a common class?",
+            "Rank correlation, the fitted a and k, and the error of the fit, for language models"
+            " and for simpler scorers.",
+            ("study.yaml", *summaries_of(study)),
+        )
+    ]
 
 
 def summaries_of(study: LikelihoodStudy) -> tuple[str, ...]:

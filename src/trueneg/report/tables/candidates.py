@@ -11,8 +11,6 @@ from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 
 ORDER = 20
-TITLE = "Every candidate on the validation split"
-FILES = ("study.yaml", "comparison.json", "candidates.parquet")
 
 
 def drawings(study: Study) -> list[Drawing]:
@@ -21,11 +19,16 @@ def drawings(study: Study) -> list[Drawing]:
         len(grid) == 1 for grid in runs.candidates(study).values()
     ):
         return []
-    caption = (
-        "How much depends on the choice? Means on the validation split, by which one candidate per"
-        " objective was chosen."
-    )
-    return [Drawing("candidates", candidates, TITLE, caption, FILES)]
+    return [
+        Drawing(
+            "candidates",
+            candidates,
+            "Every candidate on the validation split",
+            "How much depends on the choice? Means on the validation split, by which one candidate"
+            " per objective was chosen.",
+            ("study.yaml", "comparison.json", "candidates.parquet"),
+        )
+    ]
 
 
 def candidates(gathered: Gathered) -> Table:

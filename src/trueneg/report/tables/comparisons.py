@@ -116,30 +116,26 @@ def drawings(study: Study) -> list[Drawing]:
             for paper, table in dict.fromkeys(
                 (printed.paper, table) for printed in study.published for table in printed.tables
             ):
-                options = {"paper": paper, "table": table}
-                heading = title.format(table, paper)
                 listed.append(
                     Drawing(
                         published_name(paper, table),
                         published,
-                        heading,
+                        title.format(table, paper),
                         caption,
                         (*ROWS, PUBLISHED),
-                        options,
+                        {"paper": paper, "table": table},
                     )
                 )
         elif name in {"differences", *shown}:
-            make, options = (
-                (differences, {}) if name == "differences" else (layout_table, {"name": name})
-            )
+            has_layout = name != "differences"
             listed.append(
                 Drawing(
                     name,
-                    make,
+                    layout_table if has_layout else differences,
                     title,
                     caption,
                     (*ROWS, CURVES) if name == "tasks" else ROWS,
-                    options,
+                    {"name": name} if has_layout else {},
                 )
             )
     return listed
