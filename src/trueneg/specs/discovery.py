@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator
 
-from trueneg.specs.settings import tag_of
+from trueneg.specs.settings import Settings, tag_of
 
 
 def modules_in(package: str) -> list[ModuleType]:
@@ -20,7 +20,7 @@ def modules_in(package: str) -> list[ModuleType]:
     ]
 
 
-def by_tag(package: str, base: type) -> dict[str, Any]:
+def by_tag(package: str, base: type[Settings]) -> dict[str, Any]:
     """Map each tag, such as a name, to the subclass of `base` that a module of the package defines
     for it; classes without a tag are bases of others.
     """

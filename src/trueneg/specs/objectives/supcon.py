@@ -1,9 +1,8 @@
 """SupCon: all samples of the anchor's class are positives."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.guides.labels import SharedLabelGuideSettings
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 
@@ -11,7 +10,7 @@ from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, Two
 class Supervised(EstimatorObjective):
     """Settings of SupCon in every kind of study."""
 
-    GUIDE: ClassVar[type[GuideSettings] | None] = SharedLabelGuideSettings
+    GUIDE = SharedLabelGuideSettings
     LOSS = "cl"
 
     name: Literal["supcon"]
