@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,11 @@ from trueneg.data.arrays import content_hash
 from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
     ScoredSentences,
-    read_source,
     update_with_texts,
     write_source,
 )
 from trueneg.text.cleaning import normalised
 
-ARRAYS = ("pairs", "rated")
 RATED = {"first": "int64", "second": "int64", "score": "float64"}
 
 
@@ -58,6 +55,9 @@ class TextSource(ScoredSentences):
         >>> source.labels.tolist(), source.text_numbers.tolist()
         ([1, 1, 0], [[0], [0], [1]])
     """
+
+    ARRAYS = ("pairs", "rated")
+    CONTENT = "a source of texts"
 
     name: str
     sentences: pd.DataFrame
@@ -114,17 +114,5 @@ class TextSource(ScoredSentences):
         return Samples(self.name, self.checksum, split, self.labels, groups, self.restricted)
 
 
-def write_texts(source: TextSource, path: str | Path) -> None:
-    """Write a source as two files, each atomically: ``path`` (.npz) and its texts (.parquet) in the
-    same folder.
-    """
-    write_source(source, path, ARRAYS)
-
-
-def read_texts(path: str | Path) -> TextSource:
-    """Read a source written by :func:`write_texts` and verify its checksum.
-
-    Raises:
-        UserError: if one of the two files is missing or damaged, or they do not belong together.
-    """
-    return read_source(TextSource, path, ARRAYS, what="a source of texts")
+write_texts = write_source
+read_texts = TextSource.read
