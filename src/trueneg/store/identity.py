@@ -16,6 +16,7 @@ from trueneg.specs.kinds import kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.specs.temperature import temperature_of
+from trueneg.store.run_files import with_further
 
 MISSING = object()  # unequal to every setting
 # Nested settings that do not affect training: where files are, whose checksums are part of the
@@ -46,8 +47,9 @@ def with_weights(checksum: str, weights: Mapping[str, str]) -> str:
     """Return the checksum of a run's data together with those of the weights of its frozen towers,
     by section.
     """
-    parts = [checksum, *(f"{section} weights {of_tower}" for section, of_tower in weights.items())]
-    return checksum if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
+    return with_further(
+        checksum, {f"{section} weights": of_tower for section, of_tower in weights.items()}
+    )
 
 
 def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:

@@ -41,6 +41,12 @@ def run_checksums(settings: Settings) -> dict[str, str]:
     }
 
 
+def with_further(checksum: str, further: Mapping[str, Any]) -> str:
+    """Return a checksum of a run's data together with those of its further inputs, by role."""
+    parts = [checksum, *(f"{role} {of_input}" for role, of_input in further.items())]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest() if further else checksum
+
+
 def checksum_of(path: str | Path) -> str:
     """Return the SHA-256 of a file, or of a folder's files; cached while their sizes and
     modification times stay the same.

@@ -2,7 +2,6 @@
 split.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from trueneg.data.arrays import (
 )
 from trueneg.data.samples import Samples
 from trueneg.specs.sections import Section
-from trueneg.store.run_files import run_checksums
+from trueneg.store.run_files import run_checksums, with_further
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +145,4 @@ def data_checksum(source: ImageSource, settings: Mapping[str, Section]) -> str:
     """Return a checksum of a run's inputs: the images, and the files of features and weights that
     its settings name.
     """
-    further = [f"{what} {checksum}" for what, checksum in run_checksums(settings).items()]
-    if not further:
-        return source.checksum
-    return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest()
+    return with_further(source.checksum, run_checksums(settings))
