@@ -98,7 +98,7 @@ def train_classifier(
 
 def diverged(fraction: float, seed: int, settings: Mapping[str, Any]) -> UserError:
     """Return the error to raise if scores on a fraction of the labels are not finite."""
-    problem = f"training a classifier with a label fraction of {fraction:g} diverged (seed {seed})"
     return UserError(
-        f"evaluation: {problem}; reduce learning_rate, which is {settings['learning_rate']:g}."
+        f"evaluation: training a classifier with a label fraction of {fraction:g} diverged (seed"
+        f" {seed}); reduce learning_rate, which is {settings['learning_rate']:g}."
     )

@@ -52,12 +52,10 @@ def images_of(networks: PairNetworks, source: Source) -> np.ndarray:
     """
     vectors = networks.frozen.vectors
     if vectors is not None and not isinstance(source, PairSource):
-        problem = (
-            "evaluation.chexpert_8x200 has images of its own, but the frozen image tower is"
-            " computed for the data only"
-        )
         raise UserError(
-            f"{problem}; set evaluation.chexpert_8x200 to null, or encoder.train to all."
+            "evaluation.chexpert_8x200 has images of its own, but the frozen image tower is"
+            " computed for the data only; set evaluation.chexpert_8x200 to null, or encoder.train"
+            " to all."
         )
     return source.images if vectors is None else vectors
 

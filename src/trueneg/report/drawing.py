@@ -152,7 +152,7 @@ def _legend_width(names: Sequence[str], columns: int) -> float:
     return sum(0.085 * length + 0.62 for length in longest)
 
 
-def finish(figure: Figure, sentences: Sequence[str]) -> Figure:
+def finish(figure: Figure, *sentences: str) -> Figure:
     """Add the non-empty sentences as a footnote and a description of what is drawn as alternative
     text.
     """

@@ -178,8 +178,10 @@ class Gathered:
         file = f"Protocol: {protocol['file']} (SHA-256 {protocol['checksum'][:12]}"
         rest = "Comparisons that it does not name are exploratory."
         if protocol["date"] is None:
-            unknown = "Its commit is unknown, so it cannot be known whether it precedes these runs."
-            return [f"{file}). {unknown} {rest}"]
+            return [
+                f"{file}). Its commit is unknown, so it cannot be known whether it precedes these"
+                f" runs. {rest}"
+            ]
         when = "before" if protocol["beforehand"] else "after"
         return [
             f"{file}, committed on {protocol['date'][:10]}), committed {when} the first of these"

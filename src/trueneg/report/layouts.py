@@ -97,7 +97,6 @@ def tasks(rows: DataFrame) -> TableLayout:
         length = min(ks, key=lambda k: abs(k - 10), default=None)
         recall = Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
     share = max(_values(rows, "linear probe", "fraction"), default=1.0)
-    probe = f"linear probe, {100 * share:g} % of the labels"
     columns = [
         ("zero-shot classification", Measurement("zero-shot", "AUC")),
         ("zero-shot classification", Measurement("zero-shot", "ACC")),
@@ -106,7 +105,10 @@ def tasks(rows: DataFrame) -> TableLayout:
         (title, recall),
         (title, recall._replace(metric="MedR", k=None)),
         ("CheXpert 8×200", Measurement(CHEXPERT, "Prec")),
-        (probe, Measurement("linear probe", "AUC", fraction=share)),
+        (
+            f"linear probe, {100 * share:g} % of the labels",
+            Measurement("linear probe", "AUC", fraction=share),
+        ),
     ]
     columns = [(title, key) for title, key in columns if key in measured]
     heads = [Head(title, metric_name(key), key.metric) for title, key in columns]
@@ -199,8 +201,7 @@ def linear_evaluation(rows: DataFrame) -> TableLayout:
     groups = {}
     for task in measured:
         for name in (None, *_values(rows, task, "group")):
-            title = f"{task}; {name or 'mean over classes'}"
-            groups[title] = [
+            groups[f"{task}; {name or 'mean over classes'}"] = [
                 Measurement(task, "AUC", fraction=fraction, group=name) for fraction in fractions
             ]
     return TableLayout(

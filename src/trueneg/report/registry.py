@@ -35,9 +35,9 @@ def _by_name(package: ModuleType) -> Callable[[Study], dict[str, Drawing]]:
         drawings: dict[str, Drawing] = {}
         for drawing in (drawing for module in makers for drawing in module.drawings(study)):
             if (first := drawings.setdefault(drawing.name, drawing)) is not drawing:
-                declared_in = f"{first.make.__module__} and {drawing.make.__module__}"
                 raise ValueError(
-                    f"{declared_in} both declare {first.name!r}; rename one of the two."
+                    f"{first.make.__module__} and {drawing.make.__module__} both declare"
+                    f" {first.name!r}; rename one of the two."
                 )
         return drawings
 

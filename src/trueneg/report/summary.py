@@ -209,17 +209,11 @@ def _require_same_settings(
         if not same_evaluation(kind_of(settings), record["evaluated"]["settings"], evaluation):
             different.append("evaluation")
         if different:
-            problem = (
-                f"run {record['id']} was made with settings other than the study's"
-                f" ({'; '.join(different)})"
-            )
-            remedy = (
-                f"Restore the settings, or remove results/{name}/manifests to train with the new"
-                " ones."
-            )
             raise UserError(
-                f"{record['dataset']}, {record['objective']}, seed {record['seed']}: {problem}."
-                f" {remedy}"
+                f"{record['dataset']}, {record['objective']}, seed {record['seed']}: run"
+                f" {record['id']} was made with settings other than the study's"
+                f" ({'; '.join(different)}). Restore the settings, or remove"
+                f" results/{name}/manifests to train with the new ones."
             )
 
 

@@ -111,8 +111,10 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
         UserError: if they differ in a setting that affects training.
     """
     if different := "; ".join(different_settings(recorded, requested)):
-        problem = f"this run has the requested id but different settings ({different})"
-        raise UserError(f"{path}: {problem}. Move its folder away to train it again.")
+        raise UserError(
+            f"{path}: this run has the requested id but different settings ({different}). Move its"
+            " folder away to train it again."
+        )
 
 
 def different_settings(recorded: RunSettings, requested: RunSettings) -> list[str]:

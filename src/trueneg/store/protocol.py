@@ -64,13 +64,10 @@ def committed_protocol(
     if stored:
         place, protocol = stored
         if protocol.checksum != checksum:
-            frozen = (
-                f"{key}, which is frozen because there are runs: its SHA-256 is {checksum[:12]}…"
-            )
-            expected = f"expected {protocol.checksum[:12]}… as in {place}"
             raise UserError(
-                f"{frozen}, {expected}. Restore the file, or give the new protocol and the study"
-                " another name."
+                f"{key}, which is frozen because there are runs: its SHA-256 is {checksum[:12]}…,"
+                f" expected {protocol.checksum[:12]}… as in {place}. Restore the file, or give the"
+                " new protocol and the study another name."
             )
         return {**protocol.model_dump(), "file": path}
     try:

@@ -206,12 +206,10 @@ def code_state(record: Record) -> str:
 def stale_note(records: Mapping[str, Record], folder: Path) -> str:
     """Return a line about the stale runs in a folder; empty if there are none."""
     stale = sum(bool(stale_training(record)) for record in records.values())
-    runs = (
+    if not stale:
+        return ""
+    return (
         f"{counted(stale, 'run')} in {folder} {'is' if stale == 1 else 'are'} stale: a VERSION was"
-        " raised after the training."
+        " raised after the training. `trueneg runs` marks them; remove their folders, then"
+        " `snakemake --forcerun train` trains them again.\n"
     )
-    remedy = (
-        "`trueneg runs` marks them; remove their folders, then `snakemake --forcerun train` trains"
-        " them again."
-    )
-    return f"{runs} {remedy}\n" if stale else ""

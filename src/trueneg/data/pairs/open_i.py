@@ -155,8 +155,9 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     foreign = np.array(
         [not _is_of(image, ids_of.get(report, set()), report) for report, image in named], bool
     )
-    expected = f"one of the {len(ids_of):,} reports in the archive"
-    mistakes = wrong_values(table, "report", ~known, expected)
+    mistakes = wrong_values(
+        table, "report", ~known, f"one of the {len(ids_of):,} reports in the archive"
+    )
     mistakes += wrong_values(table, "image", known & foreign, "an image of this row's report")
     refuse_rows(file, mistakes)
     frontal = table[table["projection"] == "Frontal"]

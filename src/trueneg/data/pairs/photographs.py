@@ -198,12 +198,13 @@ def _rows(file: Path) -> pd.DataFrame:
     """Read names, captions and splits from a parquet file with the columns described in this
     module.
     """
-    expected = (
-        "a parquet file with the columns image: struct<bytes: binary, path: string>, captions:"
-        " list<string>, split: string"
-    )
     with (
-        reading(file, expected, COPY_AGAIN),
+        reading(
+            file,
+            "a parquet file with the columns image: struct<bytes: binary, path: string>,"
+            " captions: list<string>, split: string",
+            COPY_AGAIN,
+        ),
         pq.ParquetFile(file, page_checksum_verification=True) as parquet,
     ):
         table = parquet.read(columns=["image.path", "captions", "split"])

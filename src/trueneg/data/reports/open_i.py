@@ -80,8 +80,12 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
         UserError: if the archive is damaged.
     """
     contents = {}
-    remedy = "Reinstall torchxrayvision, or get the whole archive."
-    with reading(path, "the archive of reports", remedy), tarfile.open(path, "r:gz") as archive:
+    with (
+        reading(
+            path, "the archive of reports", "Reinstall torchxrayvision, or get the whole archive."
+        ),
+        tarfile.open(path, "r:gz") as archive,
+    ):
         for member in archive:
             if (
                 member.isfile()

@@ -50,11 +50,10 @@ def scored_queries(run: EmbeddedPairs, benchmark: Benchmark) -> tuple[Queries, Q
     expected = run.source.images.shape[1]
     channels = benchmark.images.shape[1]
     if channels != expected:
-        problem = (
-            f"images of CheXpert 8×200 have {channels} channels, but the networks were trained on"
-            f" images with {expected}"
+        raise UserError(
+            f"evaluation.chexpert_8x200: images of CheXpert 8×200 have {channels} channels, but"
+            f" the networks were trained on images with {expected}; remove this section."
         )
-        raise UserError(f"evaluation.chexpert_8x200: {problem}; remove this section.")
     regions = networks.model.region_similarity.needs_regions
     is_query = benchmark.is_query
     candidates, queries = (

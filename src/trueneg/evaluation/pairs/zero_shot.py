@@ -69,10 +69,9 @@ def prompts_of(run: EmbeddedPairs, settings: Mapping[str, Any]) -> Mapping[str, 
         return PROMPTS
     unknown = sorted(set(prompts) - set(source.label_names))
     if unknown:
-        expected = f"labels of {source.name}: {', '.join(source.label_names)}"
         raise UserError(
             f"evaluation.zero_shot.prompts contains unknown labels: {', '.join(unknown)}; expected"
-            f" {expected}."
+            f" labels of {source.name}: {', '.join(source.label_names)}."
         )
     return prompts
 

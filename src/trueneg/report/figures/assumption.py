@@ -100,13 +100,14 @@ def class_probability_by_likelihood(
         figure,
         {"sentence": SENTENCE, "mean of a tenth of the sentences": MEAN, "fitted a·p^k": FIT},
     )
-    about = (
+    return finish(
+        figure,
         f"{corpus}, {sentences}: {int(chosen['texts'].max()):,} sentences,"
-        f" {int(chosen['unique'].max()):,} of them unique, {int(chosen['classes'].max())} classes."
-        " ρ is Spearman's rank correlation, with 95 % bootstrap intervals over classes. The"
-        " horizontal axes have different scales."
+        f" {int(chosen['unique'].max()):,} of them unique, {int(chosen['classes'].max())}"
+        " classes. ρ is Spearman's rank correlation, with 95 % bootstrap intervals over"
+        " classes. The horizontal axes have different scales.",
+        gathered.study_note,
     )
-    return finish(figure, [about, gathered.study_note])
 
 
 def rho_text(row: pd.Series) -> str:

@@ -202,6 +202,10 @@ def draw_by_place(
         drawn |= names
         seeds += list(points["seeds"])
     add_legend(figure, zero | styles_of(drawn, all_styles))
-    about = f"Test split{f': {evaluation_name(measured[0])}' if len(measured) == 1 else ''}."
     intervals = interval_note(baseline, seeds, "Bars and bands" if flat else "Bars")
-    return finish(figure, [about, intervals, *notes])
+    return finish(
+        figure,
+        f"Test split{f': {evaluation_name(measured[0])}' if len(measured) == 1 else ''}.",
+        intervals,
+        *notes,
+    )

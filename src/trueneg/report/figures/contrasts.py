@@ -83,4 +83,4 @@ def contrasts(gathered: Gathered) -> Figure:
         if contrast.minus is not None:
             drawn |= {contrast.minus.treatment, contrast.minus.baseline}
     note = gathered.note_on({gathered.dataset}, drawn)
-    return finish(figure, [*sentences, *gathered.protocol_notes, note])
+    return finish(figure, *sentences, *gathered.protocol_notes, note)

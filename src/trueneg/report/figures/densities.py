@@ -53,11 +53,12 @@ def density_ratio(gathered: Gathered) -> Figure:
     plot.set(xlim=(0, frame["similarity"].max()), ylim=(-40, 40))
     plot.set(xlabel="Similarity of the positive, in units of m", ylabel="Density ratio p⁺/p⁻")
     add_legend(figure, styles)
-    about = (
+    return finish(
+        figure,
         "Grey: similarities beyond the jump at m/τ⁺, which cannot occur because p⁺ is at most"
-        " p_d/τ⁺."
+        " p_d/τ⁺.",
+        gathered.study_note,
     )
-    return finish(figure, [about, gathered.study_note])
 
 
 def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figure:
@@ -77,5 +78,8 @@ def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figur
         draw_sampled(plot, drawn, styles, "population", x, "density", **look)
         plot.set_ylim(bottom=0)
     add_legend(figure, styles)
-    about = "Lines: closed form. Dots: estimated from samples, with 95 % Monte-Carlo intervals."
-    return finish(figure, [about, gathered.study_note])
+    return finish(
+        figure,
+        "Lines: closed form. Dots: estimated from samples, with 95 % Monte-Carlo intervals.",
+        gathered.study_note,
+    )

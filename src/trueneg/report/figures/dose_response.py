@@ -73,12 +73,13 @@ def dose_response(gathered: Gathered) -> Figure:
         gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True
     )
     what = measurement_name(gathered.primary, gathered.dataset)
-    about = (
-        f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey:"
-        " oracles and their controls."
-    )
     note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
-    return finish(figure, [about, note])
+    return finish(
+        figure,
+        f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey:"
+        " oracles and their controls.",
+        note,
+    )
 
 
 def gains_of(gathered: Gathered) -> DataFrame:

@@ -81,13 +81,15 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     figure.legend(*handles, loc="outside right upper", handletextpad=0.2, markerscale=1.4)
     dataset = points["dataset"].iloc[0]
     images = points.groupby("objective").size().max()
-    about = (
+    silhouette = SILHOUETTE if "silhouette" in points else ""
+    return finish(
+        figure,
         f"t-SNE of {images:,} images of {dataset}, one seed; rare classes in red, common"
         " classes in blue. The axes have no units, and distances between clusters have no"
-        " meaning."
+        " meaning.",
+        silhouette,
+        gathered.study_note,
     )
-    silhouette = SILHOUETTE if "silhouette" in points else ""
-    return finish(figure, [about, silhouette, gathered.study_note])
 
 
 def _silhouettes(points: pd.DataFrame) -> list[str]:

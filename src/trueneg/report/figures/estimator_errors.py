@@ -115,8 +115,11 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
     """
     frame = gathered.experiment("errors_by_negatives")
     bias = frame[(frame["quantity"] == "bias") & (frame["reference"] == DRAWN)]
-    about = "Thin dotted lines: limit of the bias for many negatives, by quadrature."
-    figure = _sweeps(gathered, pd.concat([bias, _squared_errors(frame)]), about)
+    figure = _sweeps(
+        gathered,
+        pd.concat([bias, _squared_errors(frame)]),
+        "Thin dotted lines: limit of the bias for many negatives, by quadrature.",
+    )
     for limit in frame[np.isinf(frame["at"])].itertuples():
         look = {"color": STYLES[limit.estimator].color, "linewidth": 0.7, "linestyle": (0, (1, 3))}
         figure.axes[0].axhline(limit.value, **look)
@@ -172,4 +175,4 @@ def _sweeps(gathered: Gathered, chosen: DataFrame, *sentences: str) -> Figure:
         if number % 2 == 0 or chosen["quantity"].nunique() > 1:
             plot.set_ylabel(LABELS[quantity])
     add_legend(figure, styles_of(chosen["estimator"], STYLES))
-    return finish(figure, [*sentences, FORMS, BAND, gathered.study_note])
+    return finish(figure, *sentences, FORMS, BAND, gathered.study_note)

@@ -115,4 +115,4 @@ def eta_quality(gathered: Gathered) -> Figure:
         names = row["objective"]
         sentences.append(f"Slope on the error over {names}: {slope} ({INTERVAL}).")
     note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
-    return finish(figure, [*sentences, note])
+    return finish(figure, *sentences, note)

@@ -80,13 +80,14 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
             fontsize=7.5,
             **above,
         )
-    about = (
-        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes mark the finding. Colour: similarity"
-        " between region and phrase, from the lowest (transparent) to the highest value (bright)"
-        " of each heatmap. Numbers: contrast-to-noise ratio between the inside and the outside of"
-        " the boxes."
+    return finish(
+        figure,
+        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes mark the finding. Colour:"
+        " similarity between region and phrase, from the lowest (transparent) to the highest"
+        " value (bright) of each heatmap. Numbers: contrast-to-noise ratio between the inside"
+        " and the outside of the boxes.",
+        gathered.study_note,
     )
-    return finish(figure, [about, gathered.study_note])
 
 
 def _draw_radiograph(plot: Axes, entry: Series) -> None:

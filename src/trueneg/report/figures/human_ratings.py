@@ -129,13 +129,15 @@ def human_ratings(gathered: Gathered) -> Figure:
     axes[0, 1].autoscale_view()
     _draw_calibration(axes[0, 2], calibration.query("anchors == 'text'"), styles)
     add_legend(figure, {"chance": chance, "one expert against the other two": ceiling})
-    about = (
-        f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an anchor:"
-        " mean over the anchors that have both true and false negatives. Bars: 95 % bootstrap"
-        f" intervals over anchors for the mean over {seed_count(networks['seeds'])}."
-    )
     note = gathered.note_on({gathered.dataset}, {*networks["objective"]})
-    return finish(figure, [about, SELECTION, note])
+    return finish(
+        figure,
+        f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an"
+        " anchor: mean over the anchors that have both true and false negatives. Bars: 95 %"
+        f" bootstrap intervals over anchors for the mean over {seed_count(networks['seeds'])}.",
+        SELECTION,
+        note,
+    )
 
 
 def eta_by_anchor(gathered: Gathered) -> Figure:
@@ -172,12 +174,15 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
         }
         add_legend(figure, entries)
     constant = ", ".join(name for name in names if name not in shown)
-    about = (
-        f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 %"
-        " bootstrap interval."
-    )
     omitted = f"η {constant}: omitted because it is the same for all captions." if constant else ""
-    return finish(figure, [about, omitted, SELECTION, gathered.study_note])
+    return finish(
+        figure,
+        f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 %"
+        " bootstrap interval.",
+        omitted,
+        SELECTION,
+        gathered.study_note,
+    )
 
 
 def _draw_calibration(plot: Axes, calibration: DataFrame, styles: Styles) -> None:

@@ -163,8 +163,9 @@ def true_negative_mean(
     if len(groups) > 1:
         by, title = "group", "{1}\n{0} classes"
         note = f"Data set: {gathered.dataset}. {note}"
-    label = "Mean of exp(similarity)"
-    return by_epoch(means, [by, "objective"], title, "monitor", MEANS, label, note)
+    return by_epoch(
+        means, [by, "objective"], title, "monitor", MEANS, "Mean of exp(similarity)", note
+    )
 
 
 def over_seeds(curves: DataFrame, monitors: Sequence[str], groups: Sequence[str]) -> DataFrame:
@@ -214,4 +215,4 @@ def by_epoch(
             drawn.set_markevery((place * spacing // len(shown), spacing))
         plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     add_legend(figure, shown)
-    return finish(figure, [interval_note(None, means["seeds"], "Bands"), note])
+    return finish(figure, interval_note(None, means["seeds"], "Bands"), note)

@@ -109,8 +109,9 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     dataset, seed = pairs[["dataset", "seed"]].iloc[0]
     most = pairs.groupby(["objective", *by[1:], "relation"]).size().max()
     where = "CheXpert 8×200" if "pairs" in by else f"{dataset}, test split"
-    about = f"{where}, seed {seed}: at most {most:,} pairs per line."
-    return finish(figure, [about, gathered.study_note])
+    return finish(
+        figure, f"{where}, seed {seed}: at most {most:,} pairs per line.", gathered.study_note
+    )
 
 
 def _edges(pairs: pd.DataFrame) -> np.ndarray:

@@ -49,9 +49,10 @@ def candidates(gathered: Gathered) -> Table:
             if edge := edges[row["dataset"], row["objective"]]:
                 names = (SYMBOLS.get(key, key) for key in edge.split(", "))
                 remark += f", at the edge of {', '.join(names)}"
-        title = f"{row['dataset']}; {row['objective']}"
         cells = [mean_cell(row), Cell(str(row["seeds"])), Cell(remark)]
-        lines.append((title, settings_name(row["variant"]), cells))
+        lines.append(
+            (f"{row['dataset']}; {row['objective']}", settings_name(row["variant"]), cells)
+        )
     sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.table_notes]
     mean = with_unit(full_name(measured), unit(measured.metric))
     columns = [("", mean), ("", "seeds"), ("", "remark")]

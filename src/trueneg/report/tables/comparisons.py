@@ -249,6 +249,8 @@ def last_share(curves: DataFrame, column: str) -> Cells:
     cells = {}
     for row in records(means(last.dropna(subset="value"))):
         half = row["high"] - row["mean"]
-        text = f"{100 * row['mean']:.1f} ± {'–' if pd.isna(half) else f'{100 * half:.1f}'}"
-        cells[row["dataset"], row["objective"]] = Cell(text, runs=row["runs"])
+        cells[row["dataset"], row["objective"]] = Cell(
+            f"{100 * row['mean']:.1f} ± {'–' if pd.isna(half) else f'{100 * half:.1f}'}",
+            runs=row["runs"],
+        )
     return cells

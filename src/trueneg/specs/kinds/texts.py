@@ -151,11 +151,9 @@ class TextStudy(TrainedStudy):
             for tower in towers
         )
         if "dropout" in values_of(self.dataset.positives) and not (masks or has_dropout):
-            problem = (
-                ".dataset.positives is dropout, but neither a head nor a trained tower has dropout"
-            )
             raise ValueError(
-                f"{problem}, so a text and its positive are equal; set projection.dropout of a"
+                ".dataset.positives is dropout, but neither a head nor a trained tower has"
+                " dropout, so a text and its positive are equal; set projection.dropout of a"
                 " residual or mlp head"
             )
         return self

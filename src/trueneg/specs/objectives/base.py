@@ -275,8 +275,10 @@ class EstimatorObjective(Objective):
                     if "targets" in unused
                     else ".guide is set"
                 )
-                problem = f"{setting}, but {self.name} has a guide of its own"
-                raise ValueError(f"{problem}; remove {' and '.join(unused)}")
+                raise ValueError(
+                    f"{setting}, but {self.name} has a guide of its own; remove"
+                    f" {' and '.join(unused)}"
+                )
             return
         uses_guide = self.has_rated_targets or self.NEEDS_GUIDE
         if uses_guide and self.guide is None:
@@ -400,10 +402,10 @@ class ProbabilityObjective(PairObjective):
             raise ValueError(f" has a {self.a} and k {self.k}; set both or neither")
         for name in values_of(self.class_probability) if self.a is not None else ():
             if name not in FROM_LIKELIHOODS:
-                expected = f"expected {', '.join(map(repr, FROM_LIKELIHOODS))}, or no a and k"
                 shown = name if isinstance(name, PartlyTrue) else repr(name)
                 raise ValueError(
-                    f".class_probability is {shown}, which does not depend on a and k; {expected}"
+                    f".class_probability is {shown}, which does not depend on a and k; expected"
+                    f" {', '.join(map(repr, FROM_LIKELIHOODS))}, or no a and k"
                 )
 
 
