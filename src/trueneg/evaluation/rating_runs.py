@@ -108,7 +108,7 @@ def measure_ratings(
             seed = run.subset.seed
             tables = measure(run, rated, store.record(run.id)["settings"])
             by_run.append([table.assign(**{"run": run.id, **names}, seed=seed) for table in tables])
-            log.info("seed %d: %s rated pairs", seed, f"{len(rated.image):,}")
+            log.info(f"seed {seed}: {len(rated.image):,} rated pairs")
     joined = (pd.concat(tables, ignore_index=True) for tables in zip(*by_run, strict=True))
     write_tables(dict(zip(paths, joined, strict=True)))
 
@@ -120,9 +120,8 @@ def of_run(
     objective's implied probability.
     """
     scores = run.similarities(rated.texts, "test")
-    similarity = partial(drawn_areas, scores[rated.text, rated.image])
     return [
-        anchor_rows({"similarity": similarity}, rated),
+        anchor_rows({"similarity": partial(drawn_areas, scores[rated.text, rated.image])}, rated),
         calibration_rows(settings["objective"], scores, rated, run.source),
     ]
 

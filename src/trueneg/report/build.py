@@ -49,7 +49,7 @@ def draw_study(folder: str | Path) -> None:
             made_of = {"code": code, "title": gathered.study.title, "files": read}
             _draw(drawing, kind, gathered, kept, made_of)
         except Exception as error:
-            log.exception("%s could not be drawn", place)
+            log.exception(f"{place} could not be drawn")
             failed.append(f"{place} ({type(error).__name__}: {error})")
         else:
             (folder / kind).mkdir(exist_ok=True)

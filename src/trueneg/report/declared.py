@@ -82,12 +82,12 @@ def published_name(paper: str, table: str) -> str:
 
 
 def per_objective(
-    study: Study, key: str, make: Callable[..., Any], title: str, caption: str
+    study: TrainedStudy, key: str, make: Callable[..., Any], title: str, caption: str
 ) -> list[Drawing]:
     """Declare the figure that a study may request as ``figures.<key>``; `make` gets ``files``, one
     path per objective.
     """
-    wanted = getattr(getattr(study, "figures", None), key, None)
+    wanted = getattr(study.figures, key, None)
     if wanted is None:
         return []
     dataset = getattr(wanted, "dataset", None) or primary_dataset(study)

@@ -234,11 +234,9 @@ def _font_families(text: str) -> list[str]:
     if new := sorted(missing - REPORTED):
         scripts = {unicodedata.name(character, "UNNAMED").split()[0] for character in new}
         log.warning(
-            "no installed font has the characters %s (%s), so figures show boxes in their place."
-            " Install a font that has them, such as Google's Noto fonts, then draw the figures"
-            " again.",
-            " ".join(new[:20]),
-            ", ".join(sorted(scripts)),
+            f"no installed font has the characters {' '.join(new[:20])}"
+            f" ({', '.join(sorted(scripts))}), so figures show boxes in their place. Install a"
+            " font that has them, such as Google's Noto fonts, then draw the figures again.",
         )
         REPORTED.update(new)
         # has just been said

@@ -33,7 +33,8 @@ def _by_name(package: ModuleType) -> Callable[[Study], dict[str, Drawing]]:
 
     def by_name(study: Study) -> dict[str, Drawing]:
         drawings: dict[str, Drawing] = {}
-        for drawing in (drawing for module in makers for drawing in module.drawings(study)):
+        of_kind = (module for module in makers if isinstance(study, module.KIND))
+        for drawing in (drawing for module in of_kind for drawing in module.drawings(study)):
             if (first := drawings.setdefault(drawing.name, drawing)) is not drawing:
                 raise ValueError(
                     f"{first.make.__module__} and {drawing.make.__module__} both declare"

@@ -93,11 +93,11 @@ def summarise_study(
     _require_same_settings(name, study, records, inputs.winners)
     try:
         selection, candidates, measured = _selection(study, rows, inputs.winners)
-        selected_by = {"selected by": measured._asdict(), "selection": _records(selection)}
         comparison = {
             "name": name,
             "version": VERSIONS["comparison"],
-            **selected_by,
+            "selected by": measured._asdict(),
+            "selection": _records(selection),
             **_comparison(study, rows, selection),
         }
     except ValueError as error:

@@ -352,9 +352,17 @@ def _blocks_of(
             place = "/".join(row[key] for key in KEY)
             if not re.fullmatch(PLACE, place):
                 raise ValueError(f"{place!r} is not a block of seeds")
-            names = {"study": study, "dataset": row["dataset"], "objective": row["objective"]}
             decided = {} if row["variant"] is None else {"variant": row["variant"]}
-            manifest = manifests.setdefault(place, {**names, **decided, "runs": []})
+            manifest = manifests.setdefault(
+                place,
+                {
+                    "study": study,
+                    "dataset": row["dataset"],
+                    "objective": row["objective"],
+                    **decided,
+                    "runs": [],
+                },
+            )
             manifest["runs"].append(
                 {"seed": row["seed"], "id": row["run"], "checksum": row["checksum"]}
             )

@@ -192,10 +192,8 @@ class RunStore:
         path = folder / self.LOCK
         if patience and (owner := self.owner(identifier)):
             log.info(
-                "%s: waiting up to %.0f s for process %s, which is writing this run",
-                folder,
-                patience,
-                owner,
+                f"{folder}: waiting up to {patience:.0f} s for process {owner}, which is writing"
+                " this run",
             )
         try:
             with writable(path):

@@ -61,14 +61,10 @@ class Decision(BaseModel):
 
     def lines(self) -> list[str]:
         """Return one line per winner."""
-        chosen = (
-            (dataset, *winner)
-            for dataset, winners in self.winners.items()
-            for winner in winners.items()
-        )
         return [
             f"{objective} on {dataset}: {canonical(variant)}"
-            for dataset, objective, variant in chosen
+            for dataset, winners in self.winners.items()
+            for objective, variant in winners.items()
         ]
 
 

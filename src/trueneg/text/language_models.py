@@ -177,8 +177,11 @@ def _initial_model(settings: Section, start: str | Path | None) -> dict[str, Any
         return {"name": read_language_models(start)["models"][0]["folder"]}
     if settings["model"] is None:
         return None
-    hub = {key: settings[key] for key in ("revision", "trust_remote_code")}
-    return {"name": str(settings["model"]), **hub}
+    return {
+        "name": str(settings["model"]),
+        "revision": settings["revision"],
+        "trust_remote_code": settings["trust_remote_code"],
+    }
 
 
 def _identifier(record: Mapping[str, Any], parts: Parts) -> str:

@@ -78,9 +78,8 @@ def write_captions(
         reports = by_report["text"].agg("\n\n".join)
         listed = split_texts(reports, cache, processes, restricted, settings.get("language", "en"))
     else:
-        index = texts.groupby("report").cumcount()
         listed = texts[["report", "patient"]].assign(
-            index=index, sentence=single_spaced(texts["text"])
+            index=texts.groupby("report").cumcount(), sentence=single_spaced(texts["text"])
         )
     write_sentences(listed, sentences, unique, restricted)
 

@@ -98,10 +98,10 @@ def _class_table(probability: np.ndarray, denied: np.ndarray, filled: np.ndarray
     absent = 1 - np.bincount(OWNERS, shown)
     expected = np.concatenate([shown, denied * absent, filled])
     expected[FIRST_FILLER] += FINDINGS_PER_REPORT[0] * np.prod(1 - denied) * np.prod(1 - filled)
-    image_probability = np.concatenate([shown, absent, np.full(len(filled), np.nan)])
     classes = TABLE.drop(columns="extent").rename_axis("class").reset_index()
     return classes.assign(
-        probability=expected / expected.sum(), image_probability=image_probability
+        probability=expected / expected.sum(),
+        image_probability=np.concatenate([shown, absent, np.full(len(filled), np.nan)]),
     )
 
 

@@ -112,7 +112,7 @@ def encoded(
         )
         features = extracted.new_zeros(len(images), extracted.shape[1])
         features[torch.from_numpy(needed).to(device)] = extracted
-        log.info("seed %d: extracted features of %d images", run["seed"], len(needed))
+        log.info(f"seed {run['seed']}: extracted features of {len(needed)} images")
         encoded_runs.append(
             EncodedRun(
                 run["id"], subset, source, features, labels, encoder, augmentation, frozen.vectors

@@ -50,8 +50,6 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
                 run, split, Measurement(task, "accuracy", pool, fraction), logits.argmax(1)
             )
         log.info(
-            "seed %d: trained an augmented linear probe: %s labels, fraction %g",
-            run.subset.seed,
-            pool,
-            fraction,
+            f"seed {run.subset.seed}: trained an augmented linear probe: {pool} labels, fraction"
+            f" {fraction:g}",
         )

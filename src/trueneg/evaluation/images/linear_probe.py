@@ -32,9 +32,13 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         features, labels = zip(
             *(run.of(labelled_images(run, pool, fraction)) for run in runs), strict=True
         )
-        seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
         probes = train_linear_heads(
-            features, labels, runs[0].classes, cross_entropy, seeds=seeds, **training
+            features,
+            labels,
+            runs[0].classes,
+            cross_entropy,
+            seeds=[seed_for(run.subset.seed, "linear probe") for run in runs],
+            **training,
         )
         for split in runs[0].splits:
             # Splits are stratified, so they have the same size for all seeds.
@@ -43,7 +47,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
                 yield from of_groups(
                     run, split, Measurement("linear probe", "accuracy", pool, fraction), predictions
                 )
-        log.info("trained linear probes: %s labels, fraction %g", pool, fraction)
+        log.info(f"trained linear probes: {pool} labels, fraction {fraction:g}")
 
 
 def labelled_images(run: EncodedRun, pool: str, fraction: float) -> ndarray:

@@ -132,9 +132,8 @@ def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
             name for name, has_both in zip(names, both, strict=True) if not has_both
         )
         log.warning(
-            "skipped labels with no positive or no negative images among %d images: %s",
-            len(labels),
-            lacking,
+            f"skipped labels with no positive or no negative images among {len(labels)} images:"
+            f" {lacking}",
         )
     return list(itertools.compress(names, both))
 

@@ -78,10 +78,13 @@ def linear_evaluation(
     areas = {}
     for fraction in fractions:
         kept = torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device)
-        samples = ([features[kept]], [targets[kept]])
-        seeds = [seed_for(seed, "linear probe")]
         probe = train_linear_heads(
-            *samples, len(class_names), known_binary_cross_entropy, seeds=seeds, **training
+            [features[kept]],
+            [targets[kept]],
+            len(class_names),
+            known_binary_cross_entropy,
+            seeds=[seed_for(seed, "linear probe")],
+            **training,
         )
         areas[fraction] = areas_by_class(probe.logits([test_features])[0], test_labels, class_names)
     return areas

@@ -150,9 +150,8 @@ def label_precisions(
     possible = [k for k in ks if k <= longest]
     if len(possible) < len(ks):
         log.warning(
-            "skipped Prec@k for k = %s: a query has only %d candidates",
-            sorted(set(ks) - set(possible)),
-            longest,
+            f"skipped Prec@k for k = {sorted(set(ks) - set(possible))}: a query has only {longest}"
+            " candidates",
         )
     if not possible or not len(wanted):
         return {}

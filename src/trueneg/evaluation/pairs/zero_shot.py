@@ -41,9 +41,8 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
             texts = [prompts[name][sign] for name in names for sign in ("negative", "positive")]
             counts = (~np.isnan(run.labels(split, names))).sum(0).tolist()
             log.info(
-                "zero-shot, %s: images with a known label: %s",
-                split,
-                dict(zip(names, counts, strict=True)),
+                f"zero-shot, {split}: images with a known label:"
+                f" {dict(zip(names, counts, strict=True))}",
             )
             scores = run.similarities(texts, split)
             metrics = zero_shot_metrics(

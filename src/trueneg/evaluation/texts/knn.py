@@ -26,14 +26,9 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Itera
     k = settings["knn"]["neighbours"]
     for run, split, part, bank, _ in labelled_parts(runs):
         if (fewest := fewest_of_label(run.labels(bank))) < k:
-            of = f"{split} split, {part} labels, seed {run.subset.seed}"
             log.warning(
-                "knn, %s: %d neighbours instead of %d, because the smallest label has %d training"
-                " texts",
-                of,
-                fewest,
-                k,
-                fewest,
+                f"knn, {split} split, {part} labels, seed {run.subset.seed}: {fewest} neighbours"
+                f" instead of {k}, because the smallest label has {fewest} training texts",
             )
     yield from classified(
         runs, "knn", lambda fewest: KNeighborsClassifier(min(k, fewest), algorithm="brute")

@@ -70,8 +70,8 @@ def of_labels(run: EmbeddedTexts, bank: np.ndarray, samples: np.ndarray) -> Sear
     bank_labels = run.labels(bank)
     if not (answerable := np.isin(labels, bank_labels)).all():
         log.warning(
-            "retrieval: left out %d held-out texts whose label no training text has",
-            np.count_nonzero(~answerable),
+            f"retrieval: left out {np.count_nonzero(~answerable)} held-out texts whose label no"
+            " training text has",
         )
     members = (bank_labels, np.arange(len(bank)))
     none = np.full(np.count_nonzero(answerable), -1)

@@ -5,7 +5,6 @@ no text.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,19 +15,21 @@ from trueneg.report.drawing import COLOURS, Figure, LineStyle, add_legend, finis
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import with_interval
 from trueneg.report.plots import facets
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
 
 ORDER = 10
+KIND = LikelihoodStudy
 SENTENCE = LineStyle(COLOURS[1], "o", "")
 MEAN = LineStyle(COLOURS[0], "s", "-")
 FIT = LineStyle(COLOURS[2], "", (0, (5, 1.5)))
 MOST_POINTS = 4000  # maximum per panel; only the most frequent sentences are drawn
 
 
-def drawings(study: Any) -> list[Drawing]:
+def drawings(study: LikelihoodStudy) -> list[Drawing]:
     """Declare the figures of a likelihood study with known classes for its first corpus: all
     sentences, and findings only.
     """
-    if not study.is_scored or not study.reports.classes_known:
+    if not study.reports.classes_known:
         return []
     corpus = next(iter(runs.corpora(study)))
     files = tuple(
@@ -80,14 +81,15 @@ def class_probability_by_likelihood(
         row = rows.iloc[0]
         bins = calibration[calibration["scorer"] == scorer].sort_values("log_likelihood")
         most = points[points["scorer"] == scorer].nlargest(MOST_POINTS, "count")
-        sizes = 4 + 4 * np.log1p(most["count"])
-        look: dict[str, Any] = {
-            "color": SENTENCE.color,
-            "alpha": 0.25,
-            "linewidths": 0,
-            "rasterized": True,
-        }
-        plot.scatter(most["log_likelihood"], np.exp(most["log_class_probability"]), s=sizes, **look)
+        plot.scatter(
+            most["log_likelihood"],
+            np.exp(most["log_class_probability"]),
+            s=4 + 4 * np.log1p(most["count"]),
+            color=SENTENCE.color,
+            alpha=0.25,
+            linewidths=0,
+            rasterized=True,
+        )
         plot.plot(bins["log_likelihood"], bins["actual"], markersize=4, **MEAN._asdict())
         ends = bins["log_likelihood"].iloc[[0, -1]]
         plot.plot(ends, row["a"] * np.exp(row["k"] * ends), **FIT._asdict())

@@ -15,8 +15,10 @@ from trueneg.report.drawing import (
 )
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, draw_sampled, facets, forest
+from trueneg.specs.kinds.experiments import ExperimentStudy
 
 ORDER = 30
+KIND = ExperimentStudy
 DEBIASED = "asymptotic debiased loss"
 DEBIASED_STYLE = LineStyle("#0072b2", "o", "-")
 SUPERVISED = {
@@ -50,8 +52,12 @@ def approximation_errors(gathered: Gathered) -> Figure:
     for plot, _, part in parts:
         draw_sampled(plot, part.query("quantity == '|L − L̄|'"), styles, "objective", "negatives")
         for name, bound in part.query("quantity == 'Proposition 1'").groupby("objective"):
-            look = unmarked(styles)[str(name)]._asdict()
-            plot.plot(bound["negatives"], bound["value"], linewidth=0.9, **look)
+            plot.plot(
+                bound["negatives"],
+                bound["value"],
+                linewidth=0.9,
+                **unmarked(styles)[str(name)]._asdict(),
+            )
         trivial = part.query("quantity == 'trivial bound'").groupby("negatives")["value"]
         plot.fill_between(trivial.min().index, trivial.min(), trivial.max(), color="0.75")
         plot.set(xscale="log", yscale="log")

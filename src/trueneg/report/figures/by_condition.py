@@ -24,10 +24,10 @@ from trueneg.report.plots import (
     zero_line,
 )
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
 ORDER = 10
+KIND = TrainedStudy
 # as named in titles
 POOLS = {"all": "labels of all training images", "imbalanced": "labels of the imbalanced subset"}
 FRACTION_AXIS = Axis("Imbalance r: fraction of the rare classes' training images that is kept")
@@ -36,12 +36,10 @@ NEGATIVES_AXIS = Axis("Number of negatives per anchor, N", logarithmic=True)
 TEMPERATURE_AXIS = Axis("Temperature t", logarithmic=True)
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare a trained study's figures: against r, N or t if varied, and against the label
     fraction if requested.
     """
-    if not isinstance(study, TrainedStudy):
-        return []
     drawings: list[Drawing] = []
     pools = label_pools(study)
     if isinstance(getattr(study.dataset, "fraction", None), list):
@@ -202,10 +200,9 @@ def draw_by_place(
         drawn |= names
         seeds += list(points["seeds"])
     add_legend(figure, zero | styles_of(drawn, all_styles))
-    intervals = interval_note(baseline, seeds, "Bars and bands" if flat else "Bars")
     return finish(
         figure,
         f"Test split{f': {evaluation_name(measured[0])}' if len(measured) == 1 else ''}.",
-        intervals,
+        interval_note(baseline, seeds, "Bars and bands" if flat else "Bars"),
         *notes,
     )

@@ -10,17 +10,15 @@ from trueneg.report.plots import forest
 from trueneg.report.tables.building import comparisons
 from trueneg.report.tables.comparisons import named_by
 from trueneg.specs.kinds.trained import OTHERS, PRIMARY, TrainedStudy
-from trueneg.specs.settings import Study
 
 ORDER = 5
+KIND = TrainedStudy
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the figure of a trained study; if the study names only its primary contrast, it shows
     all differences.
     """
-    if not isinstance(study, TrainedStudy):
-        return []
     title = (
         "The comparisons that the study names"
         if study.contrasts
@@ -82,5 +80,9 @@ def contrasts(gathered: Gathered) -> Figure:
     for contrast in named:
         if contrast.minus is not None:
             drawn |= {contrast.minus.treatment, contrast.minus.baseline}
-    note = gathered.note_on({gathered.dataset}, drawn)
-    return finish(figure, *sentences, *gathered.protocol_notes, note)
+    return finish(
+        figure,
+        *sentences,
+        *gathered.protocol_notes,
+        gathered.note_on({gathered.dataset}, drawn),
+    )

@@ -16,17 +16,16 @@ from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import scale
 from trueneg.report.plots import draw_intervals, facets
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study, values_of
+from trueneg.specs.settings import values_of
 from trueneg.stats.comparison import paired_differences
 
 ORDER = 8
+KIND = TrainedStudy
 MONITORS = ("mask precision", "mask recall")
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the figure of a trained study that trains oracles with errors."""
-    if not isinstance(study, TrainedStudy):
-        return []
     oracles: Any = [each for each in study.objectives.values() if each.name == "oracle"]
     shares = [share for oracle in oracles for share in (oracle.precision, oracle.recall)]
     if all(values_of(share) == [1] for share in shares):
@@ -73,12 +72,11 @@ def dose_response(gathered: Gathered) -> Figure:
         gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True
     )
     what = measurement_name(gathered.primary, gathered.dataset)
-    note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
     return finish(
         figure,
         f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey:"
         " oracles and their controls.",
-        note,
+        gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]}),
     )
 
 

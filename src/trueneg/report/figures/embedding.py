@@ -12,9 +12,10 @@ from trueneg.report.drawing import Figure, finish
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import minus
 from trueneg.report.plots import facets
-from trueneg.specs.settings import Study
+from trueneg.specs.kinds.trained import TrainedStudy
 
 ORDER = 40
+KIND = TrainedStudy
 SILHOUETTE = (
     "Silhouette: mean over images of rare or all classes, from cosine distances between encoder"
     " features, not in the plane (1: classes are far apart, 0: they touch); 95\u00a0% bootstrap"
@@ -22,7 +23,7 @@ SILHOUETTE = (
 )
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the t-SNE figure if an image study requests it."""
     return per_objective(
         study,
@@ -81,13 +82,12 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     figure.legend(*handles, loc="outside right upper", handletextpad=0.2, markerscale=1.4)
     dataset = points["dataset"].iloc[0]
     images = points.groupby("objective").size().max()
-    silhouette = SILHOUETTE if "silhouette" in points else ""
     return finish(
         figure,
         f"t-SNE of {images:,} images of {dataset}, one seed; rare classes in red, common"
         " classes in blue. The axes have no units, and distances between clusters have no"
         " meaning.",
-        silhouette,
+        SILHOUETTE if "silhouette" in points else "",
         gathered.study_note,
     )
 

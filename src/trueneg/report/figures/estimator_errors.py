@@ -9,8 +9,10 @@ from trueneg.report.drawing import Figure, add_legend, finish, line_styles, styl
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, Axis, draw_sampled, facets, set_ticks
 from trueneg.specs.experiments import DRAWN, ESTIMATORS, TRUE
+from trueneg.specs.kinds.experiments import ExperimentStudy
 
 ORDER = 20
+KIND = ExperimentStudy
 STYLES = line_styles([*ESTIMATORS, TRUE])
 AXES = {
     "alpha": Axis("α: how well the encoder ranks"),
@@ -121,8 +123,9 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
         "Thin dotted lines: limit of the bias for many negatives, by quadrature.",
     )
     for limit in frame[np.isinf(frame["at"])].itertuples():
-        look = {"color": STYLES[limit.estimator].color, "linewidth": 0.7, "linestyle": (0, (1, 3))}
-        figure.axes[0].axhline(limit.value, **look)
+        figure.axes[0].axhline(
+            limit.value, color=STYLES[limit.estimator].color, linewidth=0.7, linestyle=(0, (1, 3))
+        )
     return figure
 
 

@@ -14,19 +14,20 @@ from trueneg.report.metrics import minus
 from trueneg.report.tables.building import records
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.base import PartlyTrue, uses_truth
-from trueneg.specs.settings import Study, values_of
+from trueneg.specs.settings import values_of
 from trueneg.stats.comparison import means
 
 ORDER = 72
+KIND = TrainedStudy
 ERRORS = "eta_errors.parquet"
 QUANTITIES = {"error of η": "Error of η: E|1/(1 − η) − 1/(1 − ρ)|", "mean η": "Mean η"}
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the figure of a study that uses several class probabilities by name, and whose data
     have known ones.
     """
-    if not (isinstance(study, TrainedStudy) and study.has_true_etas):
+    if not study.has_true_etas:
         return []
     used = [
         value
@@ -114,5 +115,8 @@ def eta_quality(gathered: Gathered) -> Figure:
         slope = minus(f"{row['shown']:+.2g} [{ends}]")
         names = row["objective"]
         sentences.append(f"Slope on the error over {names}: {slope} ({INTERVAL}).")
-    note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
-    return finish(figure, *sentences, note)
+    return finish(
+        figure,
+        *sentences,
+        gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]}),
+    )

@@ -23,10 +23,10 @@ from trueneg.report.labels import seed_count
 from trueneg.report.metrics import with_interval
 from trueneg.report.plots import facets, forest
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 from trueneg.stats.comparison import selected
 
 ORDER = 90
+KIND = TrainedStudy
 RATINGS = (
     "human_ratings/summary.parquet",
     "human_ratings/rows.parquet",
@@ -64,9 +64,9 @@ SELECTION = (
 )
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the figures of an image–text study with human ratings of pairs."""
-    if not (isinstance(study, TrainedStudy) and study.is_rated):
+    if not study.is_rated:
         return []
     return [
         Drawing(
@@ -129,14 +129,13 @@ def human_ratings(gathered: Gathered) -> Figure:
     axes[0, 1].autoscale_view()
     _draw_calibration(axes[0, 2], calibration.query("anchors == 'text'"), styles)
     add_legend(figure, {"chance": chance, "one expert against the other two": ceiling})
-    note = gathered.note_on({gathered.dataset}, {*networks["objective"]})
     return finish(
         figure,
         f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an"
         " anchor: mean over the anchors that have both true and false negatives. Bars: 95 %"
         f" bootstrap intervals over anchors for the mean over {seed_count(networks['seeds'])}.",
         SELECTION,
-        note,
+        gathered.note_on({gathered.dataset}, {*networks["objective"]}),
     )
 
 
@@ -159,9 +158,16 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
         empty="No η varies between captions.",
     )
     rho = correlations.query("`with` == 'rate'").set_index("eta")
-    look = {"color": CAPTION.color, "alpha": 0.2, "linewidths": 0, "label": "captions"}
     for plot, (name,), part in parts:
-        plot.scatter(part["η"], part["rate"], s=3 + 2.0 * part["pairs"], **look)
+        plot.scatter(
+            part["η"],
+            part["rate"],
+            s=3 + 2.0 * part["pairs"],
+            color=CAPTION.color,
+            alpha=0.2,
+            linewidths=0,
+            label="captions",
+        )
         ranks = part["η"].rank(method="first")
         groups = part.groupby(pd.qcut(ranks, min(GROUPS, len(part)), labels=False))
         plot.plot(groups["η"].median(), groups["rate"].mean(), label="groups", **MEAN._asdict())
@@ -190,10 +196,8 @@ def _draw_calibration(plot: Axes, calibration: DataFrame, styles: Styles) -> Non
     if calibration.empty:
         draw_message(plot, "No objective assigns probabilities to the negatives of a caption.")
         return
-    groups = calibration.sort_values("implied").groupby("objective")
-    by_objective = {str(name): bins for name, bins in groups}
-    for name, style in styles_of(by_objective, styles).items():
-        bins = by_objective[name]
+    for name, style in styles_of(calibration["objective"], styles).items():
+        bins = calibration[calibration["objective"] == name].sort_values("implied")
         plot.plot(bins["implied"], bins["rated"], label=name, **style._asdict())
     end = 1.05 * float(calibration[["implied", "rated"]].to_numpy().max())
     plot.plot([0, end], [0, end], color="0.1", linewidth=1, linestyle=(0, (1.5, 1.5)))

@@ -25,10 +25,10 @@ from trueneg.report.drawing import (
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import draw_intervals, facets, interval_note
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 from trueneg.stats.comparison import half_interval
 
 ORDER = 100
+KIND = TrainedStudy
 GROUPS = ("common", "rare")
 MEANS = {
     "estimated mean": LineStyle("#0072b2", "o", "-"),
@@ -37,10 +37,8 @@ MEANS = {
 KEYS = ["dataset", "objective", "epoch"]
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the monitors of a trained study; some need known classes, others pairs."""
-    if not isinstance(study, TrainedStudy):
-        return []
     drawings = [
         Drawing(
             "training_loss",

@@ -17,9 +17,9 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import minus
 from trueneg.report.plots import facets
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 
 ORDER = 50
+KIND = TrainedStudy
 ALL = "all pairs"
 DASHES = {
     "own pair": "-",
@@ -37,7 +37,7 @@ BINS = 50
 TAIL = 0.001  # maximum fraction of each objective's pairs beyond either end of the axis
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the similarity histograms if an image–text study requests them."""
     return per_objective(
         study,
@@ -81,14 +81,17 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
         by_line: dict[Any, Series] = dict(list(part.groupby("line", sort=False)["similarity"]))
         for name, values in by_line.items():
             style = looks[name] if panel == ALL else looks[panel]._replace(linestyle=DASHES[name])
-            look = {
-                "color": style.color,
-                "linestyle": style.linestyle,
-                "linewidth": 1.4,
-                "alpha": 0.15 * (panel == ALL),
-            }
             seaborn.histplot(
-                x=values, bins=edges, stat="density", element="step", label=name, ax=plot, **look
+                x=values,
+                bins=edges,
+                stat="density",
+                element="step",
+                label=name,
+                ax=plot,
+                color=style.color,
+                linestyle=style.linestyle,
+                linewidth=1.4,
+                alpha=0.15 * (panel == ALL),
             )
         of_panel = of_kind[of_kind["objective"] == panel]
         numbers = [

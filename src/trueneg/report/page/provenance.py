@@ -119,11 +119,10 @@ class Provenance:
             files.append(
                 f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}"
             )
-        shared = [f"{key}: {text}" for key, text in flat(self.settings).items()]
         return {
             "files": files,
             "models": language_models(results, folder.parent.name),
-            "shared": shared,
+            "shared": [f"{key}: {text}" for key, text in flat(self.settings).items()],
         }
 
 

@@ -1,7 +1,5 @@
 """The log-linear assumption in numbers: rank correlation, fit and error of every scorer."""
 
-from typing import Any
-
 import pandas as pd
 
 from trueneg.config import runs
@@ -13,6 +11,7 @@ from trueneg.report.metrics import minus
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 
 ORDER = 10
+KIND = LikelihoodStudy
 NOTES = (
     (
         "ρ: rank correlation between log-likelihood and class probability over all occurrences of"
@@ -27,9 +26,9 @@ NOTES = (
 )
 
 
-def drawings(study: Any) -> list[Drawing]:
+def drawings(study: LikelihoodStudy) -> list[Drawing]:
     """Declare the table over all corpora of a likelihood study with known classes."""
-    if not study.is_scored or not study.reports.classes_known:
+    if not study.reports.classes_known:
         return []
     return [
         Drawing(

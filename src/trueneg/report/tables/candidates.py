@@ -8,16 +8,14 @@ from trueneg.report.labels import INTERVAL, SYMBOLS, settings_name, with_unit
 from trueneg.report.metrics import full_name, unit
 from trueneg.report.tables.building import mean_cell, records
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 
 ORDER = 20
+KIND = TrainedStudy
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the table if the study selects variants."""
-    if not isinstance(study, TrainedStudy) or all(
-        len(grid) == 1 for grid in runs.candidates(study).values()
-    ):
+    if all(len(grid) == 1 for grid in runs.candidates(study).values()):
         return []
     return [
         Drawing(

@@ -33,12 +33,12 @@ from trueneg.report.tables.building import (
 )
 from trueneg.specs.kinds.images import ImageStudy
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.comparison import means
 from trueneg.stats.measurement import Measurement
 
 ORDER = 10
+KIND = TrainedStudy
 PUBLISHED, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
 SHARES = {"anchors at the bound": "share at bound", "negatives removed": "share removed"}
@@ -104,10 +104,8 @@ RECO_TABLE_1 = (
 )
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
-    if not isinstance(study, TrainedStudy):
-        return []
     measured = {row.task for row in measured_by(study)}
     shown = {name for name in study.TABLES if measured & OF_TASKS.get(name, measured)}
     listed = []
