@@ -84,10 +84,9 @@ def compare_files(data_input: DataInput, results: Path) -> FileChanges:
                 and _images_differ(images, record["images"])
             ):
                 # not a subfolder or file: their names may identify patients
-                folder = data_input.settings["path"]
                 sentences.append(
-                    f"data changed: some of the {len(images):,} images in {folder} changed since"
-                    " the data were read"
+                    f"data changed: some of the {len(images):,} images in"
+                    f" {data_input.settings['path']} changed since the data were read"
                 )
     return FileChanges(stamp if stamp and sentences else record["stamp"], sentences)
 

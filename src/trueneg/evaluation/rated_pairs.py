@@ -129,6 +129,12 @@ def anchor_rows(
         scores.items(), pairs.anchors.items(), thresholds
     ):
         areas = measure(pairs.ratings, anchors, threshold)
-        names = pairs.anchor_names(kind)[areas["anchor"]]
-        parts.append(areas.assign(anchor=names, score=score, anchors=kind, threshold=threshold))
+        parts.append(
+            areas.assign(
+                anchor=pairs.anchor_names(kind)[areas["anchor"]],
+                score=score,
+                anchors=kind,
+                threshold=threshold,
+            )
+        )
     return pd.concat(parts, ignore_index=True)

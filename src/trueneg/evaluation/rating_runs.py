@@ -71,8 +71,14 @@ def rate_references(
         correlations: output parquet file (:func:`correlation_rows`).
         block: further arguments of :func:`measure_ratings`.
     """
-    nothing = dict.fromkeys(("condition", "objective", "variant", "run"), "")
-    measure_ratings(of_references, areas, eta, correlations, names=nothing, **block)
+    measure_ratings(
+        of_references,
+        areas,
+        eta,
+        correlations,
+        names=dict.fromkeys(("condition", "objective", "variant", "run"), ""),
+        **block,
+    )
 
 
 def measure_ratings(

@@ -121,8 +121,14 @@ class ExperimentDrawings:
 
         def declare(make: Callable[..., Any]) -> Callable[..., Any]:
             name = experiment or make.__name__
-            files = ("study.yaml", f"simulation/{name}.parquet")
-            drawing = Drawing(make.__name__, make, title, caption, files, headline=headline)
+            drawing = Drawing(
+                make.__name__,
+                make,
+                title,
+                caption,
+                ("study.yaml", f"simulation/{name}.parquet"),
+                headline=headline,
+            )
             self._declared.append((name, drawing))
             return make
 

@@ -91,10 +91,9 @@ def answer(
     if names := [name for entry in selection if (name := chosen_name(entry)) != entry["objective"]]:
         sentences.append(f"Selected on the validation split: {', '.join(names)}.")
     if row["outcome"] == "undecided" and pd.notna(row["p"]):
-        detectable = amount(row["minimum detectable"], metric, difference=True)
         power = (
-            f"A difference of {detectable} would have been detected with a power of 80 %, given"
-            " this standard deviation"
+            f"A difference of {amount(row['minimum detectable'], metric, difference=True)} would"
+            " have been detected with a power of 80 %, given this standard deviation"
         )
         if published is not None:
             power += (
@@ -201,11 +200,15 @@ def knowing_the_labels(row: Any, metric: str) -> str:
         return ""
     if row["low"] <= 0 <= row["high"]:
         reach = ends(row["low"], row["high"], metric)
-        gain = amount(row["difference"], metric, signed=True, difference=True)
-        return f"knowing the labels makes no clear difference: {gain} ({reach})"
+        return (
+            "knowing the labels makes no clear difference:"
+            f" {amount(row['difference'], metric, signed=True, difference=True)} ({reach})"
+        )
     verb = "gains" if (row["difference"] > 0) == higher_is_better(metric) else "loses"
-    size = amount(abs(row["difference"]), metric, difference=True)
-    return f"knowing the labels {verb} {size} ({_unsigned_ends(row, metric)})"
+    return (
+        f"knowing the labels {verb} {amount(abs(row['difference']), metric, difference=True)}"
+        f" ({_unsigned_ends(row, metric)})"
+    )
 
 
 def _unsigned_ends(row: Any, metric: str) -> str:

@@ -182,10 +182,10 @@ class Gathered:
                 f"{file}). Its commit is unknown, so it cannot be known whether it precedes these"
                 f" runs. {rest}"
             ]
-        when = "before" if protocol["beforehand"] else "after"
         return [
-            f"{file}, committed on {protocol['date'][:10]}), committed {when} the first of these"
-            f" runs finished. {rest}"
+            f"{file}, committed on {protocol['date'][:10]}), committed"
+            f" {'before' if protocol['beforehand'] else 'after'} the first of these runs finished."
+            f" {rest}"
         ]
 
     @functools.cached_property

@@ -94,8 +94,12 @@ def tasks(rows: DataFrame) -> TableLayout:
         title = "retrieval between images and sentences, both directions"
         # Use the list length closest to 10, the shortest in the paper.
         ks = lengths(rows[rows["task"] == SENTENCES])
-        length = min(ks, key=lambda k: abs(k - 10), default=None)
-        recall = Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
+        recall = Measurement(
+            SENTENCES,
+            "R",
+            sentence_labels(rows),
+            k=min(ks, key=lambda k: abs(k - 10), default=None),
+        )
     share = max(_values(rows, "linear probe", "fraction"), default=1.0)
     columns = [
         ("zero-shot classification", Measurement("zero-shot", "AUC")),
@@ -111,8 +115,10 @@ def tasks(rows: DataFrame) -> TableLayout:
         ),
     ]
     columns = [(title, key) for title, key in columns if key in measured]
-    heads = [Head(title, metric_name(key), key.metric) for title, key in columns]
-    return TableLayout(heads, {"": [key for _, key in columns]})
+    return TableLayout(
+        [Head(title, metric_name(key), key.metric) for title, key in columns],
+        {"": [key for _, key in columns]},
+    )
 
 
 def texts(rows: DataFrame) -> TableLayout:
@@ -143,14 +149,14 @@ def texts(rows: DataFrame) -> TableLayout:
         groups = {title: [*group, similarity] for title, group in groups.items()}
         groups = groups or {"": [similarity]}
         keys.append(similarity)
-    heads = [Head(evaluation_name(key), metric_name(key), key.metric) for key in keys]
-    return TableLayout(heads, groups)
+    return TableLayout(
+        [Head(evaluation_name(key), metric_name(key), key.metric) for key in keys], groups
+    )
 
 
 def zero_shot(rows: DataFrame) -> TableLayout:
     """Lay out Table 3 of Sample-Specific Debiasing: zero-shot classification by class."""
-    metrics = ("AUC", "ACC", "AUC positive prompt")
-    return _by_class(rows, "zero-shot", metrics, "mean over classes")
+    return _by_class(rows, "zero-shot", ("AUC", "ACC", "AUC positive prompt"), "mean over classes")
 
 
 def grounding(rows: DataFrame) -> TableLayout:
@@ -226,8 +232,9 @@ def every_measurement(rows: DataFrame) -> list[Measurement]:
 def _by_class(rows: DataFrame, task: str, metrics: Sequence[str], whole: str) -> TableLayout:
     groups = {whole: [Measurement(task, metric) for metric in metrics]}
     for name in _values(rows, task, "group"):
-        title = "mean over findings" if name == "macro" else name
-        groups[title] = [Measurement(task, metric, group=name) for metric in metrics]
+        groups["mean over findings" if name == "macro" else name] = [
+            Measurement(task, metric, group=name) for metric in metrics
+        ]
     return TableLayout([_mean_of(Measurement(task, metric)) for metric in metrics], groups)
 
 

@@ -109,13 +109,12 @@ def summarise_study(
         )
         raise UserError(f"primary: {error}{remedy}") from error
     comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
-    published = published_numbers(study, inputs.published)
     write_tables(
         {
             outputs.rows: rows,
             outputs.curves: curves,
             outputs.candidates: candidates,
-            outputs.published: published,
+            outputs.published: published_numbers(study, inputs.published),
         }
     )
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
@@ -154,8 +153,11 @@ def _selection(
                 "follows": followed.get(row["objective"]),
             }
         )
-    described = DataFrame(details, index=selection.index)
-    return pd.concat([selection, described], axis="columns"), candidates, measured
+    return (
+        pd.concat([selection, DataFrame(details, index=selection.index)], axis="columns"),
+        candidates,
+        measured,
+    )
 
 
 def _of_winners(rows: DataFrame, candidates: DataFrame) -> DataFrame:
@@ -269,8 +271,9 @@ def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> d
         parts.append(labelled.assign(sentence=sentence))
     sides = (primary.treatment, primary.baseline)
     contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin, upwards)
-    tuned = selection_of(primary, dataset, _records(selection))
-    contrast["answer"] = answer(contrast, *sides, primary.published, tuned)
+    contrast["answer"] = answer(
+        contrast, *sides, primary.published, selection_of(primary, dataset, _records(selection))
+    )
     contrast["answer"] += against_no_training(study, rows, dataset)
     return {
         "seeds": len(study.seed_list),

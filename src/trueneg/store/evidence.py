@@ -254,8 +254,9 @@ def write_evidence(evidence: Evidence, target: Path) -> None:
             made.mkdir(parents=True)
             for name, table in _exported_tables(evidence):
                 (made / f"{name}.parquet").write_bytes(_compressed(table))
-            checksums = {path.name: file_checksum(path) for path in sorted(made.iterdir())}
-            described = evidence.description.model_dump(mode="json") | {"files": checksums}
+            described = evidence.description.model_dump(mode="json") | {
+                "files": {path.name: file_checksum(path) for path in sorted(made.iterdir())}
+            }
             write_text(made / STUDY, json.dumps(described, indent=1) + "\n")
             earlier = target.with_name(f".{target.name}.{os.getpid()}.earlier")
             if target.exists():
@@ -333,8 +334,13 @@ def _runs(evidence: Evidence) -> pa.Table:
     for place, manifest in evidence.manifests.items():
         records = {record["id"]: record for record in evidence.records[place]}
         for run in manifest["runs"]:
-            text = json.dumps(records[run["id"]], separators=(",", ":"))
-            of_run = (run["seed"], run["id"], run["checksum"], manifest.get("variant"), text)
+            of_run = (
+                run["seed"],
+                run["id"],
+                run["checksum"],
+                manifest.get("variant"),
+                json.dumps(records[run["id"]], separators=(",", ":")),
+            )
             rows.append((*place.split("/"), *of_run))
     columns = [*KEY, "seed", "run", "checksum", "variant", "record"]
     types = dict.fromkeys(columns, pa.string()) | {"seed": pa.int64()}

@@ -235,8 +235,10 @@ def import_study(folder: Path, results: Path, stamp: int | None = None) -> str:
     _write({path: data for path, data in others.items() if not path.exists()}, stamp, results)
     kept = len(added) - sum(added.values())
     note = f"; kept {counted(kept, 'run')} already in {store.path}" if kept else ""
-    imported = counted(sum(added.values()), "run")
-    return f"{name}: imported {imported}{note}{_missing(description.missing)}."
+    return (
+        f"{name}: imported"
+        f" {counted(sum(added.values()), 'run')}{note}{_missing(description.missing)}."
+    )
 
 
 def _json(content: Mapping[str, Any]) -> bytes:

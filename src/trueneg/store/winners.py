@@ -72,11 +72,10 @@ def selecting(study: TrainedStudy) -> dict[str, Any]:
     """Return everything that determines a tuned study's winners except the rows of its first
     stage.
     """
-    tuned = {name: list(variants.values()) for name, variants in families(study).items()}
     return {
         "rule": study.tuning and study.tuning.rule,
         "measured": study.selected_by._asdict(),
-        "candidates": tuned,
+        "candidates": {name: list(variants.values()) for name, variants in families(study).items()},
     }
 
 
@@ -102,9 +101,13 @@ def select_from(
         selection = select(validation, candidates, measured)
     except ValueError as error:
         raise UserError(f"tuning: {error}") from error
-    described = describe_candidates(validation, candidates, measured, selection)
     return (
-        as_json(described, settings["rule"], measured, sorted(set(validation["seed"].tolist()))),
+        as_json(
+            describe_candidates(validation, candidates, measured, selection),
+            settings["rule"],
+            measured,
+            sorted(set(validation["seed"].tolist())),
+        ),
         validation,
     )
 

@@ -87,8 +87,9 @@ class ImageSource:
     @property
     def samples(self) -> Samples:
         """The images and their official splits; unlabelled images are trained on."""
-        is_in = [self.labels < 0, self.is_validation, self.is_test]
-        split = np.select(is_in, ["train", "validation", "test"], "")
+        split = np.select(
+            [self.labels < 0, self.is_validation, self.is_test], ["train", "validation", "test"], ""
+        )
         return Samples(self.name, self.checksum, split, self.labels, groups={})
 
 

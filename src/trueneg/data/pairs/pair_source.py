@@ -125,10 +125,15 @@ class PairSource(ScoredSentences):
     @property
     def samples(self) -> Samples:
         """The images with their patients and reports; a table has the official splits."""
-        groups = {"patients": self.patients, "reports": self.reports}
         split = np.full(len(self.images), "")
-        label = np.full(len(self.images), -1)
-        return Samples(self.name, self.checksum, split, label, groups, self.restricted)
+        return Samples(
+            self.name,
+            self.checksum,
+            split,
+            np.full(len(self.images), -1),
+            {"patients": self.patients, "reports": self.reports},
+            self.restricted,
+        )
 
 
 def distinct_texts(source: ScoredSentences) -> list[str]:

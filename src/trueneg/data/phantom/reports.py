@@ -167,7 +167,11 @@ def _write(drawn: pd.DataFrame, wordings: Sequence[Wordings], seed: int) -> pd.D
         places = np.flatnonzero(drawn["class"] == number)
         sentences[places] = generator.choice(texts, len(places), p=probability)
     index = drawn.groupby("report").cumcount().astype("int32")
-    reports = [f"P{report:06}" for report in drawn["report"]]
     return pd.DataFrame(
-        {"report": reports, "index": index, "sentence": sentences, "class": drawn["class"]}
+        {
+            "report": [f"P{report:06}" for report in drawn["report"]],
+            "index": index,
+            "sentence": sentences,
+            "class": drawn["class"],
+        }
     )

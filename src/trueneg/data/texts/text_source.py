@@ -110,8 +110,14 @@ class TextSource(ScoredSentences):
     def samples(self) -> Samples:
         """The samples, with their anchor and positive: only training uses hard negatives."""
         split = self.sentences["split"].to_numpy(object)[self.anchors]
-        groups = {"texts": self.text_numbers[:, :2]}
-        return Samples(self.name, self.checksum, split, self.labels, groups, self.restricted)
+        return Samples(
+            self.name,
+            self.checksum,
+            split,
+            self.labels,
+            {"texts": self.text_numbers[:, :2]},
+            self.restricted,
+        )
 
 
 write_texts = write_source

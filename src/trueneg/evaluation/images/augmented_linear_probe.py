@@ -37,9 +37,14 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         encoder = (
             copy.deepcopy(run.encoder).requires_grad_(False).train(training["update_batch_norm"])
         )
-        seed = seed_for(run.subset.seed, task)
         head = train_classifier(
-            encoder, nn.Identity(), labelled, run.classes, cross_entropy, seed, training
+            encoder,
+            nn.Identity(),
+            labelled,
+            run.classes,
+            cross_entropy,
+            seed_for(run.subset.seed, task),
+            training,
         )
         for split in run.splits:
             images = torch.from_numpy(run.images[getattr(run.subset, split)])

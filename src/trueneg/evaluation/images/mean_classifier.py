@@ -15,7 +15,9 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     for run, pool in itertools.product(runs, settings["knn"]["label_pools"]):
         bank, labels = run.of(run.pool(pool))
         for split in run.splits:
-            predictions = mean_classifier(bank, labels, run.of_split(split), classes=run.classes)
             yield from of_groups(
-                run, split, Measurement("mean classifier", "accuracy", pool), predictions
+                run,
+                split,
+                Measurement("mean classifier", "accuracy", pool),
+                mean_classifier(bank, labels, run.of_split(split), classes=run.classes),
             )

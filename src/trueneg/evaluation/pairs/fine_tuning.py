@@ -42,9 +42,11 @@ def fine_tuned(
             names = measurable(run.labels(split, trained), trained)
             chosen = [trained.index(name) for name in names]
             for fraction, by_split in scores.items():
-                areas = areas_by_class(by_split[split][:, chosen], run.labels(split, names), names)
                 yield from of_classes(
-                    run, split, Measurement(task, "AUC", fraction=fraction), areas
+                    run,
+                    split,
+                    Measurement(task, "AUC", fraction=fraction),
+                    areas_by_class(by_split[split][:, chosen], run.labels(split, names), names),
                 )
 
 
@@ -82,11 +84,10 @@ def fine_tuned_scores(
     labels = run.labels("train", names)
     for fraction in settings["fractions"]:
         kept = multilabel_subset(labels, fraction, seed)
-        targets = torch.from_numpy(labels[kept]).to(run.device)
         labelled = LabelledImages(
             images_of(run.networks, run.source),
             run.subset.train[kept],
-            targets,
+            torch.from_numpy(labels[kept]).to(run.device),
             run.networks.columns.augmentation,
         )
         encoder: Any = (

@@ -129,8 +129,9 @@ def boxed_phrases(
     phrases = phrases.assign(**dict(zip(CORNERS, inside.T, strict=True)))[kept]
     numbers = phrases.groupby(["image", "index"]).ngroup()
     regions = numbers if boxes_have_sentences else phrases.groupby(["image", "class"]).ngroup()
-    columns = ["phrase", "image", "index", "sentence", "class", "finding", "region", *CORNERS]
-    return phrases.assign(phrase=numbers, region=regions)[columns].reset_index(drop=True)
+    return phrases.assign(phrase=numbers, region=regions)[
+        ["phrase", "image", "index", "sentence", "class", "finding", "region", *CORNERS]
+    ].reset_index(drop=True)
 
 
 def phrase_maps(

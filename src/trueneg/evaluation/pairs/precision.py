@@ -43,9 +43,13 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
             units = functional.normalize(
                 all_images[torch.as_tensor(images, device=all_images.device)].float(), dim=1
             )
-            same_patient = patients[images][:, None] == patients[images]
             by_image = label_precisions(
-                units @ units.T, labels, labels, ks, names, excluded=same_patient
+                units @ units.T,
+                labels,
+                labels,
+                ks,
+                names,
+                excluded=patients[images][:, None] == patients[images],
             )
             retrievable = np.isin(asked, labels)
             by_text = label_precisions(

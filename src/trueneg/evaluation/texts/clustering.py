@@ -17,10 +17,11 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Itera
     """Yield the V-measure of the best of ten runs of k-means (Rosenberg and Hirschberg, 2007)."""
     for run, split, part, _, samples in labelled_parts(runs):
         labels = run.labels(samples)
-        seed = seed_for(run.subset.seed, "clustering") % 2**32
-        clusters = KMeans(len(np.unique(labels)), n_init=10, random_state=seed).fit_predict(
-            run.rows(samples).cpu().numpy()
-        )
+        clusters = KMeans(
+            len(np.unique(labels)),
+            n_init=10,
+            random_state=seed_for(run.subset.seed, "clustering") % 2**32,
+        ).fit_predict(run.rows(samples).cpu().numpy())
         yield (
             run,
             split,

@@ -137,8 +137,14 @@ def by_condition(
     which `places` gives for each data set.
     """
     rows = compared_rows(gathered)
-    notes = [gathered.note_on(places, {*rows["objective"]})]
-    return draw_by_place(rows, places, [measured or gathered.primary], baseline, axis, notes)
+    return draw_by_place(
+        rows,
+        places,
+        [measured or gathered.primary],
+        baseline,
+        axis,
+        [gathered.note_on(places, {*rows["objective"]})],
+    )
 
 
 def by_label_fraction(
@@ -150,9 +156,13 @@ def by_label_fraction(
     rows = gathered.rows[gathered.rows["dataset"] == dataset]
     places = {str(fraction): fraction for fraction in rows["fraction"].dropna().unique()}
     rows = rows.assign(dataset=rows["fraction"].map(str), fraction=np.nan)
-    notes = [f"Data set: {dataset}.", gathered.note_on({dataset}, {*rows["objective"]})]
     return draw_by_place(
-        rows, places, [measured._replace(fraction=None)], baseline, LABELS_AXIS, notes
+        rows,
+        places,
+        [measured._replace(fraction=None)],
+        baseline,
+        LABELS_AXIS,
+        [f"Data set: {dataset}.", gathered.note_on({dataset}, {*rows["objective"]})],
     )
 
 

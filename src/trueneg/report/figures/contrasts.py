@@ -64,9 +64,10 @@ def contrasts(gathered: Gathered) -> Figure:
     styles = line_styles(table["family"])
     size = scale(measured.metric)
     figure, [[plot]] = panels(height=1.6 + 0.34 * len(table))
-    what = measurement_name(measured, gathered.dataset)
-    seeds = seed_count(table["pairs"])
-    sentences = [f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seeds})."]
+    sentences = [
+        f"{measurement_name(measured, gathered.dataset)}. Bars: {PAIRED_INTERVAL}, not corrected"
+        f" ({seed_count(table['pairs'])})."
+    ]
     for margin in gathered.margins.values():
         plot.axvspan(-size * margin, size * margin, color="0.88", linewidth=0, zorder=0)
         sentences.append(f"Band: ±{margin_text(margin, measured.metric)}, the margin.")

@@ -71,11 +71,10 @@ def dose_response(gathered: Gathered) -> Figure:
     figure = gain_panels(
         gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True
     )
-    what = measurement_name(gathered.primary, gathered.dataset)
     return finish(
         figure,
-        f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey:"
-        " oracles and their controls.",
+        f"{measurement_name(gathered.primary, gathered.dataset)}. Bars: {PAIRED_INTERVAL}, not"
+        f" corrected ({seed_count(gains['seeds'])}). Grey: oracles and their controls.",
         gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]}),
     )
 

@@ -136,8 +136,9 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
 )
 def errors_by_positives(gathered: Gathered) -> Figure:
     """Plot the mean squared error against the number of positives, which only DCL uses."""
-    chosen = _squared_errors(gathered.experiment("errors_by_positives"))
-    return _sweeps(gathered, chosen, AGAINST_DRAWN)
+    return _sweeps(
+        gathered, _squared_errors(gathered.experiment("errors_by_positives")), AGAINST_DRAWN
+    )
 
 
 @drawings.add(

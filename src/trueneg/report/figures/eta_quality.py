@@ -103,18 +103,21 @@ def eta_quality(gathered: Gathered) -> Figure:
     """
     points, trend = gains_by_error(gathered)
     parts = [points.assign(x=points[column], quantity=name) for column, name in QUANTITIES.items()]
-    styles = styles_of(points["objective"], line_styles(gathered.study.objectives))
-    figure = gain_panels(gathered, pd.concat(parts), styles, "quantity", title="{}")
-    what = measurement_name(gathered.primary, gathered.dataset)
+    figure = gain_panels(
+        gathered,
+        pd.concat(parts),
+        styles_of(points["objective"], line_styles(gathered.study.objectives)),
+        "quantity",
+        title="{}",
+    )
     sentences = [
-        f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected"
-        f" ({seed_count(points['seeds'].dropna())})."
+        f"{measurement_name(gathered.primary, gathered.dataset)}. Exploratory. Bars:"
+        f" {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
     ]
     for row in records(trend):
         ends = "no interval" if pd.isna(row["low"]) else f"{row['low']:+.2g}, {row['high']:+.2g}"
         slope = minus(f"{row['shown']:+.2g} [{ends}]")
-        names = row["objective"]
-        sentences.append(f"Slope on the error over {names}: {slope} ({INTERVAL}).")
+        sentences.append(f"Slope on the error over {row['objective']}: {slope} ({INTERVAL}).")
     return finish(
         figure,
         *sentences,

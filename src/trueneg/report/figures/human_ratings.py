@@ -122,8 +122,7 @@ def human_ratings(gathered: Gathered) -> Figure:
         chance = plot.axvline(0.5, color="0.1", linewidth=1)
         forest(plot, rows, looks, "name", names, row="name", y="AUC")
         plot.set_xlabel("AUC within an anchor")
-        anchors = by_name.loc[names, "count"].max()
-        plot.set_title(f"{title}\n({anchors:.0f} anchors)", fontsize=9.5)
+        plot.set_title(f"{title}\n({by_name.loc[names, 'count'].max():.0f} anchors)", fontsize=9.5)
     axes[0, 1].set_yticklabels([])
     axes[0, 0].sharex(axes[0, 1])
     axes[0, 1].autoscale_view()
@@ -180,12 +179,11 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
         }
         add_legend(figure, entries)
     constant = ", ".join(name for name in names if name not in shown)
-    omitted = f"η {constant}: omitted because it is the same for all captions." if constant else ""
     return finish(
         figure,
         f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 %"
         " bootstrap interval.",
-        omitted,
+        f"η {constant}: omitted because it is the same for all captions." if constant else "",
         SELECTION,
         gathered.study_note,
     )

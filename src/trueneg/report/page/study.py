@@ -140,8 +140,10 @@ def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[st
     better = [name for name in gathered.label_free if outcomes.get(name) == "better"]
     untrained = [name for name, each in study.objectives.items() if each.name in NOT_TRAINED]
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
-    candidates = [*(better or [baseline]), *untrained]
-    rows = rows[(rows["dataset"] == gathered.dataset) & rows["objective"].isin(candidates)]
+    rows = rows[
+        (rows["dataset"] == gathered.dataset)
+        & rows["objective"].isin([*(better or [baseline]), *untrained])
+    ]
     if rows.empty:
         return sentences
     ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(
@@ -182,11 +184,10 @@ def _seeds_to_decide(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> l
         ]
     objectives = gathered.study.objectives.values()
     count = needed * sum(objective.name not in NOT_TRAINED for objective in objectives)
-    cost = duration(count * sum(seconds) / len(seconds))
     return [
         f"If the true difference is the measured one, {needed:,} seeds detect it with a power of"
         " 80 %; as new values of `seeds`, because adding them to these would invalidate the test:"
-        f" {count:,} runs, about {cost} of training."
+        f" {count:,} runs, about {duration(count * sum(seconds) / len(seconds))} of training."
     ]
 
 

@@ -52,6 +52,14 @@ def candidates(gathered: Gathered) -> Table:
             (f"{row['dataset']}; {row['objective']}", settings_name(row["variant"]), cells)
         )
     sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.table_notes]
-    mean = with_unit(full_name(measured), unit(measured.metric))
-    columns = [("", mean), ("", "seeds"), ("", "remark")]
-    return Table(values, columns, grouped(lines), sentences, corner="candidate")
+    return Table(
+        values,
+        [
+            ("", with_unit(full_name(measured), unit(measured.metric))),
+            ("", "seeds"),
+            ("", "remark"),
+        ],
+        grouped(lines),
+        sentences,
+        corner="candidate",
+    )

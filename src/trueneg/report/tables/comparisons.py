@@ -242,8 +242,9 @@ def last_share(curves: DataFrame, column: str) -> Cells:
     """
     epochs = curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")
     last = curves[curves["epoch"] == epochs]
-    measured = Measurement("training", column)
-    last = last.assign(**measured._asdict(), split="training", value=last.get(column))
+    last = last.assign(
+        **Measurement("training", column)._asdict(), split="training", value=last.get(column)
+    )
     cells = {}
     for row in records(means(last.dropna(subset="value"))):
         half = row["high"] - row["mean"]

@@ -40,6 +40,11 @@ def draw(gathered: Gathered) -> Table:
         ]
     )
     columns = ["objective", *eta_quality.QUANTITIES, "seeds", "shown", "low", "high"]
-    what = measurement_name(gathered.primary, gathered.dataset)
     table = from_frame(values[columns].rename(columns={"shown": "gain"}))
-    return dataclasses.replace(table, notes=[f"{what}. {NOTE}", *gathered.table_notes])
+    return dataclasses.replace(
+        table,
+        notes=[
+            f"{measurement_name(gathered.primary, gathered.dataset)}. {NOTE}",
+            *gathered.table_notes,
+        ],
+    )

@@ -13,8 +13,16 @@ def drawings(study: ExperimentStudy) -> list[Drawing]:
     """Declare the tables of the experiments that a study shows as such."""
     listed = []
     for name, (title, caption) in study.TABLES.items():
-        files = ("study.yaml", f"simulation/{name}.parquet")
-        listed.append(Drawing(name, draw, title, caption, files, {"experiment": name}))
+        listed.append(
+            Drawing(
+                name,
+                draw,
+                title,
+                caption,
+                ("study.yaml", f"simulation/{name}.parquet"),
+                {"experiment": name},
+            )
+        )
     return listed
 
 
