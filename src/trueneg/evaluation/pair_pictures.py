@@ -12,12 +12,13 @@ import torch
 from torchvision.transforms.v2.functional import center_crop
 
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
+from trueneg.data.pairs.ms_cxr import CORNERS
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.grounding import contrast_to_noise_ratio
 from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.pairs.chexpert_8x200 import scored_queries
-from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases, phrase_maps
+from trueneg.evaluation.pairs.grounding import boxed_phrases, phrase_maps
 from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
 from trueneg.io.files import write_tables
 from trueneg.randomness import seed_for

@@ -7,7 +7,7 @@ declares the task's settings and how its metrics are displayed.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +15,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from trueneg.data.images.image_source import ImageSource, read_source
-from trueneg.data.samples import Subset, read_subsets
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.samples import Subset
 from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.features import extract_features
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
-from trueneg.store.run_store import RunStore
-from trueneg.training.frozen import read_frozen
 from trueneg.training.simclr import augmentation_of, evaluated_encoder
 
 log = logging.getLogger(__name__)
@@ -82,29 +80,26 @@ Measured = tuple[EncodedRun, str, Measurement, float]
 
 
 def encoded(
-    runs: Sequence[Mapping[str, Any]],
-    store: RunStore,
+    source: ImageSource,
+    runs: Iterable[Mapping[str, Any]],
     data: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[list[EncodedRun]]:
     """Yield all runs of a manifest in one list, because some tasks train the classifiers of all
     seeds together.
 
-    See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
+    See :func:`trueneg.evaluation.evaluate.encoded_runs` for `runs` and the files in `data`.
     """
-    source = read_source(data["source"])
-    by_seed = read_subsets(data["subsets"])
     labels = torch.from_numpy(source.labels).to(device)
     encoded_runs = []
     for run in runs:
-        subset = by_seed[run["seed"]]
-        settings = store.record(run["id"])["settings"]
-        frozen = read_frozen(run["vectors"], source, data.get("vectors") or ())
+        subset = run["subset"]
+        frozen = run["frozen"]
         encoder = evaluated_encoder(
-            settings, source.images.shape[1], frozen, load_file(run["model"])
+            run["settings"], source.images.shape[1], frozen, load_file(run["model"])
         )
         encoder.to(memory_format=torch.channels_last).to(device)
-        augmentation = augmentation_of(settings, source, frozen).to(device)
+        augmentation = augmentation_of(run["settings"], source, frozen).to(device)
         images = source.images if frozen.vectors is None else frozen.vectors
         needed = np.concatenate([subset.pool, subset.validation, subset.test])
         extracted = extract_features(

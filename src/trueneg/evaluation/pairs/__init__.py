@@ -8,7 +8,7 @@ settings and how its metrics are displayed.
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +18,11 @@ import torch
 from torch import Tensor
 
 from trueneg.data.pairs.chexpert_8x200 import Benchmark, read_benchmark
-from trueneg.data.pairs.pair_source import PairSource, read_pairs
-from trueneg.data.samples import Subset, read_subsets, refuse_leakage
+from trueneg.data.pairs.pair_source import PairSource
+from trueneg.data.samples import Subset, refuse_leakage
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
-from trueneg.store.run_store import RunStore
-from trueneg.training.frozen import read_frozen
 from trueneg.training.networks import PairNetworks, read_networks
 
 log = logging.getLogger(__name__)
@@ -92,31 +90,26 @@ Measured = tuple[EmbeddedPairs, str, Measurement, float]
 
 
 def encoded(
-    runs: Sequence[Mapping[str, Any]],
-    store: RunStore,
+    source: PairSource,
+    runs: Iterable[Mapping[str, Any]],
     data: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[list[EmbeddedPairs]]:
     """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's
     embeddings are in memory.
 
-    See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
+    See :func:`trueneg.evaluation.evaluate.encoded_runs` for `runs` and the files in `data`.
     """
-    source = read_pairs(data["source"])
-    by_seed = read_subsets(data["subsets"])
     boxes = read_rows(data["boxes"]) if data.get("boxes") else pd.DataFrame()
     benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:
-        settings = store.record(run["id"])["settings"]
-        networks = read_networks(
-            run["model"], settings, read_frozen(run["vectors"], source, data.get("vectors") or ())
-        )
+        networks = read_networks(run["model"], run["settings"], run["frozen"])
         yield [
             EmbeddedPairs(
                 run["id"],
                 networks,
                 source,
-                by_seed[run["seed"]],
+                run["subset"],
                 device,
                 None if boxes.empty else boxes,
                 benchmark,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torchvision.ops import box_area
 
+from trueneg.data.pairs.ms_cxr import CORNERS
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
 from trueneg.evaluation.grounding import (
@@ -29,7 +30,6 @@ from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
-CORNERS = ["x0", "y0", "x1", "y1"]
 SMALLEST_BOX = 0.25  # share of a box's area that must lie in the crop
 
 

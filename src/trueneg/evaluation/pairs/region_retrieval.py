@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.data.pairs.ms_cxr import CORNERS
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured
-from trueneg.evaluation.pairs.grounding import CORNERS, with_boxes
+from trueneg.evaluation.pairs.grounding import with_boxes
 from trueneg.evaluation.pairs.retrieval import both_ways
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.models.region_similarity import box_features

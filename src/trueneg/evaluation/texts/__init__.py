@@ -6,7 +6,7 @@ settings. The module of the same name in :mod:`trueneg.specs.tasks.texts` declar
 settings and how its metrics are displayed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.data.samples import Subset, read_subsets
-from trueneg.data.texts.text_source import TextSource, read_texts
+from trueneg.data.samples import Subset
+from trueneg.data.texts.text_source import TextSource
 from trueneg.data.texts.text_splits import UNSEEN
 from trueneg.evaluation.pair_features import embed_texts
 from trueneg.stats.measurement import Measurement
-from trueneg.store.run_store import RunStore
-from trueneg.training.frozen import read_frozen
 from trueneg.training.networks import PairNetworks, read_networks
 from trueneg.training.sides.text import TextSide
 
@@ -65,23 +63,19 @@ Measured = tuple[EmbeddedTexts, str, Measurement, float]
 
 
 def encoded(
-    runs: Sequence[Mapping[str, Any]],
-    store: RunStore,
+    source: TextSource,
+    runs: Iterable[Mapping[str, Any]],
     data: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[list[EmbeddedTexts]]:
     """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's
     embeddings are in memory.
 
-    See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
+    See :func:`trueneg.evaluation.evaluate.encoded_runs` for `runs` and the files in `data`.
     """
-    source = read_texts(data["source"])
-    by_seed = read_subsets(data["subsets"])
     for run in runs:
-        settings = store.record(run["id"])["settings"]
-        subset = by_seed[run["seed"]]
-        frozen = read_frozen(run["vectors"], source, data.get("vectors") or ())
-        networks = read_networks(run["model"], settings, frozen)
+        subset = run["subset"]
+        networks = read_networks(run["model"], run["settings"], run["frozen"])
         networks.model.to(device)
         anchors, positives = needed_rows(source, subset)
         if networks.anchors is networks.columns:
