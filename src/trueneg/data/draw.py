@@ -2,9 +2,8 @@
 
 import logging
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import GROUPS
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def draw_subsets(
     kind: type[TrainedStudy],
     source: str | Path,
-    settings: Mapping[str, Any],
+    settings: Section,
     seeds: Sequence[int],
     subsets: str | Path,
     splits: str | Path | None = None,

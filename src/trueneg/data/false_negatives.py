@@ -15,6 +15,7 @@ from trueneg.data.images.image_source import ImageSource
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
+from trueneg.specs.sections import Section
 from trueneg.store.identity import model_of
 from trueneg.text.cleaning import normalised
 
@@ -87,7 +88,7 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
 
 def _eta(
     source: PairSource | TextSource,
-    objective: Mapping[str, Any],
+    objective: Section,
     rows: np.ndarray,
     true: Any,
     value: Any,

@@ -18,6 +18,7 @@ from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.runtime.devices import leased_device
 from trueneg.specs.kinds import kind_of
+from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import provenance, records, versions
 from trueneg.store.exchange import imported_rows
@@ -110,7 +111,7 @@ def first_run(**block: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 def evaluate_runs(
     *,
     names: Mapping[str, str],
-    settings: Mapping[str, Any],
+    settings: Section,
     rows: str | Path,
     curves: str | Path,
     runs: str | Path,
@@ -160,16 +161,14 @@ def evaluate_runs(
     write_text(runs, json.dumps(described, indent=2) + "\n")
 
 
-def task_package(settings: Mapping[str, Any]) -> str:
+def task_package(settings: Section) -> str:
     """Return the dotted name of the package with the evaluation tasks for runs with the given
     settings.
     """
     return f"trueneg.evaluation.{kind_of(settings).SAMPLES}"
 
 
-def rows_of(
-    package: str, runs: Sequence[Any], settings: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+def rows_of(package: str, runs: Sequence[Any], settings: Section) -> Iterator[dict[str, Any]]:
     """Yield the rows measured on encoded runs by every task of a package, skipping tasks whose
     settings section is None.
     """

@@ -22,6 +22,7 @@ from trueneg.evaluation.pairs.grounding import boxed_phrases, phrase_maps
 from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
 from trueneg.io.files import write_tables
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 
 HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
 AT_MOST = 20_000  # similarities per relation
@@ -30,7 +31,7 @@ ALL = "all pairs"  # of any relation
 
 def picture_run(
     *,
-    settings: Mapping[str, Any],
+    settings: Section,
     phrases: int,
     similarities: str | Path,
     overlays: str | Path,

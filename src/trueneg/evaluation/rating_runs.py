@@ -37,6 +37,7 @@ from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.rated_pairs import RatedCaptions, anchor_rows, rated_pairs
 from trueneg.io.files import write_tables
 from trueneg.losses.cross_modal import DIRECTIONS
+from trueneg.specs.sections import Section
 from trueneg.store.records import read_rows
 from trueneg.store.run_store import RunStore
 from trueneg.text.words import TERM
@@ -86,7 +87,7 @@ def measure_ratings(
     *paths: str | Path,
     ratings: str | Path,
     names: Mapping[str, str],
-    settings: Mapping[str, Any],
+    settings: Section,
     **block: Any,
 ) -> None:
     """Apply `measure` to the rated pairs of each run of a manifest; write one table per path,
@@ -119,9 +120,7 @@ def measure_ratings(
     write_tables(dict(zip(paths, joined, strict=True)))
 
 
-def of_run(
-    run: EmbeddedPairs, rated: RatedCaptions, settings: Mapping[str, Any]
-) -> list[DataFrame]:
+def of_run(run: EmbeddedPairs, rated: RatedCaptions, settings: Section) -> list[DataFrame]:
     """Return the within-anchor AUCs of a trained run's similarity, and the calibration of its
     objective's implied probability.
     """
@@ -132,9 +131,7 @@ def of_run(
     ]
 
 
-def of_references(
-    run: EmbeddedPairs, rated: RatedCaptions, settings: Mapping[str, Any]
-) -> list[DataFrame]:
+def of_references(run: EmbeddedPairs, rated: RatedCaptions, settings: Section) -> list[DataFrame]:
     """Measure the references on a run's test images: return the within-anchor AUCs, η by caption,
     and its correlations.
     """
@@ -170,7 +167,7 @@ def of_references(
 
 
 def calibration_rows(
-    objective: Mapping[str, Any], scores: ndarray, rated: RatedCaptions, source: PairSource
+    objective: Section, scores: ndarray, rated: RatedCaptions, source: PairSource
 ) -> DataFrame:
     """Compare the probability of a false negative that an objective implies for each rated pair
     with the human ratings.

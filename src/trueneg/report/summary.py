@@ -20,6 +20,7 @@ from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.candidates import describe_candidates
@@ -34,7 +35,7 @@ from trueneg.store.winners import as_text, chosen, read_winners, select_from
 
 def select_winners(
     paths: Iterable[str | Path],
-    settings: Mapping[str, Any],
+    settings: Section,
     *,
     winners: str | Path,
     validation: str | Path,
@@ -59,7 +60,7 @@ def select_winners(
 
 def summarise_study(
     name: str,
-    settings: Mapping[str, Any],
+    settings: Section,
     inputs: Any,
     outputs: Any,
     protocol: Mapping[str, str | None] | None = None,
@@ -240,7 +241,7 @@ def at_edge(variant: str, variants: Iterable[str]) -> str:
     return ", ".join(keys)
 
 
-def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
+def write_settings(settings: Section, path: str | Path) -> None:
     """Write a study's resolved settings.
 
     Args:

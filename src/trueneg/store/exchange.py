@@ -26,6 +26,7 @@ from trueneg.io.seals import require_intact, seal
 from trueneg.legible import counted
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
 from trueneg.store.blocks import absent, block_files, listed, planned_blocks
@@ -292,7 +293,7 @@ def _write(files: Mapping[Path, bytes], modified: int, results: Path) -> None:
     seal(results, [path for path in files if not path.name.endswith(".files.json")])
 
 
-def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def imported_rows(store: RunStore, identifier: str, settings: Section) -> dict[str, Any]:
     """Return the ``rows`` of an imported run that were measured with the given settings, and how
     they were ``evaluated``.
 

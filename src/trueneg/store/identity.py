@@ -14,6 +14,7 @@ from trueneg.config.runs import Run, RunSettings
 from trueneg.errors import UserError
 from trueneg.specs.kinds import kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.specs.temperature import temperature_of
 from trueneg.store.run_files import with_further
@@ -137,9 +138,7 @@ def different_settings(recorded: RunSettings, requested: RunSettings) -> list[st
     return different
 
 
-def same_evaluation(
-    kind: type[TrainedStudy], recorded: Mapping[str, Any], requested: Mapping[str, Any]
-) -> bool:
+def same_evaluation(kind: type[TrainedStudy], recorded: Section, requested: Section) -> bool:
     """Return whether evaluation settings agree in everything that affects rows.
 
     Args:

@@ -10,8 +10,9 @@ from typing import Any
 
 from trueneg.config.runs import towers_of
 from trueneg.io.files import file_checksum
+from trueneg.specs.sections import Section
 
-Settings = Mapping[str, Mapping[str, Any]]  # a run's settings by section
+Settings = Mapping[str, Section]  # a run's settings by section
 
 OF_TOWERS = ("model", "path", "weights")
 WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection"))

@@ -19,6 +19,7 @@ from trueneg.specs.kinds import TRAINED, kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.base import FROM_LIKELIHOODS
 from trueneg.specs.pairs import PAIRS, TEXTS
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Settings, models_within, tag_of
 from trueneg.specs.stages import DECODING, VERSIONS
 from trueneg.specs.tasks.pairs.chexpert_8x200 import TASK as CHEXPERT_8X200
@@ -95,7 +96,7 @@ def training_versions(settings: RunSettings) -> Versions:
     return _current(names)
 
 
-def evaluation_versions(kind: type[TrainedStudy], settings: Mapping[str, Any]) -> Versions:
+def evaluation_versions(kind: type[TrainedStudy], settings: Section) -> Versions:
     """Return the current versions of the tasks that evaluate runs.
 
     Args:

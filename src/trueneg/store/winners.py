@@ -14,6 +14,7 @@ from trueneg.config.runs import canonical, families
 from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.stats.candidates import CANDIDATE, describe_candidates
 from trueneg.stats.comparison import select
 from trueneg.stats.measurement import Measurement
@@ -79,9 +80,7 @@ def selecting(study: TrainedStudy) -> dict[str, Any]:
     }
 
 
-def select_from(
-    rows: pd.DataFrame, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], pd.DataFrame]:
+def select_from(rows: pd.DataFrame, settings: Section) -> tuple[dict[str, Any], pd.DataFrame]:
     """Select one candidate of each tuned objective on each data set, from the pilot seeds' rows.
 
     Args:

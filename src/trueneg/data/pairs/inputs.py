@@ -6,13 +6,12 @@ from typing import Any
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.texts.text_source import TextSource
 from trueneg.specs.guides.base import LANGUAGE_MODEL
+from trueneg.specs.sections import Section
 from trueneg.store.identity import model_of
 from trueneg.store.run_files import run_checksums, with_further
 
 
-def data_checksum(
-    source: PairSource | TextSource, settings: Mapping[str, Mapping[str, Any]]
-) -> str:
+def data_checksum(source: PairSource | TextSource, settings: Mapping[str, Section]) -> str:
     """Return a checksum of a run's inputs: the source of pairs or texts, class probabilities,
     language model and weight files.
     """

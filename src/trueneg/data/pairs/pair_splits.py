@@ -2,9 +2,6 @@
 splits.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -14,11 +11,12 @@ from trueneg.data.splits import drawn_splits
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 
 
 def pair_subset(
     source: PairSource,
-    settings: Mapping[str, Any],
+    settings: Section,
     seed: int,
     official: pd.DataFrame | None = None,
 ) -> Subset:

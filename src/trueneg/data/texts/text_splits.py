@@ -1,6 +1,5 @@
 """Training, validation and test texts of each seed, with labels that are never trained on."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from trueneg.data.texts.text_files import label_sets
 from trueneg.data.texts.text_source import TextSource
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 
 # The set of labels (trained on, only for selection, only for results) and the split that the
 # samples of each part come from. A sample is left out if an earlier part has its text.
@@ -29,9 +29,7 @@ SEEN = tuple(PARTS)[:3]
 UNSEEN = tuple(PARTS)[3:]
 
 
-def text_subset(
-    source: TextSource, settings: Mapping[str, Any], seed: int, official: None = None
-) -> Subset:
+def text_subset(source: TextSource, settings: Section, seed: int, official: None = None) -> Subset:
     """Draw a seed's labels and samples; the source has its official splits.
 
     Which labels are never trained on depends on ``labels.seed`` alone. Without pairs, texts of each
@@ -82,7 +80,7 @@ def text_subset(
 
 
 def _splits(
-    source: TextSource, label_set: np.ndarray, settings: Mapping[str, Any], order: np.ndarray
+    source: TextSource, label_set: np.ndarray, settings: Section, order: np.ndarray
 ) -> np.ndarray:
     """Return the split of each sample: the official one, or a drawn one.
 
@@ -103,7 +101,7 @@ def _splits(
     return split
 
 
-def _too_few_held_out(source: TextSource, settings: Mapping[str, Any], part: np.ndarray) -> str:
+def _too_few_held_out(source: TextSource, settings: Section, part: np.ndarray) -> str:
     """Return a sentence about splits of pairs that are smaller than requested; empty if none."""
     if not len(source.pairs) or (source.sentences["split"] != "").any():
         return ""
@@ -147,7 +145,7 @@ def _leave_out_repeated(source: TextSource, part: np.ndarray, left_out: Skipped)
 
 def _refuse_unusable(
     source: TextSource,
-    settings: Mapping[str, Any],
+    settings: Section,
     part: np.ndarray,
     train: np.ndarray,
     where: str,

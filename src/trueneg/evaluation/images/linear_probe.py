@@ -6,8 +6,7 @@ its batch size.
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy import ndarray
@@ -15,12 +14,13 @@ from numpy import ndarray
 from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
 from trueneg.evaluation.linear_heads import cross_entropy, train_linear_heads
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
 
-def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EncodedRun], settings: Section) -> Iterator[Measured]:
     """Yield accuracies by label pool and fraction of labels; the probes of all runs are trained
     together.
     """

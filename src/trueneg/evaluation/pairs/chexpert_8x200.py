@@ -8,8 +8,7 @@ model's aggregation. As in the published protocol, other images of a query's pat
 candidates.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from torch.nn import functional
@@ -20,6 +19,7 @@ from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.pairs.precision import both_queries, label_precisions
 from trueneg.evaluation.retrieval import as_array
+from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 
 # Similarities (Q, C) between Q queries and C candidate images, the label of each query, and the
@@ -27,7 +27,7 @@ from trueneg.stats.measurement import Measurement
 Queries = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield precisions by direction, list length and label, and ReCo's average."""
     for run in runs:
         if run.benchmark is not None:

@@ -3,7 +3,7 @@ labels.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,18 @@ from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.models.towers.tower import as_embedded
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield areas under the ROC curve of classifiers trained together with their encoders."""
     return fine_tuned(runs, "fine-tuning", settings["fine_tuning"], frozen=False)
 
 
 def fine_tuned(
-    runs: Sequence[EmbeddedPairs], task: str, settings: Mapping[str, Any], *, frozen: bool
+    runs: Sequence[EmbeddedPairs], task: str, settings: Section, *, frozen: bool
 ) -> Iterator[Measured]:
     """Yield the AUC of classifiers trained once for both splits; labels without positives or
     negatives in a split are skipped.
@@ -51,7 +52,7 @@ def fine_tuned(
 
 
 def fine_tuned_scores(
-    run: EmbeddedPairs, names: Sequence[str], settings: Mapping[str, Any], *, frozen: bool
+    run: EmbeddedPairs, names: Sequence[str], settings: Section, *, frozen: bool
 ) -> dict[float, dict[str, np.ndarray]]:
     """Score held-out images with classifiers trained on fractions of the labels, starting from the
     finished encoder.

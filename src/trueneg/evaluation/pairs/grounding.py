@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from trueneg.evaluation.grounding import (
 from trueneg.evaluation.pair_features import EmbeddedImages
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, of_classes
 from trueneg.models.region_similarity import heatmaps
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 SMALLEST_BOX = 0.25  # share of a box's area that must lie in the crop
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield the agreement of heatmaps with boxes, and the number of phrases."""
     for run, split, phrases, texts, crop in with_boxes(runs):
         maps = phrase_maps(

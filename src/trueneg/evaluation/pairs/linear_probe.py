@@ -3,7 +3,7 @@ of the labels.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,14 @@ from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_li
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield the AUC of linear probes on frozen features; labels without positives or negatives in a
     split are left out.
     """

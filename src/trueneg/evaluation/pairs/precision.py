@@ -4,8 +4,7 @@
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from torch.nn import functional
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, of_classes
 from trueneg.evaluation.pairs.zero_shot import prompts_of
 from trueneg.evaluation.retrieval import as_array, precisions_at_k
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 Precisions = dict[int, dict[str, float]]  # k → label → precision
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield precisions for images with a single label; the text queries are the positive prompts.
 
     Images are compared by the cosine of their embeddings in the space shared with texts; ConVIRT

@@ -2,8 +2,8 @@
 the region grid.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,11 @@ from trueneg.evaluation.pairs.grounding import with_boxes
 from trueneg.evaluation.pairs.retrieval import both_ways
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.models.region_similarity import box_features
+from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield recalls and median ranks for each relevance criterion."""
     for run, split, phrases, texts, crop in with_boxes(runs):
         # never None for runs with boxes

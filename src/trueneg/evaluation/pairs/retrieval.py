@@ -2,18 +2,18 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.retrieval import Metric, chance_recall_both_ways, retrieval_both_ways
 from trueneg.evaluation.said import said_of
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield recalls, median ranks and chance recalls; the score of a report is the mean over its
     sentences.
     """

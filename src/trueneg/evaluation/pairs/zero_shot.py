@@ -5,13 +5,13 @@ class.
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
@@ -28,7 +28,7 @@ PROMPTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield areas under the ROC curve and accuracies for labels with prompts."""
     for run, split in itertools.product(runs, SPLITS):
         prompts = prompts_of(run, settings)
@@ -52,7 +52,7 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
                 yield from of_classes(run, split, Measurement("zero-shot", metric), by_class)
 
 
-def prompts_of(run: EmbeddedPairs, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+def prompts_of(run: EmbeddedPairs, settings: Section) -> Mapping[str, Mapping[str, str]]:
     """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS`; none if nothing
     can embed them.
     """

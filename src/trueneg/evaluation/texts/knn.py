@@ -2,20 +2,21 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
 
-def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measured]:
     """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with
     equal votes, the first wins.
 

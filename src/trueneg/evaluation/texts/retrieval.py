@@ -2,8 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from trueneg.evaluation.retrieval import as_array, ranks
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.specs.tasks.texts.retrieval import CUTOFF
 from trueneg.stats.measurement import Measurement
@@ -26,7 +26,7 @@ BLOCK = 2**23  # similarities in memory at once
 Search = tuple[Tensor, Tensor, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]
 
 
-def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measured]:
     """Yield R@k with its chance level, the mean reciprocal rank, and nDCG; equal similarities count
     against the encoder.
     """

@@ -15,6 +15,7 @@ import pandas as pd
 
 from trueneg.io.files import file_checksum
 from trueneg.report.formats import Cell
+from trueneg.specs.sections import Section
 from trueneg.store.language_models import language_models
 
 LISTED = 6  # maximum number of distinct values to list; the others are only counted
@@ -35,7 +36,7 @@ class Provenance:
     def __init__(
         self,
         runs: Sequence[Mapping[str, Any]] = (),
-        settings: Mapping[str, Any] | None = None,
+        settings: Section | None = None,
         folder: Path = Path(),
     ):
         self.runs = runs
@@ -135,7 +136,7 @@ def together(values: Iterable[str]) -> str:
     return "; ".join(distinct[:LISTED]) + more
 
 
-def flat(settings: Mapping[str, Any]) -> dict[str, str]:
+def flat(settings: Section) -> dict[str, str]:
     """Return nested settings as text by dotted name."""
     values = pd.json_normalize(dict(settings)).to_dict("records")[0]
     as_text = functools.partial(json.dumps, ensure_ascii=False, default=str)

@@ -4,12 +4,12 @@ A module defines a subclass of ``TrainedStudy`` or ``ExperimentStudy``, which sa
 the kind: its settings, and what reads, splits, trains, evaluates and shows its data.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from trueneg.errors import UserError
 from trueneg.specs.discovery import by_tag, union_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Study, tag_of
 
 DEFAULT = "images"
@@ -23,7 +23,7 @@ TRAINED: dict[str, type[TrainedStudy]] = {
 AnyStudy: Any = union_of("kind", *KINDS.values())
 
 
-def kind_of(settings: Mapping[str, Any]) -> Any:
+def kind_of(settings: Section) -> Any:
     """Return the class of the studies of a kind, given the settings of a study or of a run.
 
     Raises:

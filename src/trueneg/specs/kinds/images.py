@@ -5,7 +5,6 @@ lists under ``encoder``, ``projection``, ``augmentation``, ``training`` or an ob
 several variants of each objective.
 """
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from trueneg.specs.kinds.trained import (
     TrainedStudy,
 )
 from trueneg.specs.objectives import OF_TWO_VIEWS
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -292,14 +292,14 @@ class ImageStudy(TrainedStudy):
         return 2 * batch_size - 2
 
     @classmethod
-    def reading(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+    def reading(cls, dataset: Section) -> dict[str, Any]:
         # If unset, newer keys are left out, so that no job is rerun.
         newer = {key: dataset[key] for key in ("unlabelled", "skip_incomplete") if dataset.get(key)}
         keys = ("source", "path", "resolution", "download")
         return {key: dataset[key] for key in keys if key in dataset} | newer
 
     @classmethod
-    def naming(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+    def naming(cls, dataset: Section) -> dict[str, Any]:
         return {key: value for key, value in cls.reading(dataset).items() if key != "download"}
 
     @classmethod

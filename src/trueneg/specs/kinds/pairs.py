@@ -34,6 +34,7 @@ from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import PAIRS, AnyPairs
 from trueneg.specs.pairs.base import PairSettings
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -391,7 +392,7 @@ class ImageTextStudy(TrainedStudy):
         return [f"pairs/{source}", f"reports/{source}", "splitter"]
 
     @classmethod
-    def regions(cls, settings: Mapping[str, Mapping[str, Any]]) -> str:
+    def regions(cls, settings: Mapping[str, Section]) -> str:
         if settings["similarity"]["aggregation"] != "global":
             return "needed"
         dataset = settings["dataset"]

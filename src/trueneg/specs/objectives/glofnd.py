@@ -7,6 +7,7 @@ from pydantic import Field
 
 from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Fraction, Positive, Share, Sweepable, values_of
 
 
@@ -62,7 +63,7 @@ class LearnedThreshold(EstimatorObjective):
     )
 
     @classmethod
-    def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]]:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]]:
         return (
             ThresholdedAverageGuideSettings
             if settings.get("loss") == "global"
@@ -70,7 +71,7 @@ class LearnedThreshold(EstimatorObjective):
         ), settings
 
     @classmethod
-    def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def loss_settings(cls, settings: Section) -> dict[str, Any]:
         used = super().loss_settings(settings)
         if settings.get("loss") != "global":
             return used
