@@ -26,9 +26,9 @@ from trueneg.specs.pairs import TEXTS
 from trueneg.specs.sections import Section
 from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.store.data_input import NO_IMAGES, DataInput, digest
-from trueneg.store.records import UserFilesRecord, read_json
+from trueneg.store.records import Record, UserFilesRecord, read_json
 from trueneg.store.run_files import checksum_of
-from trueneg.store.versions import Record, reading_version
+from trueneg.store.versions import reading_version
 
 # Packages of the modules that read the sources of each kind.
 READERS = {"images": "images.sources", "pairs": "pairs", "texts": "texts", "benchmark": "pairs"}

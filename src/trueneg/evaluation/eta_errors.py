@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import torch
@@ -13,7 +12,7 @@ from trueneg.data.pairs.training_split import PairData
 from trueneg.data.samples import read_subsets
 from trueneg.io.files import write_tables
 from trueneg.specs.kinds import kind_of
-from trueneg.store.records import RunRecord, read_json
+from trueneg.store.records import Record, RunRecord, read_json
 
 Files = Sequence[str | Path]
 
@@ -74,7 +73,7 @@ def write_eta_errors(*, runs: Files, sources: Files, subsets: Files, errors: str
     write_tables({errors: pd.DataFrame(rows, columns=["run", "error of η", "mean η"])})
 
 
-def _data_of(run: Mapping[str, Any]) -> tuple[str, str, int]:
+def _data_of(run: Record) -> tuple[str, str, int]:
     """Return the key of a run's source, the label of its data set and its seed."""
     settings = run["settings"]
     return kind_of(settings).data_key(settings["dataset"]), run["dataset"], run["seed"]

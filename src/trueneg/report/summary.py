@@ -28,7 +28,7 @@ from trueneg.stats.comparison import headroom, primary_contrast, select, selecte
 from trueneg.stats.measurement import Measurement
 from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
-from trueneg.store.records import EvaluatedRun, read_json, read_rows
+from trueneg.store.records import EvaluatedRun, Record, read_json, read_rows
 from trueneg.store.rows import load_rows
 from trueneg.store.winners import as_text, chosen, read_winners, select_from
 
@@ -188,7 +188,7 @@ def _of_winners(rows: DataFrame, candidates: DataFrame) -> DataFrame:
 
 
 def _require_same_settings(
-    name: str, study: TrainedStudy, records: Iterable[Mapping[str, Any]], winners: Any
+    name: str, study: TrainedStudy, records: Iterable[Record], winners: Any
 ) -> None:
     """Check that runs were trained and evaluated with the study's settings; for imported files,
     Snakemake cannot do so.

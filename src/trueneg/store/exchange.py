@@ -46,7 +46,7 @@ from trueneg.store.evidence import (
 from trueneg.store.identity import different_settings, run_id, same_evaluation
 from trueneg.store.protocol import PROTOCOL, Protocol, committed_protocol
 from trueneg.store.records import AGAIN as RECREATE
-from trueneg.store.records import EvaluatedRun, RunRecord, UserFilesRecord, read_json
+from trueneg.store.records import EvaluatedRun, Record, RunRecord, UserFilesRecord, read_json
 from trueneg.store.rows import IDENTITY
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import VALIDATION, WINNERS, Decision, as_text, select_from, selecting
@@ -366,7 +366,7 @@ def _refuse_foreign(block: EvidenceBlock, evidence: Evidence, folder: Path) -> N
             )
 
 
-def _import_run(record: Mapping[str, Any], block: EvidenceBlock, store: RunStore) -> bool:
+def _import_run(record: Record, block: EvidenceBlock, store: RunStore) -> bool:
     """Write an exported run to the store, and return True; return False if another training of it
     is kept instead.
     """

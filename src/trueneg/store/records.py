@@ -5,7 +5,7 @@ user error.
 import functools
 import json
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
 
 AGAIN = "Delete it so that Snakemake recreates it."
+Record = Mapping[str, Any]  # of a run or of data, as parsed
 ABSENT: Any = None  # default of an optional key; null is not allowed as its value
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]  # at most what an int64 column can hold

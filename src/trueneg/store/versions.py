@@ -11,7 +11,6 @@ import json
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from trueneg.config.runs import RunSettings, is_of_texts, towers_of
 from trueneg.legible import counted
@@ -24,12 +23,12 @@ from trueneg.specs.settings import Settings, models_within, tag_of
 from trueneg.specs.stages import DECODING, VERSIONS
 from trueneg.specs.tasks.pairs.chexpert_8x200 import TASK as CHEXPERT_8X200
 from trueneg.specs.texts import TEXT_PAIRS
+from trueneg.store.records import Record
 
 PACKAGE = Path(__file__).resolve().parents[1]
 NESTED = ("targets", "guide")  # parts of an objective that have versions of their own
 
 Versions = dict[str, int]
-Record = Mapping[str, Any]
 
 
 def today() -> Versions:

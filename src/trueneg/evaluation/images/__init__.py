@@ -21,6 +21,7 @@ from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.features import extract_features
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
+from trueneg.store.records import Record
 from trueneg.training.simclr import augmentation_of, evaluated_encoder
 
 log = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ Measured = tuple[EncodedRun, str, Measurement, float]
 
 def encoded(
     source: ImageSource,
-    runs: Iterable[Mapping[str, Any]],
+    runs: Iterable[Record],
     data: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[list[EncodedRun]]:

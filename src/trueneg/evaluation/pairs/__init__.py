@@ -22,7 +22,7 @@ from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.samples import Subset, refuse_leakage
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
 from trueneg.stats.measurement import Measurement
-from trueneg.store.records import read_rows
+from trueneg.store.records import Record, read_rows
 from trueneg.training.networks import PairNetworks, read_networks
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ Measured = tuple[EmbeddedPairs, str, Measurement, float]
 
 def encoded(
     source: PairSource,
-    runs: Iterable[Mapping[str, Any]],
+    runs: Iterable[Record],
     data: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[list[EmbeddedPairs]]:

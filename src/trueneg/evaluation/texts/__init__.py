@@ -20,6 +20,7 @@ from trueneg.data.texts.text_source import TextSource
 from trueneg.data.texts.text_splits import UNSEEN
 from trueneg.evaluation.pair_features import embed_texts
 from trueneg.stats.measurement import Measurement
+from trueneg.store.records import Record
 from trueneg.training.networks import PairNetworks, read_networks
 from trueneg.training.sides.text import TextSide
 
@@ -64,7 +65,7 @@ Measured = tuple[EmbeddedTexts, str, Measurement, float]
 
 def encoded(
     source: TextSource,
-    runs: Iterable[Mapping[str, Any]],
+    runs: Iterable[Record],
     data: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[list[EmbeddedTexts]]:

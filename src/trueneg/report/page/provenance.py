@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from trueneg.io.files import file_checksum
 from trueneg.report.formats import Cell
 from trueneg.specs.sections import Section
 from trueneg.store.language_models import language_models
+from trueneg.store.records import Record
 
 LISTED = 6  # maximum number of distinct values to list; the others are only counted
 
@@ -35,7 +36,7 @@ class Provenance:
 
     def __init__(
         self,
-        runs: Sequence[Mapping[str, Any]] = (),
+        runs: Sequence[Record] = (),
         settings: Section | None = None,
         folder: Path = Path(),
     ):

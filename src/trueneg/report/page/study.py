@@ -118,7 +118,7 @@ def study_page(folder: Path) -> dict[str, Any]:
     }
 
 
-def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     """State which objective to use, how to export its encoder, and what seeds would cost that
     decide an undecided contrast.
 
@@ -171,7 +171,7 @@ def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[st
     return sentences
 
 
-def _seeds_to_decide(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     """State what seeds would decide an undecided contrast, and what they would cost."""
     contrast = gathered.comparison["primary"]
     seconds = [run["seconds"] for run in runs if _is_trained(run)]
@@ -191,7 +191,7 @@ def _seeds_to_decide(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> l
     ]
 
 
-def _is_trained(run: Mapping[str, Any]) -> bool:
+def _is_trained(run: records.Record) -> bool:
     return run["settings"]["objective"]["name"] not in NOT_TRAINED
 
 
@@ -223,7 +223,7 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
 def _remarks(
     gathered: Gathered,
     comparison: Mapping[str, Any],
-    runs: Sequence[Mapping[str, Any]],
+    runs: Sequence[records.Record],
     changes: DataChanges,
     restricted: bool,
 ) -> tuple[list[tuple[str, str]], list[str]]:
