@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import Series
 
 from trueneg.class_probability import from_class_frequency, probability_of_shared_class
 from trueneg.config.runs import RunSettings
@@ -89,7 +91,7 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
 def _eta(
     source: PairSource | TextSource,
     objective: Section,
-    rows: np.ndarray,
+    rows: ndarray,
     true: Any,
     value: Any,
 ) -> Any:
@@ -112,7 +114,7 @@ def _eta(
     return source.class_probability(name, objective.get("a"), objective.get("k"))[rows]
 
 
-def _repeated(numbers: np.ndarray) -> Facts:
+def _repeated(numbers: ndarray) -> Facts:
     """Return how many texts there are, given a number for each, and how many of them equal another
     one.
     """
@@ -121,14 +123,12 @@ def _repeated(numbers: np.ndarray) -> Facts:
 
 
 @functools.lru_cache(1)
-def _trained(
-    source: PairSource, subset: Subset, unit: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _trained(source: PairSource, subset: Subset, unit: str) -> tuple[ndarray, ndarray, ndarray]:
     """Return the rows of the training sentences, how often an epoch draws each, and a number for
     each normalised text.
     """
     reports = source.sentences["report"]
-    images = pd.Series(source.reports[subset.train]).value_counts()
+    images = Series(source.reports[subset.train]).value_counts()
     rows = np.flatnonzero(reports.isin(images.index))
     drawn = reports.map(images) if unit == "image" else 1.0
     weights = drawn / reports.groupby(reports).transform("size")

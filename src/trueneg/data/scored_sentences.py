@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.class_probability import LIKELIHOODS, log_linear
 from trueneg.data.arrays import mapped_array, read_arrays, require_checksum, write_arrays
@@ -43,7 +44,7 @@ class ScoredSentences:
     MAPPED: ClassVar[str] = ""
 
     name: str
-    sentences: pd.DataFrame
+    sentences: DataFrame
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -80,7 +81,7 @@ class ScoredSentences:
 
     def class_probability(
         self, name: str, a: float | None = None, k: float | None = None
-    ) -> np.ndarray:
+    ) -> ndarray:
         """Return one of :attr:`class_probabilities` for every sentence, float64; with a and k, made
         of a·p^k.
         """

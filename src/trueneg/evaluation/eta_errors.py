@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pandas as pd
 import torch
+from pandas import DataFrame
 
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.training_split import PairData
@@ -70,7 +70,7 @@ def write_eta_errors(*, runs: Files, sources: Files, subsets: Files, errors: str
                     ),
                 )
             )
-    write_tables({errors: pd.DataFrame(rows, columns=["run", "error of η", "mean η"])})
+    write_tables({errors: DataFrame(rows, columns=["run", "error of η", "mean η"])})
 
 
 def _data_of(run: Record) -> tuple[str, str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import evaluation_name, metric_name
@@ -49,7 +49,7 @@ def with_means(rows: DataFrame) -> DataFrame:
     names = [column for column in COLUMNS if column != "value"]
     measured = [name for name in names if name not in ("direction", "k")]
 
-    def directions(keys: list[str]) -> pd.Series:
+    def directions(keys: list[str]) -> Series:
         return at_k.groupby(keys, dropna=False)["direction"].transform("nunique")
 
     at_k = at_k[directions([*measured, "k"]) == directions(measured)]

@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pandas import DataFrame, Series
 from pydantic import BaseModel, ConfigDict
 
 from trueneg.errors import UserError
@@ -94,8 +94,8 @@ class EvidenceBlock(NamedTuple):
     place: str
     checksums: dict[str, str]
     records: list[dict[str, Any]]
-    rows: pd.DataFrame
-    curves: pd.DataFrame
+    rows: DataFrame
+    curves: DataFrame
 
     @property
     def files(self) -> list[str]:
@@ -381,7 +381,7 @@ def _blocks_of(
 
 def _thinned(curves: pa.Table) -> pa.Table:
     """Return training curves with at most :data:`EPOCHS` epochs per run."""
-    runs = pd.Series(curves["run"].to_pylist())
+    runs = Series(curves["run"].to_pylist())
     lines = [
         of_run[np.linspace(0, len(of_run) - 1, min(len(of_run), EPOCHS)).round().astype(int)]
         for of_run in runs.groupby(runs).indices.values()

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from pandas import DataFrame
 
 from trueneg.config.contradictions import RESERVED_NAMES
 from trueneg.config.runs import Job, Run, all_runs
@@ -165,7 +166,7 @@ def _further(folder: Path, places: Iterable[str]) -> list[str]:
     return [file for file in files if file in subsets or table_of(file) == "artefacts"]
 
 
-def _rows(blocks: Iterable[EvidenceBlock], places: Iterable[str]) -> pd.DataFrame:
+def _rows(blocks: Iterable[EvidenceBlock], places: Iterable[str]) -> DataFrame:
     rows = {block.place: block.rows for block in blocks}
     return pd.concat([rows[place] for place in places], ignore_index=True)
 

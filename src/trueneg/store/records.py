@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import pandas as pd
 import yaml
+from pandas import DataFrame
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from trueneg.errors import UserError
@@ -273,7 +274,7 @@ def require_valid(content: Any, model: Any, path: str | Path, remedy: str = AGAI
 _adapter = functools.cache(TypeAdapter)
 
 
-def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN) -> pd.DataFrame:
+def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN) -> DataFrame:
     """Read a parquet file and check that it has the given columns.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from pandas import DataFrame
 from pydantic import BaseModel, ConfigDict
 
 from trueneg.config.runs import canonical, families
@@ -80,7 +80,7 @@ def selecting(study: TrainedStudy) -> dict[str, Any]:
     }
 
 
-def select_from(rows: pd.DataFrame, settings: Section) -> tuple[dict[str, Any], pd.DataFrame]:
+def select_from(rows: DataFrame, settings: Section) -> tuple[dict[str, Any], DataFrame]:
     """Select one candidate of each tuned objective on each data set, from the pilot seeds' rows.
 
     Args:
@@ -117,7 +117,7 @@ def as_text(content: Mapping[str, Any]) -> str:
 
 
 def as_json(
-    candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]
+    candidates: DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]
 ) -> dict[str, Any]:
     """Return the content of a winners file.
 
@@ -139,7 +139,7 @@ def as_json(
     return {"rule": rule, "seeds": list(seeds), "measured": measured._asdict(), "winners": winners}
 
 
-def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame, set[int]]:
+def read_winners(path: str | Path) -> tuple[Measurement, DataFrame, set[int]]:
     """Read a winners file: the measurement used for the selection, the table passed to
     :func:`as_json`, and the pilot seeds.
 
@@ -167,7 +167,7 @@ def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame, set[int]]
             for variant in (canonical(row["variant"]),)
         ]
         numbers = dict.fromkeys(("mean", "standard deviation", "low", "high"), "float64")
-        table = pd.DataFrame(rows, columns=CANDIDATE).astype(numbers)
+        table = DataFrame(rows, columns=CANDIDATE).astype(numbers)
         return Measurement.of(content["measured"]), table, {int(seed) for seed in content["seeds"]}
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
+from pandas import DataFrame
 from safetensors.torch import save_file
 
 from trueneg.io import privacy
@@ -151,7 +151,7 @@ def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.dev
         "device": device_name(device),
         **checkpoint.spent(),
     }
-    write_tables({folder / RunStore.CURVES: pd.DataFrame(rows)})
+    write_tables({folder / RunStore.CURVES: DataFrame(rows)})
     with atomic_write(folder / RunStore.MODEL) as path:
         save_file(_tensors(finished), path, metadata={"format": "pt"})
     RunStore(folder.parent).finish(folder.name, record)

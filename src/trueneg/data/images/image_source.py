@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.data.arrays import (
     content_hash,
@@ -54,9 +55,9 @@ class ImageSource:
     """
 
     name: str
-    images: np.ndarray
-    labels: np.ndarray
-    is_test: np.ndarray
+    images: ndarray
+    labels: ndarray
+    is_test: ndarray
     class_names: tuple[str, ...]
     skipped: str = ""
     is_validation: Any = None
@@ -99,10 +100,10 @@ class ListedImages(NamedTuple):
     """
 
     images: Any
-    labels: np.ndarray
-    is_test: np.ndarray
+    labels: ndarray
+    is_test: ndarray
     class_names: tuple[str, ...]
-    is_validation: np.ndarray
+    is_validation: ndarray
 
     def part(self, positions: list[int]) -> "ListedImages":
         """Return the images at some positions, in ascending order."""

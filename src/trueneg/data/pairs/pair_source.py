@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from trueneg.data.arrays import content_hash, require_types
 from trueneg.data.samples import Samples
@@ -88,13 +89,13 @@ class PairSource(ScoredSentences):
     MAPPED = "images"
 
     name: str
-    images: np.ndarray
-    reports: np.ndarray
-    patients: np.ndarray
+    images: ndarray
+    reports: ndarray
+    patients: ndarray
     sentences: pd.DataFrame
-    labels: np.ndarray
+    labels: ndarray
     label_names: tuple[str, ...]
-    shown: np.ndarray
+    shown: ndarray
     restricted: bool = False
     skipped: str = ""
     language_model: Mapping[str, Any] | None = None

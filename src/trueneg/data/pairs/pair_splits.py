@@ -4,6 +4,7 @@ splits.
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.samples import SPLITS, Subset, refuse_leakage
@@ -105,7 +106,7 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Subs
     return subset
 
 
-def _subset(source: PairSource, split: np.ndarray, seed: int) -> Subset:
+def _subset(source: PairSource, split: ndarray, seed: int) -> Subset:
     return Subset(
         seed,
         source.checksum,

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -51,7 +53,7 @@ class Compared(NamedTuple):
 class TrainingSentences:
     """The sentences of a source's training split, in the order of a table with them."""
 
-    def __init__(self, source: Any, table: pd.DataFrame, seed: int, device: torch.device):
+    def __init__(self, source: Any, table: DataFrame, seed: int, device: torch.device):
         self.source = source
         self._seed = seed
         self._device = device
@@ -95,7 +97,7 @@ class PairData(TrainingSentences):
         source: PairSource,
         subset: Subset,
         device: torch.device,
-        vectors: np.ndarray | None = None,
+        vectors: ndarray | None = None,
     ):
         reports = source.reports[subset.train]
         names, report_of = np.unique(reports, return_inverse=True)
@@ -237,7 +239,7 @@ def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:
     return (counts.cumsum(0) - counts)[groups] + (uniform * counts[groups]).long()
 
 
-def partly_exchanged(values: np.ndarray, name: str | Mapping[str, float], seed: int) -> np.ndarray:
+def partly_exchanged(values: ndarray, name: str | Mapping[str, float], seed: int) -> ndarray:
     """Return η of every sentence, where those without their true value exchange theirs; all of them
     unless a share is named.
     """
@@ -249,7 +251,7 @@ def partly_exchanged(values: np.ndarray, name: str | Mapping[str, float], seed: 
     return values
 
 
-def frequency_groups(classes: np.ndarray) -> np.ndarray:
+def frequency_groups(classes: ndarray) -> ndarray:
     """Return the class group of every sentence: 0 common, 1 rare, 2 unknown."""
     numbers, counts = np.unique(classes[classes >= 0], return_counts=True)
     order = np.argsort(-counts, kind="stable")

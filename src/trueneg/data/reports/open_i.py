@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.data.reports import Reports
 from trueneg.errors import UserError
@@ -110,7 +110,7 @@ def section_text(report: ElementTree.Element) -> dict[str, str]:
     return {name.lower(): texts[name] for name in SECTIONS if texts.get(name)}
 
 
-def image_codes(path: str | Path | None = None) -> pd.DataFrame:
+def image_codes(path: str | Path | None = None) -> DataFrame:
     """Read the experts' MeSH codes of each report.
 
     Args:
@@ -126,4 +126,4 @@ def image_codes(path: str | Path | None = None) -> pd.DataFrame:
         if report is not None:
             codes = (" ".join("".join(node.itertext()).split()) for node in report.iter("major"))
             rows += [(name, re.sub(r"\s*/\s*", "/", code)) for code in codes if code]
-    return pd.DataFrame(rows, columns=["report", "code"]).drop_duplicates(ignore_index=True)
+    return DataFrame(rows, columns=["report", "code"]).drop_duplicates(ignore_index=True)

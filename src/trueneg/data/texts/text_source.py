@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.arrays import content_hash
 from trueneg.data.samples import Samples
@@ -60,10 +62,10 @@ class TextSource(ScoredSentences):
     CONTENT = "a source of texts"
 
     name: str
-    sentences: pd.DataFrame
-    pairs: np.ndarray
+    sentences: DataFrame
+    pairs: ndarray
     label_names: tuple[str, ...]
-    rated: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(RATED)))
+    rated: DataFrame = field(default_factory=lambda: DataFrame(columns=list(RATED)))
     restricted: bool = False
     skipped: str = ""
     language_model: Mapping[str, Any] | None = None
@@ -71,9 +73,7 @@ class TextSource(ScoredSentences):
 
     def __post_init__(self):
         # in a file, an array
-        object.__setattr__(
-            self, "rated", pd.DataFrame(self.rated, columns=list(RATED)).astype(RATED)
-        )
+        object.__setattr__(self, "rated", DataFrame(self.rated, columns=list(RATED)).astype(RATED))
         digest = content_hash(
             self.pairs, self.sentences["class"].to_numpy(np.int64), self.rated.to_numpy(np.float64)
         )
@@ -83,24 +83,24 @@ class TextSource(ScoredSentences):
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @functools.cached_property
-    def anchors(self) -> np.ndarray:
+    def anchors(self) -> ndarray:
         """Row of each sample's anchor, (n,) int64."""
         return self.rows[:, 0]
 
     @functools.cached_property
-    def rows(self) -> np.ndarray:
+    def rows(self) -> ndarray:
         """Rows of each sample's texts, (n, 2 + H) int64, or (n, 1) without pairs."""
         if len(self.pairs):
             return self.pairs
         return np.flatnonzero(self.sentences["split"] != "rated")[:, None]
 
     @functools.cached_property
-    def labels(self) -> np.ndarray:
+    def labels(self) -> ndarray:
         """Class of each sample's anchor, (n,) int64; −1 without labels."""
         return self.sentences["class"].to_numpy(np.int64)[self.anchors]
 
     @functools.cached_property
-    def text_numbers(self) -> np.ndarray:
+    def text_numbers(self) -> ndarray:
         """Numbers of each sample's texts, of the shape of :attr:`rows`; texts equal when normalised
         share one.
         """

@@ -3,7 +3,8 @@
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import Series
 
 from trueneg.data.samples import Subset
 from trueneg.data.skipping import Skipped
@@ -79,9 +80,7 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
     )
 
 
-def _splits(
-    source: TextSource, label_set: np.ndarray, settings: Section, order: np.ndarray
-) -> np.ndarray:
+def _splits(source: TextSource, label_set: ndarray, settings: Section, order: ndarray) -> ndarray:
     """Return the split of each sample: the official one, or a drawn one.
 
     Texts are drawn from each label; pairs from each set of labels, by groups that share texts.
@@ -101,7 +100,7 @@ def _splits(
     return split
 
 
-def _too_few_held_out(source: TextSource, settings: Section, part: np.ndarray) -> str:
+def _too_few_held_out(source: TextSource, settings: Section, part: ndarray) -> str:
     """Return a sentence about splits of pairs that are smaller than requested; empty if none."""
     if not len(source.pairs) or (source.sentences["split"] != "").any():
         return ""
@@ -119,17 +118,15 @@ def _too_few_held_out(source: TextSource, settings: Section, part: np.ndarray) -
     )
 
 
-def _leave_out_lonely(
-    source: TextSource, part: np.ndarray, train: np.ndarray, left_out: Skipped
-) -> None:
+def _leave_out_lonely(source: TextSource, part: ndarray, train: ndarray, left_out: Skipped) -> None:
     """Leave out samples of labels without a second training text, which would be the positive."""
-    distinct = pd.Series(source.text_numbers[train, 0]).groupby(source.labels[train]).nunique()
+    distinct = Series(source.text_numbers[train, 0]).groupby(source.labels[train]).nunique()
     is_lonely = np.isin(part, SEEN) & ~np.isin(source.labels, distinct.index[distinct > 1])
     left_out.add("of labels without a second training text", is_lonely.sum())
     part[is_lonely] = ""
 
 
-def _leave_out_repeated(source: TextSource, part: np.ndarray, left_out: Skipped) -> None:
+def _leave_out_repeated(source: TextSource, part: ndarray, left_out: Skipped) -> None:
     """Leave out samples with a text that an earlier part has, except for the test part of labels
     that are trained on.
     """
@@ -146,8 +143,8 @@ def _leave_out_repeated(source: TextSource, part: np.ndarray, left_out: Skipped)
 def _refuse_unusable(
     source: TextSource,
     settings: Section,
-    part: np.ndarray,
-    train: np.ndarray,
+    part: ndarray,
+    train: ndarray,
     where: str,
 ) -> None:
     """Check that no part is empty, and that training texts have labels and class probabilities."""

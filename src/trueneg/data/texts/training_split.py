@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from trueneg.class_probability import from_class_frequency
@@ -156,7 +157,7 @@ class _Partners:
         same: (T,) number of each normalised text.
     """
 
-    def __init__(self, classes: np.ndarray, same: np.ndarray):
+    def __init__(self, classes: ndarray, same: ndarray):
         order = np.lexsort((same, classes))
         self._order = torch.from_numpy(order)
         self._place = torch.from_numpy(np.argsort(order))
@@ -173,7 +174,7 @@ class _Partners:
         return self._order[drawn + torch.where(drawn >= own, copies, 0)]
 
 
-def _blocks(values: np.ndarray) -> tuple[Tensor, Tensor]:
+def _blocks(values: ndarray) -> tuple[Tensor, Tensor]:
     """Return start and size of the block of equal values that each position of a sorted array
     belongs to.
     """

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy import ndarray
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -40,10 +41,10 @@ class EncodedRun(NamedTuple):
     labels: Tensor  # (n,)
     encoder: nn.Module
     augmentation: Any
-    vectors: np.ndarray | None = None  # of all images, if the encoder is frozen
+    vectors: ndarray | None = None  # of all images, if the encoder is frozen
 
     @property
-    def images(self) -> np.ndarray:
+    def images(self) -> ndarray:
         """What the encoder takes: the source's images, or stored vectors in their place."""
         return self.source.images if self.vectors is None else self.vectors
 
@@ -57,7 +58,7 @@ class EncodedRun(NamedTuple):
         """Number of classes."""
         return len(self.source.class_names)
 
-    def of(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+    def of(self, indices: ndarray) -> tuple[Tensor, Tensor]:
         """Return features and labels of the images at `indices`."""
         chosen = torch.tensor(indices, device=self.features.device)
         return self.features[chosen], self.labels[chosen]
@@ -66,7 +67,7 @@ class EncodedRun(NamedTuple):
         """Return the features of a split's images."""
         return self.of(getattr(self.subset, split))[0]
 
-    def pool(self, name: str) -> np.ndarray:
+    def pool(self, name: str) -> ndarray:
         """Return indices of the labelled training images: ``"imbalanced"`` (those of the run's
         subset) or ``"all"``.
         """

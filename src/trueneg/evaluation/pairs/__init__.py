@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame
 from torch import Tensor
 
 from trueneg.data.pairs.chexpert_8x200 import Benchmark, read_benchmark
@@ -43,7 +43,7 @@ class EmbeddedPairs:
     source: PairSource
     subset: Subset
     device: torch.device
-    boxes: pd.DataFrame | None = None
+    boxes: DataFrame | None = None
     benchmark: Benchmark | None = None
     _images: dict[str, EmbeddedImages] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class EmbeddedPairs:
             )
         return self._images[split]
 
-    def labels(self, split: str, names: Sequence[str] | None = None) -> np.ndarray:
+    def labels(self, split: str, names: Sequence[str] | None = None) -> ndarray:
         """Return all labels of a split's images, or those in `names`: (n, K) with values 1, 0 or
         NaN (unknown).
         """
@@ -81,7 +81,7 @@ class EmbeddedPairs:
         """Return unnormalised embeddings (T, D) of distinct texts."""
         return embed_texts(self.networks.model, self.networks.anchors, texts, self.device)
 
-    def similarities(self, texts: Sequence[str], split: str) -> np.ndarray:
+    def similarities(self, texts: Sequence[str], split: str) -> ndarray:
         """Return similarities (T, n) between distinct texts and a split's images."""
         return similarities(self.networks, texts, self.images(split), self.device)
 
@@ -100,7 +100,7 @@ def encoded(
 
     See :func:`trueneg.evaluation.evaluate.encoded_runs` for `runs` and the files in `data`.
     """
-    boxes = read_rows(data["boxes"]) if data.get("boxes") else pd.DataFrame()
+    boxes = read_rows(data["boxes"]) if data.get("boxes") else DataFrame()
     benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:
         networks = read_networks(run["model"], run["settings"], run["frozen"])
@@ -117,7 +117,7 @@ def encoded(
         ]
 
 
-def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
+def measurable(labels: ndarray, names: Sequence[str]) -> list[str]:
     """Return the labels with at least one positive and one negative image; log the others."""
     both = ((labels == 1).any(0) & (labels == 0).any(0)).tolist()
     if not all(both):

@@ -11,6 +11,7 @@ candidates.
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy import ndarray
 from torch.nn import functional
 
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
@@ -24,7 +25,7 @@ from trueneg.stats.measurement import Measurement
 
 # Similarities (Q, C) between Q queries and C candidate images, the label of each query, and the
 # label of each candidate.
-Queries = tuple[np.ndarray, np.ndarray, np.ndarray]
+Queries = tuple[ndarray, ndarray, ndarray]
 
 
 def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:

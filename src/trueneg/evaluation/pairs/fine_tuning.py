@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import nn
 
 from trueneg.evaluation.augmented_training import LabelledImages, diverged, train_classifier
@@ -53,7 +54,7 @@ def fine_tuned(
 
 def fine_tuned_scores(
     run: EmbeddedPairs, names: Sequence[str], settings: Section, *, frozen: bool
-) -> dict[float, dict[str, np.ndarray]]:
+) -> dict[float, dict[str, ndarray]]:
     """Score held-out images with classifiers trained on fractions of the labels, starting from the
     finished encoder.
 
@@ -109,7 +110,7 @@ def fine_tuned_scores(
 
 
 @torch.no_grad()
-def _logits(encoder: nn.Module, head: nn.Module, run: EmbeddedPairs, split: str) -> np.ndarray:
+def _logits(encoder: nn.Module, head: nn.Module, run: EmbeddedPairs, split: str) -> ndarray:
     """Return the logits of the central crops of a split's images."""
     crops = central_crops(run.networks, run.source, getattr(run.subset, split), run.device)
     return torch.cat([head(as_embedded(encoder(images)).pooled) for images in crops]).cpu().numpy()

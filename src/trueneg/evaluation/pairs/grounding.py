@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame, Series
 from torch import Tensor
 from torchvision.ops import box_area
 
@@ -46,7 +48,7 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measur
 
 def with_boxes(
     runs: Sequence[EmbeddedPairs],
-) -> Iterator[tuple[EmbeddedPairs, str, pd.DataFrame, Tensor, tuple[int, int]]]:
+) -> Iterator[tuple[EmbeddedPairs, str, DataFrame, Tensor, tuple[int, int]]]:
     """Yield run, split, phrases with boxes in the crop, one embedding per distinct sentence, and
     the crop's size.
     """
@@ -65,8 +67,8 @@ def with_boxes(
 
 
 def boxed_phrases(
-    source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, crop: tuple[int, int]
-) -> pd.DataFrame:
+    source: PairSource, indices: ndarray, boxes: DataFrame, crop: tuple[int, int]
+) -> DataFrame:
     """Return the phrases that have boxes in the images, with the boxes in pixels of the crop.
 
     ===================  ===========================================================================
@@ -119,9 +121,7 @@ def boxed_phrases(
         phrases = boxes.merge(
             source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"]
         )
-        reports = pd.DataFrame(
-            {"report": source.reports[indices], "image": np.arange(len(indices))}
-        )
+        reports = DataFrame({"report": source.reports[indices], "image": np.arange(len(indices))})
         phrases = phrases.merge(reports, on="report")
     phrases = phrases.sort_values(["image", "index"], kind="stable")
     whole = phrases[CORNERS].to_numpy(np.float64)
@@ -138,10 +138,10 @@ def boxed_phrases(
 def phrase_maps(
     images: EmbeddedImages,
     texts: Tensor,
-    phrases: pd.DataFrame,
+    phrases: DataFrame,
     crop: tuple[int, int],
     smoothing: float,
-) -> Iterator[tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[DataFrame, ndarray, ndarray]]:
     """Yield each phrase's rows, its heatmap at the resolution of the crop, and a mask of the union
     of its boxes.
 
@@ -153,7 +153,7 @@ def phrase_maps(
         crop: (height, width) of the crop.
         smoothing: see :func:`trueneg.evaluation.grounding.upsample`.
     """
-    text_of = pd.Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
+    text_of = Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
     for _, boxes in phrases.groupby("phrase"):
         text = int(text_of[boxes.index[0]])
         image = int(boxes["image"].iloc[0])
@@ -164,7 +164,7 @@ def phrase_maps(
 
 
 def phrase_grounding(
-    maps: Iterable[tuple[pd.DataFrame, np.ndarray, np.ndarray]],
+    maps: Iterable[tuple[DataFrame, ndarray, ndarray]],
 ) -> dict[str, dict[str, float]]:
     """Measure how well each phrase's heatmap agrees with the union of its boxes, given the output
     of :func:`phrase_maps`.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_linear_heads
@@ -18,7 +19,7 @@ from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
-Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
+Labelled = tuple[Tensor, ndarray]  # features and labels of the same images
 
 
 def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
@@ -91,7 +92,7 @@ def linear_evaluation(
     return areas
 
 
-def multilabel_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+def multilabel_subset(labels: ndarray, fraction: float, seed: int) -> ndarray:
     """Select the samples whose labels a probe may use: about the same share of every combination of
     labels.
 

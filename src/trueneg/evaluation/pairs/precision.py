@@ -7,8 +7,9 @@ import logging
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import Series
 from torch.nn import functional
 
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, of_classes
@@ -81,7 +82,7 @@ def both_queries(
         )
 
 
-def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def single_label_gallery(labels: ndarray, patients: ndarray) -> tuple[ndarray, ndarray]:
     """Select images with exactly one positive and no unknown label, as in ConVIRT's CheXpert 8×200,
     and return their labels.
 
@@ -106,17 +107,17 @@ def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.n
     """
     images = np.flatnonzero(labels.sum(1) == 1)  # NaN is not 1
     only_label = labels[images].argmax(1)
-    kept = pd.Series(patients[images]).groupby(only_label).transform("nunique").to_numpy() >= 2
+    kept = Series(patients[images]).groupby(only_label).transform("nunique").to_numpy() >= 2
     return images[kept], only_label[kept]
 
 
 def label_precisions(
     scores,
-    wanted: np.ndarray,
-    labels: np.ndarray,
+    wanted: ndarray,
+    labels: ndarray,
     ks: Sequence[int],
     names: Sequence[str],
-    excluded: np.ndarray | None = None,
+    excluded: ndarray | None = None,
 ) -> Precisions:
     """Compute the share of the first k images with the query's label, averaged over each label's
     queries and then over labels.

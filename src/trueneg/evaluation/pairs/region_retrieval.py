@@ -8,6 +8,8 @@ from typing import cast
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame
 from torch import Tensor
 from torch.nn import functional
 
@@ -34,8 +36,8 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measur
 
 
 def phrase_region_scores(
-    texts: Tensor, regions: Tensor, phrases: pd.DataFrame, crop: tuple[int, int]
-) -> np.ndarray:
+    texts: Tensor, regions: Tensor, phrases: DataFrame, crop: tuple[int, int]
+) -> ndarray:
     r"""Compute the cosine between every phrase and the boxed region of every phrase.
 
     .. math::
@@ -91,7 +93,7 @@ def phrase_region_scores(
 
 
 def region_retrieval(
-    scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50, 100)
+    scores, phrases: DataFrame, ks: Sequence[int] = (10, 50, 100)
 ) -> dict[str, dict[Metric, float]]:
     """Compute recall and median rank for retrieval between phrases and regions, for each relevance
     criterion.

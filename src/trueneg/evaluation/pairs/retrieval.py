@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.retrieval import Metric, chance_recall_both_ways, retrieval_both_ways
@@ -25,9 +26,7 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measur
                 yield from both_ways(run, split, Measurement(task, "", labels), values)
 
 
-def _retrievals(
-    run: EmbeddedPairs, split: str
-) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+def _retrievals(run: EmbeddedPairs, split: str) -> Iterator[tuple[str, str, ndarray, ndarray]]:
     """Yield task, relevance criterion, scores (texts, images), and the mask of relevant pairs."""
     images = run.images(split)
     said = said_of(run.source, images.indices)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, measurable, of_classes
@@ -76,7 +77,7 @@ def prompts_of(run: EmbeddedPairs, settings: Section) -> Mapping[str, Mapping[st
 
 
 def zero_shot_metrics(
-    negative, positive, labels: np.ndarray, class_names: Sequence[str]
+    negative, positive, labels: ndarray, class_names: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     r"""Compute AUC and accuracy of every class from the scores of images for the class's two
     prompts.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 from torch.nn import functional
 
@@ -42,7 +43,7 @@ class EmbeddedTexts:
     anchors: Tensor
     positives: Tensor
 
-    def parts(self, split: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    def parts(self, split: str) -> Iterator[tuple[str, ndarray, ndarray]]:
         """Yield ``"seen"`` and, if there are any, ``"unseen"``, with labelled samples to compare
         with and the split's samples.
         """
@@ -51,11 +52,11 @@ class EmbeddedTexts:
         if len(unseen := getattr(subset, f"{split}_unseen")):
             yield "unseen", getattr(subset, f"{split}_unseen_bank"), unseen
 
-    def rows(self, samples: np.ndarray) -> Tensor:
+    def rows(self, samples: ndarray) -> Tensor:
         """Return the vectors (m, D) of the anchors of m samples."""
         return self.anchors[torch.from_numpy(self.source.anchors[samples]).to(self.anchors.device)]
 
-    def labels(self, samples: np.ndarray) -> np.ndarray:
+    def labels(self, samples: ndarray) -> ndarray:
         """Return the labels (m,) of m samples."""
         return self.source.labels[samples]
 
@@ -89,7 +90,7 @@ def encoded(
         yield [EmbeddedTexts(run["id"], source, subset, embedded, others)]
 
 
-def needed_rows(source: TextSource, subset: Subset) -> tuple[np.ndarray, np.ndarray]:
+def needed_rows(source: TextSource, subset: Subset) -> tuple[ndarray, ndarray]:
     """Return the rows of the texts that are embedded as anchors, and as positives."""
     held_out = np.concatenate(
         [subset.validation, subset.test, subset.validation_unseen, subset.test_unseen]
@@ -110,7 +111,7 @@ def vectors_of(
     networks: PairNetworks,
     side: TextSide,
     source: TextSource,
-    rows: np.ndarray,
+    rows: ndarray,
     device: torch.device,
 ) -> Tensor:
     """Return unit vectors (n, D) of a source's texts by one side, which are zero except in

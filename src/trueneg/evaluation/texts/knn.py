@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from sklearn.neighbors import KNeighborsClassifier
 
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
@@ -36,14 +37,14 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measur
     )
 
 
-def fewest_of_label(labels: np.ndarray) -> int:
+def fewest_of_label(labels: ndarray) -> int:
     """Return the number of texts of the smallest label that has any."""
     return int(np.unique(labels, return_counts=True)[1].min())
 
 
 def labelled_parts(
     runs: Sequence[EmbeddedTexts],
-) -> Iterator[tuple[EmbeddedTexts, str, str, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[EmbeddedTexts, str, str, ndarray, ndarray]]:
     """Yield run, split, ``seen`` or ``unseen``, and positions of its training and held-out texts;
     nothing without labels.
     """

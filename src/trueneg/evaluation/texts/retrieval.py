@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
 from scipy.sparse import csr_array
 from scipy.stats import hypergeom
 from torch import Tensor
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 BLOCK = 2**23  # similarities in memory at once
 # Queries (Q, D); candidates (C, D); the group of each query; groups and candidates (two arrays)
 # that belong together; and the candidate that is the query itself, which is left out (−1: none).
-Search = tuple[Tensor, Tensor, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]
+Search = tuple[Tensor, Tensor, ndarray, tuple[ndarray, ndarray], ndarray]
 
 
 def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measured]:
@@ -43,7 +44,7 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measur
                 yield run, split, Measurement("retrieval", metric, part, k=k), value
 
 
-def of_positives(run: EmbeddedTexts, samples: np.ndarray) -> Search:
+def of_positives(run: EmbeddedTexts, samples: ndarray) -> Search:
     """Search distinct positives, other than the anchor itself, by distinct anchors, which are the
     groups.
 
@@ -64,7 +65,7 @@ def of_positives(run: EmbeddedTexts, samples: np.ndarray) -> Search:
     )
 
 
-def of_labels(run: EmbeddedTexts, bank: np.ndarray, samples: np.ndarray) -> Search:
+def of_labels(run: EmbeddedTexts, bank: ndarray, samples: ndarray) -> Search:
     """Search training texts by held-out texts; labels are the groups."""
     labels = run.labels(samples)
     bank_labels = run.labels(bank)
@@ -104,7 +105,7 @@ def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None
     yield from (("MRR", None, float(np.mean(1 / best))), ("nDCG", CUTOFF, gains.mean()))
 
 
-def _ranked(scores: np.ndarray, relevant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _ranked(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
     r"""Return each query's rank of its best relevant candidate, and its nDCG among the first k =
     10.
 

@@ -7,7 +7,7 @@ no text.
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
+from pandas import Series
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing
@@ -112,6 +112,6 @@ def class_probability_by_likelihood(
     )
 
 
-def rho_text(row: pd.Series) -> str:
+def rho_text(row: Series) -> str:
     """Format Spearman's ρ of a summary row with its interval."""
     return with_interval(row["spearman"], row["low"], row["high"], "ρ")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing, distinct_pools, full_probe, primary_dataset, twins
@@ -167,7 +167,7 @@ def by_label_fraction(
 
 
 def draw_by_place(
-    rows: pd.DataFrame,
+    rows: DataFrame,
     places: Mapping[str, float],
     measured: Sequence[Measurement],
     baseline: str | None = None,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame, Series
 
 from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Figure, finish
@@ -92,7 +92,7 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     )
 
 
-def _silhouettes(points: pd.DataFrame) -> list[str]:
+def _silhouettes(points: DataFrame) -> list[str]:
     """Return the mean silhouette of rare and of all classes, with bootstrap intervals over images;
     empty if there are none.
     """
@@ -100,7 +100,7 @@ def _silhouettes(points: pd.DataFrame) -> list[str]:
 
     lines = []
     for name, part in (("rare", points[points["rare"]]), ("all", points)):
-        values = part.get("silhouette", pd.Series(dtype=float)).dropna()
+        values = part.get("silhouette", Series(dtype=float)).dropna()
         if len(values):
             low, high = np.quantile(bootstrap(values, n_boot=2000, seed=0), [0.025, 0.975])
             lines.append(minus(f"silhouette, {name}: {values.mean():.2f} [{low:.2f}, {high:.2f}]"))

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy
-from pandas import Series
+from numpy import ndarray
+from pandas import DataFrame, Series
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing, per_objective
@@ -117,7 +118,7 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     )
 
 
-def _edges(pairs: pd.DataFrame) -> np.ndarray:
+def _edges(pairs: DataFrame) -> ndarray:
     """Return bin edges that leave at most :data:`TAIL` of each objective's pairs beyond either
     end.
     """

@@ -1,6 +1,7 @@
 """The log-linear assumption in numbers: rank correlation, fit and error of every scorer."""
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing
@@ -52,7 +53,7 @@ def draw(gathered: Gathered) -> Table:
     return assumption_table(gathered.read(*summaries_of(gathered.study)))
 
 
-def assumption_table(summary: pd.DataFrame) -> Table:
+def assumption_table(summary: DataFrame) -> Table:
     """Build a table with one line per scorer and one group per corpus and selection of
     sentences.
     """

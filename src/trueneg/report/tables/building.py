@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
@@ -123,7 +123,7 @@ def comparisons(
         table["p equivalence"],
         table["metric"].map(higher_is_better),
     )
-    table["outcome"] = pd.Series([*outcomes], dtype=object).where(is_tested, "interval only")
+    table["outcome"] = Series([*outcomes], dtype=object).where(is_tested, "interval only")
     return table.rename(
         columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
     )
