@@ -42,10 +42,12 @@ def run_checksums(settings: Settings) -> dict[str, str]:
     }
 
 
-def with_further(checksum: str, further: Mapping[str, Any]) -> str:
+def with_further(checksum: str, *further: Mapping[str, Any]) -> str:
     """Return a checksum of a run's data together with those of its further inputs, by role."""
-    parts = [checksum, *(f"{role} {of_input}" for role, of_input in further.items())]
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest() if further else checksum
+    parts = [checksum]
+    for inputs in further:
+        parts += [f"{role} {of_input}" for role, of_input in inputs.items()]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest() if len(parts) > 1 else checksum
 
 
 def checksum_of(path: str | Path) -> str:

@@ -18,13 +18,14 @@ def data_checksum(source: PairSource | TextSource, settings: Mapping[str, Sectio
     objective = settings["objective"]
     values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
     named = (probability_name(value) for value in values if isinstance(value, str | Mapping))
-    further = {
+    probabilities = {
         name: source.probability_checksum(name, objective.get("a") is not None)
         for name in named
         if name in source.class_probabilities
     }
+    embeddings: dict[str, Any] = {}
     model: Any = model_of(settings, "objective")
     guide = model.guide_of(objective)
     if guide is not None and guide[0].NEEDS == LANGUAGE_MODEL:
-        further["embeddings"] = (source.language_model or {}).get("checksum")
-    return with_further(source.checksum, further | run_checksums(settings))
+        embeddings["embeddings"] = (source.language_model or {}).get("checksum")
+    return with_further(source.checksum, probabilities, embeddings, run_checksums(settings))
