@@ -120,7 +120,7 @@ def test_each_dot_is_at_its_measured_value():
         for name, values in VALUES.items()
         for seed, value in enumerate(values)
     )
-    plot = every_seed(SimpleNamespace(rows=rows, primary=KNN, dataset="d", note="")).axes[0]
+    plot = every_seed(SimpleNamespace(rows=rows, primary=KNN, dataset="d", study_note="")).axes[0]
     for dots, values in zip(plot.collections, VALUES.values(), strict=True):
         np.testing.assert_allclose(dots.get_offsets()[:, 1], [100 * value for value in values])
 """

@@ -74,7 +74,7 @@ def test_a_figure_shows_the_text_instead_of_formulas(text, tmp_path):
     axes[0, 0].set_xscale("log")
     axes[0, 0].set_title(text[:200])
     axes[0, 0].legend()
-    png, _, svg = save(finish_figure(figure, [text]), tmp_path / "figure", text)
+    png, _, svg = save(finish_figure(figure, text), tmp_path / "figure", text)
     with Image.open(png) as image:
         image.load()
     ElementTree.parse(svg)

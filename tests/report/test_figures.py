@@ -166,7 +166,7 @@ def test_the_alternative_text_contains_the_values():
     plots.forest(
         forest.axes[0], FOREST, line_styles(["a"]), "kind", ["first", "second"], row="name"
     )
-    assert "a: 1 [0, 2] at first, -0.25 at second." in alternative_text(finish(forest, []))
+    assert "a: 1 [0, 2] at first, -0.25 at second." in alternative_text(finish(forest))
 
 
 def test_objectives_differ_without_colour_and_keep_their_colour_in_every_figure():

@@ -26,7 +26,7 @@ def figure_of(title, names=("a", "b"), note="Note."):
         figure, axes = drawing.panels()
         axes[0, 0].bar(names, range(len(names)))
         axes[0, 0].set_title(title)
-        return drawing.finish(figure, [note]), axes[0, 0]
+        return drawing.finish(figure, note), axes[0, 0]
 
 
 def test_characters_without_a_font_are_named_once(tmp_path, caplog):

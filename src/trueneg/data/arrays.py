@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from tqdm import tqdm
 
 from trueneg.data.mistakes import REMOVE
@@ -40,7 +41,7 @@ def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
             )
 
 
-def content_hash(*arrays: np.ndarray) -> Any:
+def content_hash(*arrays: ndarray) -> Any:
     """Return a SHA-256 hash object over the types, shapes and values of the arrays; it can be
     updated further.
     """
@@ -104,9 +105,9 @@ def resumed_array(
     folder: str | Path,
     made_of: Mapping[str, Any],
     count: int,
-    compute: Callable[[slice], np.ndarray],
+    compute: Callable[[slice], ndarray],
     at_once: int,
-) -> np.ndarray:
+) -> ndarray:
     """Compute an array in pieces, in a file; a killed job resumes after its last finished piece.
 
     Args:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
+from numpy import ndarray
 from PIL import Image, ImageOps
 
 Result = TypeVar("Result")
@@ -74,7 +75,7 @@ def map_images(
             yield from pool.map(attempt, some)
 
 
-def decode_resized(encoded: bytes | None, mode: str, resolution: int | None) -> np.ndarray:
+def decode_resized(encoded: bytes | None, mode: str, resolution: int | None) -> ndarray:
     """Decode an image to uint8 of shape (C, H, W), resized as by :func:`resize_images`; see
     :func:`decode_upright`.
     """
@@ -224,7 +225,7 @@ def refused_if_damaged(reason: str = "is damaged ({})", remedy: str = REPLACE) -
         raise UnreadableImageError(reason.format(error), remedy) from error
 
 
-def resize_images(images: np.ndarray, resolution: int | None) -> np.ndarray:
+def resize_images(images: ndarray, resolution: int | None) -> ndarray:
     """Resize images to a square: by area averaging (pillow's BOX filter) when shrinking, by bicubic
     interpolation when enlarging.
 
@@ -259,6 +260,6 @@ def _resized(image: Image.Image, resolution: int | None) -> Image.Image:
     return image.resize((resolution, resolution), method)
 
 
-def channels_first(image: Image.Image) -> np.ndarray:
+def channels_first(image: Image.Image) -> ndarray:
     """Return the pixels as uint8 of shape (channels, height, width)."""
     return np.atleast_3d(np.asarray(image)).transpose(2, 0, 1)

@@ -2,9 +2,8 @@
 
 import logging
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import GROUPS
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def draw_subsets(
     kind: type[TrainedStudy],
     source: str | Path,
-    settings: Mapping[str, Any],
+    settings: Section,
     seeds: Sequence[int],
     subsets: str | Path,
     splits: str | Path | None = None,
@@ -54,20 +54,16 @@ def draw_subsets(
     drawn = [draw(samples, settings, seed, official) for seed in seeds]
     for subset in drawn:
         log.info(
-            "seed %d: %d training, %d validation and %d test samples. %s",
-            subset.seed,
-            len(subset.train),
-            len(subset.validation),
-            len(subset.test),
-            getattr(subset, "left_out", ""),
+            f"seed {subset.seed}: {len(subset.train)} training, {len(subset.validation)}"
+            f" validation and {len(subset.test)} test samples. {getattr(subset, 'left_out', '')}",
         )
         if classes is not None:
             labels = samples.labels[subset.train]
             counts = np.bincount(labels + 1, minlength=len(classes) + 1).tolist()
-            log.info("training images per class: %s; %d unlabelled", counts[1:], counts[0])
+            log.info(f"training images per class: {counts[1:]}; {counts[0]} unlabelled")
     if classes is not None and samples.is_validation.any():
         log.info(
-            "validation: the %d images of the source's own split; dataset.validation is not used",
-            samples.is_validation.sum(),
+            f"validation: the {samples.is_validation.sum()} images of the source's own split;"
+            " dataset.validation is not used",
         )
     write_subsets(drawn, subsets)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import Series
 
 from trueneg.class_probability import from_class_frequency, probability_of_shared_class
 from trueneg.config.runs import RunSettings
@@ -15,6 +17,7 @@ from trueneg.data.images.image_source import ImageSource
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
+from trueneg.specs.sections import Section
 from trueneg.store.identity import model_of
 from trueneg.text.cleaning import normalised
 
@@ -87,8 +90,8 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
 
 def _eta(
     source: PairSource | TextSource,
-    objective: Mapping[str, Any],
-    rows: np.ndarray,
+    objective: Section,
+    rows: ndarray,
     true: Any,
     value: Any,
 ) -> Any:
@@ -111,7 +114,7 @@ def _eta(
     return source.class_probability(name, objective.get("a"), objective.get("k"))[rows]
 
 
-def _repeated(numbers: np.ndarray) -> Facts:
+def _repeated(numbers: ndarray) -> Facts:
     """Return how many texts there are, given a number for each, and how many of them equal another
     one.
     """
@@ -120,14 +123,12 @@ def _repeated(numbers: np.ndarray) -> Facts:
 
 
 @functools.lru_cache(1)
-def _trained(
-    source: PairSource, subset: Subset, unit: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _trained(source: PairSource, subset: Subset, unit: str) -> tuple[ndarray, ndarray, ndarray]:
     """Return the rows of the training sentences, how often an epoch draws each, and a number for
     each normalised text.
     """
     reports = source.sentences["report"]
-    images = pd.Series(source.reports[subset.train]).value_counts()
+    images = Series(source.reports[subset.train]).value_counts()
     rows = np.flatnonzero(reports.isin(images.index))
     drawn = reports.map(images) if unit == "image" else 1.0
     weights = drawn / reports.groupby(reports).transform("size")

@@ -3,11 +3,12 @@ export.
 """
 
 import numpy as np
+from numpy import ndarray
 
 UNIFORM = 16  # levels; 12-bit radiographs saved as 16 bits have at most this many
 
 
-def describe_identical(images: np.ndarray) -> str:
+def describe_identical(images: ndarray) -> str:
     """Return a sentence about images with the same pixels and about those of (nearly) one colour;
     empty if there are none.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from PIL import Image
 
 from trueneg.data.arrays import resumed_array
@@ -66,9 +67,7 @@ def square_in(
     return (width, height), (round((width - resolution) / 2), round((height - resolution) / 2))
 
 
-def decode_square(
-    encoded: bytes | None, mode: str, resolution: int, fit: str = "crop"
-) -> np.ndarray:
+def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = "crop") -> ndarray:
     """Decode an image upright and resize it to a square (bilinear with antialiasing, as in pillow).
 
     The pixels equal those of torchvision's ``Resize(resolution)`` and ``CenterCrop(resolution)``
@@ -113,7 +112,7 @@ def cache_images(
     resolution: int,
     fit: str = "crop",
     threads: int = 1,
-) -> np.ndarray:
+) -> ndarray:
     """Decode and resize the images that are not yet in the cache, with :func:`decode_square`.
 
     Args:
@@ -141,7 +140,7 @@ def cache_images(
     }
     decode = functools.partial(decode_square, mode=mode, resolution=resolution, fit=fit)
 
-    def squares(chosen: slice) -> np.ndarray:
+    def squares(chosen: slice) -> ndarray:
         decoded: list[Any] = list(map_images(decode, images.part(chosen).read(), threads))
         unusable = {
             chosen.start + place: one

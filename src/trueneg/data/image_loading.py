@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 # These affect memory and speed, not the result.
@@ -36,7 +37,7 @@ class TrainingImages:
         resident: whether the images are kept on the device.
     """
 
-    def __init__(self, images: np.ndarray, chosen: np.ndarray, device: torch.device):
+    def __init__(self, images: ndarray, chosen: ndarray, device: torch.device):
         self._images = images
         self._chosen = chosen
         self._device = device
@@ -68,7 +69,7 @@ class TrainingImages:
 
 
 def read_ahead(
-    images: np.ndarray, batches: Iterable[np.ndarray], device: torch.device
+    images: ndarray, batches: Iterable[ndarray], device: torch.device
 ) -> Generator[Tensor, None, None]:
     """Yield batches of images on the device, read in a separate thread while earlier batches are in
     use.
@@ -107,7 +108,7 @@ def read_ahead(
             reader.shutdown(cancel_futures=True)
 
 
-def _read(images: np.ndarray, numbers: np.ndarray, device: torch.device) -> Tensor:
+def _read(images: ndarray, numbers: ndarray, device: torch.device) -> Tensor:
     if isinstance(images.base, mmap.mmap):
         _announce(images, numbers)
     pixels = torch.from_numpy(images[numbers])
@@ -118,7 +119,7 @@ def _read(images: np.ndarray, numbers: np.ndarray, device: torch.device) -> Tens
         return pixels.pin_memory()
 
 
-def _announce(images: np.memmap, numbers: np.ndarray) -> None:
+def _announce(images: np.memmap, numbers: ndarray) -> None:
     """Request all images of a batch from the OS at once: many simultaneous disk reads take hardly
     any longer than one.
     """
@@ -131,7 +132,7 @@ def _announce(images: np.memmap, numbers: np.ndarray) -> None:
         mapped.madvise(mmap.MADV_WILLNEED, page, start + size - page)
 
 
-def statistics_of(images: np.ndarray, chosen: np.ndarray) -> tuple[list[float], list[float]]:
+def statistics_of(images: ndarray, chosen: ndarray) -> tuple[list[float], list[float]]:
     """Return each channel's mean and standard deviation, in [0, 1], over selected uint8 images (n,
     channels, H, W).
 

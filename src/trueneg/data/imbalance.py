@@ -5,14 +5,15 @@ all.
 from collections.abc import Iterable
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.data.splits import order_in_class, with_rare_classes
 from trueneg.randomness import seed_for
 
 
 def imbalanced_indices(
-    labels: np.ndarray, fraction: float, rare_classes: Iterable[int], seed: int
-) -> np.ndarray:
+    labels: ndarray, fraction: float, rare_classes: Iterable[int], seed: int
+) -> ndarray:
     """Return the positions of the images kept when the rare classes are subsampled.
 
     Sample-Specific Debiasing (2023), section 3.1. For one seed the subsets are nested: the images

@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.mistakes import REMOVE
 from trueneg.errors import UserError
@@ -39,9 +41,9 @@ class Samples:
 
     source: str
     checksum: str
-    split: np.ndarray
-    label: np.ndarray
-    groups: Mapping[str, np.ndarray]
+    split: ndarray
+    label: ndarray
+    groups: Mapping[str, ndarray]
     restricted: bool = False
 
 
@@ -53,7 +55,7 @@ class Source(Protocol):
         """Its samples."""
 
 
-def _nothing() -> np.ndarray:
+def _nothing() -> ndarray:
     return np.empty(0, np.int64)
 
 
@@ -83,15 +85,15 @@ class Subset:
 
     seed: int
     source_checksum: str
-    train: np.ndarray
-    test: np.ndarray
-    validation: np.ndarray = field(default_factory=_nothing)
-    pool: np.ndarray = field(default_factory=_nothing)
-    bank: np.ndarray = field(default_factory=_nothing)
-    validation_unseen_bank: np.ndarray = field(default_factory=_nothing)
-    validation_unseen: np.ndarray = field(default_factory=_nothing)
-    test_unseen_bank: np.ndarray = field(default_factory=_nothing)
-    test_unseen: np.ndarray = field(default_factory=_nothing)
+    train: ndarray
+    test: ndarray
+    validation: ndarray = field(default_factory=_nothing)
+    pool: ndarray = field(default_factory=_nothing)
+    bank: ndarray = field(default_factory=_nothing)
+    validation_unseen_bank: ndarray = field(default_factory=_nothing)
+    validation_unseen: ndarray = field(default_factory=_nothing)
+    test_unseen_bank: ndarray = field(default_factory=_nothing)
+    test_unseen: ndarray = field(default_factory=_nothing)
     rare_classes: list[int] = field(default_factory=list)
     eta_low: float | None = None
     eta_high: float | None = None
@@ -138,8 +140,8 @@ def write_subsets(subsets: Sequence[Subset], path: str | Path) -> None:
     for subset in subsets:
         description = {}
         for name, value in vars(subset).items():
-            if isinstance(value, np.ndarray):
-                rows.append(pd.DataFrame({"seed": subset.seed, "split": name, "index": value}))
+            if isinstance(value, ndarray):
+                rows.append(DataFrame({"seed": subset.seed, "split": name, "index": value}))
             else:
                 description[name] = value
         descriptions.append(description)

@@ -4,12 +4,13 @@ that store a source.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.class_probability import LIKELIHOODS, log_linear
 from trueneg.data.arrays import mapped_array, read_arrays, require_checksum, write_arrays
@@ -31,12 +32,45 @@ class ScoredSentences:
     of.
 
     Attributes:
+        ARRAYS: names of the attributes that are stored as arrays.
+        CONTENT: what messages call a stored source, with its article.
+        MAPPED: array that is read as a read-only memory map of the file.
         name: name of the source.
         sentences: one row per sentence.
     """
 
+    ARRAYS: ClassVar[tuple[str, ...]]
+    CONTENT: ClassVar[str]
+    MAPPED: ClassVar[str] = ""
+
     name: str
-    sentences: pd.DataFrame
+    sentences: DataFrame
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a source written by :func:`write_source` and verify its checksum.
+
+        Raises:
+            UserError: if one of the two files is missing or damaged, or they do not belong
+                together.
+        """
+        with read_arrays(path, cls.CONTENT, remove_both(path)) as archive:
+            sentences, restricted = privacy.read_table(sentences_of(path))
+            make: Any = cls
+            source = make(
+                **{
+                    name: mapped_array(path, name) if name == cls.MAPPED else archive[name]
+                    for name in cls.ARRAYS
+                },
+                name=str(archive["name"]),
+                sentences=sentences,
+                label_names=tuple(archive["label_names"].tolist()),
+                restricted=restricted,
+                skipped=str(archive.get("skipped", "")),
+                language_model=json.loads(str(archive.get("language_model", "null"))),
+            )
+            require_checksum(source.checksum, archive)
+        return source
 
     @property
     def class_probabilities(self) -> tuple[str, ...]:
@@ -47,7 +81,7 @@ class ScoredSentences:
 
     def class_probability(
         self, name: str, a: float | None = None, k: float | None = None
-    ) -> np.ndarray:
+    ) -> ndarray:
         """Return one of :attr:`class_probabilities` for every sentence, float64; with a and k, made
         of a·p^k.
         """
@@ -65,9 +99,6 @@ class ScoredSentences:
         return hashlib.sha256(self.sentences[columns].to_numpy(np.float64).tobytes()).hexdigest()
 
 
-Source = TypeVar("Source", bound=ScoredSentences)
-
-
 def update_with_texts(digest: Any, *lists: Iterable[Any]) -> None:
     """Update a hash with lists of texts; each is prefixed with its length, so that no other lists
     yield the same bytes.
@@ -79,50 +110,18 @@ def update_with_texts(digest: Any, *lists: Iterable[Any]) -> None:
         digest.update(b";")
 
 
-def write_source(source: Any, path: str | Path, arrays: Sequence[str]) -> None:
+def write_source(source: Any, path: str | Path) -> None:
     """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in
     the same folder.
     """
     privacy.write_table(source.sentences, sentences_of(path), source.restricted)
-    stored = {name: getattr(source, name) for name in ("name", *arrays, "skipped", "checksum")}
+    stored = {
+        name: getattr(source, name) for name in ("name", *source.ARRAYS, "skipped", "checksum")
+    }
     stored["label_names"] = np.array(source.label_names, dtype=np.str_)
     stored["language_model"] = json.dumps(source.language_model)
     with privacy.owner_only(source.restricted):
         write_arrays(path, stored)
-
-
-def read_source(
-    kind: type[Source], path: str | Path, arrays: Sequence[str], *, what: str, mapped: str = ""
-) -> Source:
-    """Read a source written by :func:`write_source` and verify its checksum.
-
-    Args:
-        kind: class of the source.
-        path: .npz file.
-        arrays: attributes stored as arrays.
-        what: description of the source, with its article.
-        mapped: array that becomes a read-only memory map of the file.
-
-    Raises:
-        UserError: if one of the two files is missing or damaged, or they do not belong together.
-    """
-    with read_arrays(path, what, remove_both(path)) as archive:
-        sentences, restricted = privacy.read_table(sentences_of(path))
-        make: Any = kind
-        source = make(
-            **{
-                name: mapped_array(path, name) if name == mapped else archive[name]
-                for name in arrays
-            },
-            name=str(archive["name"]),
-            sentences=sentences,
-            label_names=tuple(archive["label_names"].tolist()),
-            restricted=restricted,
-            skipped=str(archive.get("skipped", "")),
-            language_model=json.loads(str(archive.get("language_model", "null"))),
-        )
-        require_checksum(source.checksum, archive)
-    return source
 
 
 def sentences_of(path: str | Path) -> Path:

@@ -4,12 +4,13 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame, Series
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 
-def order_in_class(labels: np.ndarray, seed: int) -> np.ndarray:
+def order_in_class(labels: ndarray, seed: int) -> ndarray:
     """Draw the place, from 0, of each sample in its class.
 
     Each class has its own RNG, so its order does not depend on the other classes.
@@ -27,12 +28,12 @@ def order_in_class(labels: np.ndarray, seed: int) -> np.ndarray:
 
 
 def with_rare_classes(
-    labels: np.ndarray,
-    rare: Sequence[int] | np.ndarray,
+    labels: ndarray,
+    rare: Sequence[int] | ndarray,
     fraction: float,
-    order: np.ndarray,
+    order: ndarray,
     least: int,
-) -> np.ndarray:
+) -> ndarray:
     """Return sorted int64 positions: a fraction of each rare class, and all of the other classes.
 
     Args:
@@ -43,20 +44,20 @@ def with_rare_classes(
             smaller fraction are among those of a larger one.
         least: number of samples that a rare class keeps if it has as many.
     """
-    of_class = pd.Series(order).groupby(labels)
+    of_class = Series(order).groupby(labels)
     kept = (of_class.transform("size") * fraction).round().clip(lower=least)
     return np.flatnonzero(~np.isin(labels, rare) | (of_class.rank() <= kept))
 
 
 def drawn_splits(
-    order: np.ndarray,
+    order: ndarray,
     shares: Mapping[str, float],
     *,
-    stratum: np.ndarray | int = 0,
-    group: np.ndarray | None = None,
+    stratum: ndarray | int = 0,
+    group: ndarray | None = None,
     keep: int = 1,
     rest: str = "train",
-) -> np.ndarray:
+) -> ndarray:
     """Fill splits with the first groups of each stratum, and return the split of each sample.
 
     Groups larger than a split come last. If there are too few others, the splits share them.
@@ -76,7 +77,7 @@ def drawn_splits(
         ['train', 'test', 'train', 'train']
     """
     group = np.arange(len(order)) if group is None else group
-    samples = pd.DataFrame({"order": order, "stratum": stratum, "size": 1})
+    samples = DataFrame({"order": order, "stratum": stratum, "size": 1})
     groups = samples.groupby(group).agg({"order": "first", "stratum": "first", "size": "sum"})
     total = groups.groupby("stratum")["size"].transform("sum")
     remaining = (total - keep).clip(lower=0)
@@ -92,10 +93,10 @@ def drawn_splits(
     in_order = groups.sort_values(["is_large", "order"])
     end = in_order.groupby("stratum")["size"].cumsum().sort_index()
     is_before = [end <= limit for limit in itertools.accumulate(sizes)]
-    return pd.Series(np.select(is_before, list(shares), rest), groups.index)[group].to_numpy()
+    return Series(np.select(is_before, list(shares), rest), groups.index)[group].to_numpy()
 
 
-def connected_groups(contents: np.ndarray) -> np.ndarray:
+def connected_groups(contents: ndarray) -> ndarray:
     """Number the groups of samples that share a content, directly or through other samples.
 
     Args:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.data.arrays import (
     content_hash,
@@ -36,7 +37,7 @@ class StoredFeatures(NamedTuple):
         data: checksum of the source.
     """
 
-    values: np.ndarray
+    values: ndarray
     grid: tuple[int, int] | None
     weights: str
     data: str
@@ -88,7 +89,7 @@ def write_features(
     cache: str | Path,
     made_of: Mapping[str, Any],
     count: int,
-    compute: Callable[[slice], np.ndarray],
+    compute: Callable[[slice], ndarray],
     *,
     grid: tuple[int, int] | None,
     at_once: int,
@@ -109,7 +110,7 @@ def write_features(
         restricted: whether only the owner of the files may read them.
     """
 
-    def finite(chosen: slice) -> np.ndarray:
+    def finite(chosen: slice) -> ndarray:
         part = np.asarray(compute(chosen), np.float32)
         if not np.isfinite(part).all():
             name = made_of["tower"].get("model", "the file of vectors")

@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import pandas as pd
 import pyarrow.parquet as pq
+from pandas import DataFrame
 
 from trueneg.io.reading import reason
 
@@ -45,7 +45,7 @@ def plain(text: str) -> str:
     )
 
 
-def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> pd.DataFrame:
+def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> DataFrame:
     """Read the columns of a table, indexed by the location of each row.
 
     Args:
@@ -82,7 +82,7 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> p
             " .parquet",
             "Convert or rename it.",
         )
-    return pd.DataFrame.from_dict(dict(rows), orient="index", columns=names, dtype=object)
+    return DataFrame.from_dict(dict(rows), orient="index", columns=names, dtype=object)
 
 
 def _places(columns: Sequence[str], restricted: bool, present: Sequence[str]) -> list[int]:

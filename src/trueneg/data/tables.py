@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from pandas import DataFrame, Series
 
 from trueneg.data.mistakes import COPY_AGAIN, refuse
 from trueneg.data.skipping import Skipped
@@ -56,7 +57,7 @@ def read_columns(
     *,
     texts: Collection[str] = (),
     restricted: bool = False,
-) -> pd.DataFrame:
+) -> DataFrame:
     """Read columns of a table as text, which is the same whichever format the table has.
 
     The file name tells the format: CSV, TSV, JSON lines (one object per line), or parquet; all but
@@ -101,7 +102,7 @@ def read_columns(
     written = {
         column: [_written(value, column in texts) for value in cells[column]] for column in cells
     }
-    table = pd.DataFrame(written, cells.index, dtype=object)
+    table = DataFrame(written, cells.index, dtype=object)
     mistakes = [
         f"{place}: {column} is not text but {type(value).__name__}, or has a null or half a"
         " character (a lone surrogate); save it as text."
@@ -134,7 +135,7 @@ class Rows:
         mistakes: messages about rows that cannot be used, by kind.
     """
 
-    def __init__(self, file: str | Path, table: pd.DataFrame, settings: Section):
+    def __init__(self, file: str | Path, table: DataFrame, settings: Section):
         self.file = file
         self.table = table
         self.restricted = settings.get("restricted", False)
@@ -145,10 +146,10 @@ class Rows:
                 f"{file} has no rows (below its header, if it has one); expected at least one."
             )
 
-    def __getitem__(self, column: str) -> pd.Series:
+    def __getitem__(self, column: str) -> Series:
         return self.table[column]
 
-    def check(self, column: str, wrong: pd.Series, expected: str, kind: str = "") -> None:
+    def check(self, column: str, wrong: Series, expected: str, kind: str = "") -> None:
         """Report the rows with wrong values in a column, or skip them if their kind may be skipped;
         later checks ignore those.
         """
@@ -170,7 +171,7 @@ class Rows:
             " text",
         )
 
-    def usable(self) -> tuple[pd.DataFrame, str]:
+    def usable(self) -> tuple[DataFrame, str]:
         """Return the usable rows, and a sentence about those left out (empty if none).
 
         Raises:
@@ -198,7 +199,7 @@ class Lines(NamedTuple):
     header: int = 0
 
 
-def read_lines(path: Path, layout: Lines, origin: str) -> pd.DataFrame:
+def read_lines(path: Path, layout: Lines, origin: str) -> DataFrame:
     """Match each line against a pattern and return the named groups, indexed by line; blank lines
     and the header are skipped.
 
@@ -217,14 +218,14 @@ def read_lines(path: Path, layout: Lines, origin: str) -> pd.DataFrame:
         for number, line in enumerate(lines, 1)
         if line.strip() and number > layout.header
     }
-    fields = pd.Series(numbered, dtype=object).str.extract(rf"\A(?:{layout.pattern})\Z")
+    fields = Series(numbered, dtype=object).str.extract(rf"\A(?:{layout.pattern})\Z")
     wrong = fields.index[fields.iloc[:, 0].isna()]
     refuse_rows(path, [f"{place} is not {layout.expected}." for place in wrong], origin)
     return fields
 
 
 def wrong_values(
-    table: pd.DataFrame, column: str, wrong: pd.Series, expected: str, *, restricted: bool = False
+    table: DataFrame, column: str, wrong: Series, expected: str, *, restricted: bool = False
 ) -> list[str]:
     """Return one message per row with an invalid value in a column; the table's index gives the
     location.
@@ -240,7 +241,7 @@ def wrong_values(
     ]
 
 
-def single_spaced(texts: pd.Series) -> pd.Series:
+def single_spaced(texts: Series) -> Series:
     """Replace each run of white space in texts by one space."""
     return texts.str.split().str.join(" ")
 
@@ -261,7 +262,7 @@ def refuse_rows(file: str | Path, mistakes: Iterable[str], origin: str | None = 
     refuse([f"{file}: {mistake} {origin or ''}".rstrip() for mistake in mistakes])
 
 
-def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
+def repeated_values(table: DataFrame, column: str) -> list[str]:
     """Return one message per row that repeats a value of an earlier row in a column."""
     return [
         f"{place}: {column} repeats the value of an earlier row."

@@ -26,9 +26,9 @@ from trueneg.specs.pairs import TEXTS
 from trueneg.specs.sections import Section
 from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.store.data_input import NO_IMAGES, DataInput, digest
-from trueneg.store.records import UserFilesRecord, read_json
+from trueneg.store.records import Record, UserFilesRecord, read_json
 from trueneg.store.run_files import checksum_of
-from trueneg.store.versions import Record, reading_version
+from trueneg.store.versions import reading_version
 
 # Packages of the modules that read the sources of each kind.
 READERS = {"images": "images.sources", "pairs": "pairs", "texts": "texts", "benchmark": "pairs"}
@@ -84,10 +84,9 @@ def compare_files(data_input: DataInput, results: Path) -> FileChanges:
                 and _images_differ(images, record["images"])
             ):
                 # not a subfolder or file: their names may identify patients
-                folder = data_input.settings["path"]
                 sentences.append(
-                    f"data changed: some of the {len(images):,} images in {folder} changed since"
-                    " the data were read"
+                    f"data changed: some of the {len(images):,} images in"
+                    f" {data_input.settings['path']} changed since the data were read"
                 )
     return FileChanges(stamp if stamp and sentences else record["stamp"], sentences)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy import ndarray
 from safetensors.torch import load_file
 
 from trueneg.errors import UserError
@@ -16,7 +17,7 @@ ROWS = 4096  # checked at once, so that a memory-mapped file need not fit in mem
 LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 
 
-def read_vectors(path: str | Path, column: str | None, count: int, what: str) -> np.ndarray:
+def read_vectors(path: str | Path, column: str | None, count: int, what: str) -> ndarray:
     """Read one vector per sample, or one per version of each sample.
 
     Args:
@@ -65,7 +66,7 @@ def read_vectors(path: str | Path, column: str | None, count: int, what: str) ->
     return values
 
 
-def _values(path: Path, column: str | None) -> np.ndarray:
+def _values(path: Path, column: str | None) -> ndarray:
     if path.suffix == ".npy":
         return np.load(path, mmap_mode="r", allow_pickle=False)
     if path.suffix == ".safetensors":

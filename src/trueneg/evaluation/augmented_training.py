@@ -4,7 +4,7 @@ encoder frozen.
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from trueneg.errors import UserError
 from trueneg.evaluation.linear_heads import Loss
 from trueneg.randomness import generator_of
 from trueneg.runtime.precision import autocast
+from trueneg.specs.sections import Section
 
 
 class LabelledImages(NamedTuple):
@@ -42,7 +43,7 @@ def train_classifier(
     classes: int,
     loss: Loss,
     seed: int,
-    settings: Mapping[str, Any],
+    settings: Section,
 ) -> nn.Linear:
     """Train a linear layer, and those parameters of the encoder that require gradients, with Adam
     on augmented images.
@@ -96,9 +97,9 @@ def train_classifier(
     return head
 
 
-def diverged(fraction: float, seed: int, settings: Mapping[str, Any]) -> UserError:
+def diverged(fraction: float, seed: int, settings: Section) -> UserError:
     """Return the error to raise if scores on a fraction of the labels are not finite."""
-    problem = f"training a classifier with a label fraction of {fraction:g} diverged (seed {seed})"
     return UserError(
-        f"evaluation: {problem}; reduce learning_rate, which is {settings['learning_rate']:g}."
+        f"evaluation: training a classifier with a label fraction of {fraction:g} diverged (seed"
+        f" {seed}); reduce learning_rate, which is {settings['learning_rate']:g}."
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy import ndarray
 from openTSNE import TSNE
+from pandas import DataFrame
 from sklearn.metrics import silhouette_samples
 
 from trueneg.evaluation.evaluate import first_run
@@ -36,7 +36,7 @@ def embed_run(*, images: int, threads: int, embedding: str | Path, **block: Any)
     labels = run.source.labels[test]
     class_names = np.array(run.source.class_names)
     features = run.of(test)[0].cpu().numpy()
-    table = pd.DataFrame(tsne(features, seed, jobs=threads), columns=["x", "y"]).assign(
+    table = DataFrame(tsne(features, seed, jobs=threads), columns=["x", "y"]).assign(
         silhouette=silhouettes(features, labels)
     )
     table = table.assign(

@@ -3,17 +3,16 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import torch
+from pandas import DataFrame
 
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.training_split import PairData
 from trueneg.data.samples import read_subsets
 from trueneg.io.files import write_tables
 from trueneg.specs.kinds import kind_of
-from trueneg.store.records import RunRecord, read_json
+from trueneg.store.records import Record, RunRecord, read_json
 
 Files = Sequence[str | Path]
 
@@ -71,10 +70,10 @@ def write_eta_errors(*, runs: Files, sources: Files, subsets: Files, errors: str
                     ),
                 )
             )
-    write_tables({errors: pd.DataFrame(rows, columns=["run", "error of η", "mean η"])})
+    write_tables({errors: DataFrame(rows, columns=["run", "error of η", "mean η"])})
 
 
-def _data_of(run: Mapping[str, Any]) -> tuple[str, str, int]:
+def _data_of(run: Record) -> tuple[str, str, int]:
     """Return the key of a run's source, the label of its data set and its seed."""
     settings = run["settings"]
     return kind_of(settings).data_key(settings["dataset"]), run["dataset"], run["seed"]

@@ -13,15 +13,18 @@ from typing import Any
 import pandas as pd
 import torch
 
+from trueneg.data.samples import read_subsets
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.runtime.devices import leased_device
 from trueneg.specs.kinds import kind_of
+from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import provenance, records, versions
 from trueneg.store.exchange import imported_rows
 from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
+from trueneg.training.frozen import read_frozen
 
 
 @contextlib.contextmanager
@@ -60,23 +63,35 @@ def encoded_runs(
     for run in remaining:
         folder = run_store.folder(run["id"])
         if run["model"] is None:
-            problem = f"{folder}: this run was imported without the weights that this step needs"
-            raise UserError(f"{problem}. Remove its folder and {manifest} to train it again.")
-        recorded = run_store.record(run["id"])["code"]["versions"]
-        if change := versions.raised(recorded, {"subsets": VERSIONS["subsets"]}):
-            problem = (
-                f"{folder}: this run was trained with {change[0]}, so it may have seen today's test"
-                " images"
+            raise UserError(
+                f"{folder}: this run was imported without the weights that this step needs. Remove"
+                f" its folder and {manifest} to train it again."
             )
-            raise UserError(f"{problem}. Remove its folder and {manifest} to train it again.")
+        record = run_store.record(run["id"])
+        run["settings"] = record["settings"]
+        if change := versions.raised(record["code"]["versions"], {"subsets": VERSIONS["subsets"]}):
+            raise UserError(
+                f"{folder}: this run was trained with {change[0]}, so it may have seen today's test"
+                f" images. Remove its folder and {manifest} to train it again."
+            )
     if not remaining:
         yield iter(())
         return
-    package = importlib.import_module(
-        task_package(run_store.record(remaining[0]["id"])["settings"])
-    )
+    settings = remaining[0]["settings"]
+    package = importlib.import_module(task_package(settings))
     with leased_device(device) as leased:
-        yield package.encoded(remaining, run_store, data, leased)
+        source = pkgutil.resolve_name(kind_of(settings).READER)(data["source"])
+        subsets = read_subsets(data["subsets"])
+        vectors = data.get("vectors") or ()
+        runs = (
+            {
+                **run,
+                "subset": subsets[run["seed"]],
+                "frozen": read_frozen(run["vectors"], source, vectors),
+            }
+            for run in remaining
+        )
+        yield package.encoded(source, runs, data, leased)
 
 
 @contextlib.contextmanager
@@ -96,7 +111,7 @@ def first_run(**block: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 def evaluate_runs(
     *,
     names: Mapping[str, str],
-    settings: Mapping[str, Any],
+    settings: Section,
     rows: str | Path,
     curves: str | Path,
     runs: str | Path,
@@ -146,16 +161,14 @@ def evaluate_runs(
     write_text(runs, json.dumps(described, indent=2) + "\n")
 
 
-def task_package(settings: Mapping[str, Any]) -> str:
+def task_package(settings: Section) -> str:
     """Return the dotted name of the package with the evaluation tasks for runs with the given
     settings.
     """
     return f"trueneg.evaluation.{kind_of(settings).SAMPLES}"
 
 
-def rows_of(
-    package: str, runs: Sequence[Any], settings: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+def rows_of(package: str, runs: Sequence[Any], settings: Section) -> Iterator[dict[str, Any]]:
     """Yield the rows measured on encoded runs by every task of a package, skipping tasks whose
     settings section is None.
     """

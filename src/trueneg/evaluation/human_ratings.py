@@ -129,9 +129,11 @@ def _comparisons(scores: ndarray, false: ndarray, groups: ndarray) -> DataFrame:
     sums = table.groupby("group").agg(
         samples=("false", "size"), false=("false", "sum"), ranks=("rank", "sum")
     )
-    wins = sums["ranks"] - sums["false"] * (sums["false"] + 1) / 2
     return DataFrame(
-        {"wins": wins, "comparisons": sums["false"] * (sums["samples"] - sums["false"])}
+        {
+            "wins": sums["ranks"] - sums["false"] * (sums["false"] + 1) / 2,
+            "comparisons": sums["false"] * (sums["samples"] - sums["false"]),
+        }
     )
 
 

@@ -20,9 +20,9 @@ text similarity  the criterion of remove, reweight and resample: the cosine betw
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy import ndarray
+from pandas import DataFrame
 from scipy.stats import rankdata
 
 from trueneg.evaluation.human_ratings import areas_within_anchors, false_negatives
@@ -88,7 +88,7 @@ def captions_similarity(features: Any, captions: ndarray, others: ndarray) -> nd
     return np.stack([(features[captions] * features[column]).sum(1) for column in others.T], axis=1)
 
 
-def drawn_areas(similarity: ndarray, ratings, anchors: ndarray, threshold: float) -> pd.DataFrame:
+def drawn_areas(similarity: ndarray, ratings, anchors: ndarray, threshold: float) -> DataFrame:
     """Compute the within-anchor AUCs when one caption is drawn per image, averaged over the choice
     of caption.
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from trueneg.data.image_loading import read_ahead
@@ -32,7 +33,7 @@ class EmbeddedImages(NamedTuple):
         embeddings: embeddings in the space shared with texts.
     """
 
-    indices: np.ndarray
+    indices: ndarray
     features: Tensor
     embeddings: Embedded
 
@@ -43,7 +44,7 @@ class EmbeddedImages(NamedTuple):
         return Embedded(pooled[places], None if regions is None else regions[places])
 
 
-def images_of(networks: PairNetworks, source: Source) -> np.ndarray:
+def images_of(networks: PairNetworks, source: Source) -> ndarray:
     """Return the images of a source, or stored vectors in their place.
 
     Raises:
@@ -52,18 +53,16 @@ def images_of(networks: PairNetworks, source: Source) -> np.ndarray:
     """
     vectors = networks.frozen.vectors
     if vectors is not None and not isinstance(source, PairSource):
-        problem = (
-            "evaluation.chexpert_8x200 has images of its own, but the frozen image tower is"
-            " computed for the data only"
-        )
         raise UserError(
-            f"{problem}; set evaluation.chexpert_8x200 to null, or encoder.train to all."
+            "evaluation.chexpert_8x200 has images of its own, but the frozen image tower is"
+            " computed for the data only; set evaluation.chexpert_8x200 to null, or encoder.train"
+            " to all."
         )
     return source.images if vectors is None else vectors
 
 
 def central_crops(
-    networks: PairNetworks, source: Source, indices: np.ndarray, device: torch.device
+    networks: PairNetworks, source: Source, indices: ndarray, device: torch.device
 ) -> Iterator[Tensor]:
     """Yield the selected images of a source in blocks, normalised and cropped to the part that
     evaluation uses.
@@ -76,7 +75,7 @@ def central_crops(
 
 @torch.no_grad()
 def embed_images(
-    networks: PairNetworks, source: Source, indices: np.ndarray, device: torch.device, regions: bool
+    networks: PairNetworks, source: Source, indices: ndarray, device: torch.device, regions: bool
 ) -> EmbeddedImages:
     """Embed the selected images of a source in a single pass through encoder and projection.
 
@@ -118,7 +117,7 @@ def embed_texts(
 @torch.no_grad()
 def similarities(
     networks: PairNetworks, texts: Sequence[str], images: EmbeddedImages, device: torch.device
-) -> np.ndarray:
+) -> ndarray:
     """Return s(text, image), shape (T, n), for distinct texts and the images, using the model's
     aggregation.
     """

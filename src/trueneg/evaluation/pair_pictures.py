@@ -9,18 +9,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame
 from torchvision.transforms.v2.functional import center_crop
 
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
+from trueneg.data.pairs.ms_cxr import CORNERS
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.grounding import contrast_to_noise_ratio
 from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.pairs.chexpert_8x200 import scored_queries
-from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases, phrase_maps
+from trueneg.evaluation.pairs.grounding import boxed_phrases, phrase_maps
 from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
 from trueneg.io.files import write_tables
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 
 HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
 AT_MOST = 20_000  # similarities per relation
@@ -29,7 +33,7 @@ ALL = "all pairs"  # of any relation
 
 def picture_run(
     *,
-    settings: Mapping[str, Any],
+    settings: Section,
     phrases: int,
     similarities: str | Path,
     overlays: str | Path,
@@ -65,7 +69,7 @@ def picture_run(
         write_tables({similarities: shown.assign(**names), overlays: heatmaps.assign(**names)})
 
 
-def similarities_by_truth(run: EmbeddedPairs) -> pd.DataFrame:
+def similarities_by_truth(run: EmbeddedPairs) -> DataFrame:
     """Return the ``similarity`` and the ``relation`` between distinct sentences and test images.
 
     A sentence and an image of the same report are an "own pair". Other sentences that are known to
@@ -81,7 +85,7 @@ def similarities_by_truth(run: EmbeddedPairs) -> pd.DataFrame:
     return _drawn(run, by_relation | {ALL: scores.ravel()})
 
 
-def similarities_by_class(run: EmbeddedPairs, benchmark: Benchmark) -> pd.DataFrame:
+def similarities_by_class(run: EmbeddedPairs, benchmark: Benchmark) -> DataFrame:
     """Return similarities between the queries of CheXpert 8×200 and its candidate images (ReCo,
     Fig. 4).
 
@@ -102,19 +106,19 @@ def similarities_by_class(run: EmbeddedPairs, benchmark: Benchmark) -> pd.DataFr
     return pd.concat(parts, ignore_index=True)
 
 
-def _drawn(run: EmbeddedPairs, by_relation: Mapping[str, np.ndarray]) -> pd.DataFrame:
+def _drawn(run: EmbeddedPairs, by_relation: Mapping[str, ndarray]) -> DataFrame:
     """Draw at most :data:`AT_MOST` similarities per relation."""
     generator = np.random.default_rng(seed_for(run.subset.seed, "shown similarities"))
     parts = []
     for relation, values in by_relation.items():
         if len(values) > AT_MOST:
             values = generator.choice(values, AT_MOST, replace=False)
-        parts.append(pd.DataFrame({"relation": relation, "similarity": values.astype(np.float32)}))
+        parts.append(DataFrame({"relation": relation, "similarity": values.astype(np.float32)}))
     return pd.concat(parts, ignore_index=True)
 
 
 @torch.no_grad()
-def phrase_heatmaps(run: EmbeddedPairs, count: int, smoothing: float) -> pd.DataFrame:
+def phrase_heatmaps(run: EmbeddedPairs, count: int, smoothing: float) -> DataFrame:
     """Compute heatmaps of up to `count` phrases on their test images, with findings as varied as
     possible.
 
@@ -127,7 +131,7 @@ def phrase_heatmaps(run: EmbeddedPairs, count: int, smoothing: float) -> pd.Data
             (lists), ``CNR``.
     """
     if run.boxes is None or run.images("test").embeddings.regions is None:
-        return pd.DataFrame(columns=HEATMAP_COLUMNS)
+        return DataFrame(columns=HEATMAP_COLUMNS)
     source = run.source
     images = run.images("test")
     crop = run.networks.columns.augmentation.evaluated_size(source.size)
@@ -156,4 +160,4 @@ def phrase_heatmaps(run: EmbeddedPairs, count: int, smoothing: float) -> pd.Data
                 "CNR": float("nan") if mask.all() else contrast_to_noise_ratio(scores, mask),
             }
         )
-    return pd.DataFrame(rows, columns=HEATMAP_COLUMNS)
+    return DataFrame(rows, columns=HEATMAP_COLUMNS)

@@ -98,12 +98,11 @@ def rated_pairs(source: PairSource, ratings: DataFrame, test: ndarray) -> RatedC
     for kind, anchors in rated.anchors.items():
         both = np.intersect1d(anchors[false], anchors[~false])
         if len(both) < 2:
-            lacking = (
-                f"only {len(both)} {kind} anchors have both false and true negatives; expected at"
-                " least 2"
+            raise UserError(
+                f"source {source.name}: only {len(both)} {kind} anchors have both false and true"
+                f" negatives; expected at least 2; {len(false):,} of {len(ratings):,} rated pairs"
+                " are in the test split. Increase dataset.images."
             )
-            number = f"{len(false):,} of {len(ratings):,} rated pairs are in the test split"
-            raise UserError(f"source {source.name}: {lacking}; {number}. Increase dataset.images.")
     return rated
 
 
@@ -130,6 +129,12 @@ def anchor_rows(
         scores.items(), pairs.anchors.items(), thresholds
     ):
         areas = measure(pairs.ratings, anchors, threshold)
-        names = pairs.anchor_names(kind)[areas["anchor"]]
-        parts.append(areas.assign(anchor=names, score=score, anchors=kind, threshold=threshold))
+        parts.append(
+            areas.assign(
+                anchor=pairs.anchor_names(kind)[areas["anchor"]],
+                score=score,
+                anchors=kind,
+                threshold=threshold,
+            )
+        )
     return pd.concat(parts, ignore_index=True)

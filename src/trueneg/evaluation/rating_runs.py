@@ -37,6 +37,7 @@ from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.rated_pairs import RatedCaptions, anchor_rows, rated_pairs
 from trueneg.io.files import write_tables
 from trueneg.losses.cross_modal import DIRECTIONS
+from trueneg.specs.sections import Section
 from trueneg.store.records import read_rows
 from trueneg.store.run_store import RunStore
 from trueneg.text.words import TERM
@@ -71,8 +72,14 @@ def rate_references(
         correlations: output parquet file (:func:`correlation_rows`).
         block: further arguments of :func:`measure_ratings`.
     """
-    nothing = dict.fromkeys(("condition", "objective", "variant", "run"), "")
-    measure_ratings(of_references, areas, eta, correlations, names=nothing, **block)
+    measure_ratings(
+        of_references,
+        areas,
+        eta,
+        correlations,
+        names=dict.fromkeys(("condition", "objective", "variant", "run"), ""),
+        **block,
+    )
 
 
 def measure_ratings(
@@ -80,7 +87,7 @@ def measure_ratings(
     *paths: str | Path,
     ratings: str | Path,
     names: Mapping[str, str],
-    settings: Mapping[str, Any],
+    settings: Section,
     **block: Any,
 ) -> None:
     """Apply `measure` to the rated pairs of each run of a manifest; write one table per path,
@@ -108,28 +115,23 @@ def measure_ratings(
             seed = run.subset.seed
             tables = measure(run, rated, store.record(run.id)["settings"])
             by_run.append([table.assign(**{"run": run.id, **names}, seed=seed) for table in tables])
-            log.info("seed %d: %s rated pairs", seed, f"{len(rated.image):,}")
+            log.info(f"seed {seed}: {len(rated.image):,} rated pairs")
     joined = (pd.concat(tables, ignore_index=True) for tables in zip(*by_run, strict=True))
     write_tables(dict(zip(paths, joined, strict=True)))
 
 
-def of_run(
-    run: EmbeddedPairs, rated: RatedCaptions, settings: Mapping[str, Any]
-) -> list[DataFrame]:
+def of_run(run: EmbeddedPairs, rated: RatedCaptions, settings: Section) -> list[DataFrame]:
     """Return the within-anchor AUCs of a trained run's similarity, and the calibration of its
     objective's implied probability.
     """
     scores = run.similarities(rated.texts, "test")
-    similarity = partial(drawn_areas, scores[rated.text, rated.image])
     return [
-        anchor_rows({"similarity": similarity}, rated),
+        anchor_rows({"similarity": partial(drawn_areas, scores[rated.text, rated.image])}, rated),
         calibration_rows(settings["objective"], scores, rated, run.source),
     ]
 
 
-def of_references(
-    run: EmbeddedPairs, rated: RatedCaptions, settings: Mapping[str, Any]
-) -> list[DataFrame]:
+def of_references(run: EmbeddedPairs, rated: RatedCaptions, settings: Section) -> list[DataFrame]:
     """Measure the references on a run's test images: return the within-anchor AUCs, η by caption,
     and its correlations.
     """
@@ -165,7 +167,7 @@ def of_references(
 
 
 def calibration_rows(
-    objective: Mapping[str, Any], scores: ndarray, rated: RatedCaptions, source: PairSource
+    objective: Section, scores: ndarray, rated: RatedCaptions, source: PairSource
 ) -> DataFrame:
     """Compare the probability of a false negative that an objective implies for each rated pair
     with the human ratings.

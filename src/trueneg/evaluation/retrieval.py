@@ -237,8 +237,10 @@ def precisions_at_k(
     candidates = as_array(candidate_labels)
     correct = labels[:, None] == candidates if candidates.ndim == 1 else candidates.T[labels] == 1
     if correct.shape != scores.shape:
-        shapes = f"query_labels {labels.shape} and candidate_labels {candidates.shape}"
-        raise ValueError(f"{shapes} do not match scores {scores.shape}")
+        raise ValueError(
+            f"query_labels {labels.shape} and candidate_labels {candidates.shape} do not match"
+            f" scores {scores.shape}"
+        )
     lengths = np.array(_lengths(ks, longest=scores.shape[1]))
     # Sort by score; among equal scores, wrong candidates come first if ties count against the
     # method.

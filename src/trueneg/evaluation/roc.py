@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy import ndarray
 from scipy.stats import rankdata
 
 from trueneg.evaluation.retrieval import as_array
@@ -45,7 +46,7 @@ def area_under_roc(scores, labels) -> float:
     )
 
 
-def areas_by_class(scores, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, float]:
+def areas_by_class(scores, labels: ndarray, class_names: Sequence[str]) -> dict[str, float]:
     """Return the area under the ROC curve of each of K classes and, if K > 0, ``"mean"``; scores
     and labels are (n, K).
     """

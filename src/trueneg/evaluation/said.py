@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy import ndarray
+from pandas import Series
 
 from trueneg.data.pairs.pair_source import PairSource
 
@@ -48,7 +49,7 @@ def said_of(source: PairSource, indices: ndarray) -> Said:
     numbers, texts = pd.factorize(table["sentence"], sort=True)
     by_report = {
         str(report): frozenset(group)
-        for report, group in pd.Series(numbers).groupby(table["report"].to_numpy())
+        for report, group in Series(numbers).groupby(table["report"].to_numpy())
     }
     is_own, is_true = np.zeros((2, len(texts), len(indices)), dtype=bool)
     for image, report in enumerate(reports):

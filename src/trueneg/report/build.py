@@ -45,11 +45,14 @@ def draw_study(folder: str | Path) -> None:
         place = f"{kind}/{drawing.name}"
         kept = folder / registry.KEPT / place
         try:
-            read = {file: checksum(folder / "artefacts" / file) for file in drawing.files}
-            made_of = {"code": code, "title": gathered.study.title, "files": read}
+            made_of = {
+                "code": code,
+                "title": gathered.study.title,
+                "files": {file: checksum(folder / "artefacts" / file) for file in drawing.files},
+            }
             _draw(drawing, kind, gathered, kept, made_of)
         except Exception as error:
-            log.exception("%s could not be drawn", place)
+            log.exception(f"{place} could not be drawn")
             failed.append(f"{place} ({type(error).__name__}: {error})")
         else:
             (folder / kind).mkdir(exist_ok=True)

@@ -82,12 +82,12 @@ def published_name(paper: str, table: str) -> str:
 
 
 def per_objective(
-    study: Study, key: str, make: Callable[..., Any], title: str, caption: str
+    study: TrainedStudy, key: str, make: Callable[..., Any], title: str, caption: str
 ) -> list[Drawing]:
     """Declare the figure that a study may request as ``figures.<key>``; `make` gets ``files``, one
     path per objective.
     """
-    wanted = getattr(getattr(study, "figures", None), key, None)
+    wanted = getattr(study.figures, key, None)
     if wanted is None:
         return []
     dataset = getattr(wanted, "dataset", None) or primary_dataset(study)
@@ -121,8 +121,14 @@ class ExperimentDrawings:
 
         def declare(make: Callable[..., Any]) -> Callable[..., Any]:
             name = experiment or make.__name__
-            files = ("study.yaml", f"simulation/{name}.parquet")
-            drawing = Drawing(make.__name__, make, title, caption, files, headline=headline)
+            drawing = Drawing(
+                make.__name__,
+                make,
+                title,
+                caption,
+                ("study.yaml", f"simulation/{name}.parquet"),
+                headline=headline,
+            )
             self._declared.append((name, drawing))
             return make
 

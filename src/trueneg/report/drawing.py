@@ -152,7 +152,7 @@ def _legend_width(names: Sequence[str], columns: int) -> float:
     return sum(0.085 * length + 0.62 for length in longest)
 
 
-def finish(figure: Figure, sentences: Sequence[str]) -> Figure:
+def finish(figure: Figure, *sentences: str) -> Figure:
     """Add the non-empty sentences as a footnote and a description of what is drawn as alternative
     text.
     """
@@ -234,11 +234,9 @@ def _font_families(text: str) -> list[str]:
     if new := sorted(missing - REPORTED):
         scripts = {unicodedata.name(character, "UNNAMED").split()[0] for character in new}
         log.warning(
-            "no installed font has the characters %s (%s), so figures show boxes in their place."
-            " Install a font that has them, such as Google's Noto fonts, then draw the figures"
-            " again.",
-            " ".join(new[:20]),
-            ", ".join(sorted(scripts)),
+            f"no installed font has the characters {' '.join(new[:20])}"
+            f" ({', '.join(sorted(scripts))}), so figures show boxes in their place. Install a"
+            " font that has them, such as Google's Noto fonts, then draw the figures again.",
         )
         REPORTED.update(new)
         # has just been said

@@ -53,8 +53,10 @@ def headroom_sentence(
         share = f"{baseline} has" if oracle is None else f"{baseline} and {oracle} share"
         return f"unknown headroom: {share} {seeds}, but at least 2 are needed"
     reached = with_interval(row["baseline mean"], row["baseline low"], row["baseline high"], metric)
-    chance = f"{amount(row['chance'], metric)}{about_chance} ({LEVEL} intervals, {seeds})"
-    level = f"{baseline} reaches {reached}, chance is {chance}"
+    level = (
+        f"{baseline} reaches {reached}, chance is {amount(row['chance'], metric)}{about_chance}"
+        f" ({LEVEL} intervals, {seeds})"
+    )
     gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
     of_oracle = "no oracle is named" if oracle is None else f"{oracle} − {baseline} is {gain}"
     if row["label"] == NOT_ABOVE_CHANCE:
@@ -81,17 +83,17 @@ def answer(
         selection: result of :func:`selection_of` for the compared objectives.
     """
     metric = row["metric"]
-    measured = (
-        f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}."
-    )
-    sentences = [f"{finding(row, treatment, baseline)}.", *edge_notes(selection), measured]
+    sentences = [
+        f"{finding(row, treatment, baseline)}.",
+        *edge_notes(selection),
+        f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}.",
+    ]
     if names := [name for entry in selection if (name := chosen_name(entry)) != entry["objective"]]:
         sentences.append(f"Selected on the validation split: {', '.join(names)}.")
     if row["outcome"] == "undecided" and pd.notna(row["p"]):
-        detectable = amount(row["minimum detectable"], metric, difference=True)
         power = (
-            f"A difference of {detectable} would have been detected with a power of 80 %, given"
-            " this standard deviation"
+            f"A difference of {amount(row['minimum detectable'], metric, difference=True)} would"
+            " have been detected with a power of 80 %, given this standard deviation"
         )
         if published is not None:
             power += (
@@ -181,9 +183,9 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
             verb, preposition = ("gains", "over") if ranked == "better" else ("loses", "against")
             size = amount(abs(row["difference"]), metric, difference=True)
             within = f", less than the margin of {margin}" if row["outcome"] != ranked else ""
-            interval = f"{LEVEL} interval {_unsigned_ends(row, metric)}"
             return (
-                f"{treatment} {verb} {size} {preposition} {baseline} in {name}{within} ({interval})"
+                f"{treatment} {verb} {size} {preposition} {baseline} in {name}{within} ({LEVEL}"
+                f" interval {_unsigned_ends(row, metric)})"
             )
 
 
@@ -198,11 +200,15 @@ def knowing_the_labels(row: Any, metric: str) -> str:
         return ""
     if row["low"] <= 0 <= row["high"]:
         reach = ends(row["low"], row["high"], metric)
-        gain = amount(row["difference"], metric, signed=True, difference=True)
-        return f"knowing the labels makes no clear difference: {gain} ({reach})"
+        return (
+            "knowing the labels makes no clear difference:"
+            f" {amount(row['difference'], metric, signed=True, difference=True)} ({reach})"
+        )
     verb = "gains" if (row["difference"] > 0) == higher_is_better(metric) else "loses"
-    size = amount(abs(row["difference"]), metric, difference=True)
-    return f"knowing the labels {verb} {size} ({_unsigned_ends(row, metric)})"
+    return (
+        f"knowing the labels {verb} {amount(abs(row['difference']), metric, difference=True)}"
+        f" ({_unsigned_ends(row, metric)})"
+    )
 
 
 def _unsigned_ends(row: Any, metric: str) -> str:
@@ -268,13 +274,13 @@ def of_likelihoods(gathered: Gathered) -> str:
         return _of_correlations(gathered)
     models = ", ".join(study.language_models)
     eta = study.eta
-    likelihood = f"likelihood p of every sentence{' per token' * eta.per_token}"
     first = eta.language_model or next(iter(study.language_models))
     files = ", ".join(f"text/{corpus}/eta.parquet" for corpus in runs.corpora(study))
     return (
-        f"The study measures the {likelihood} under {models} and estimates its class probability"
-        f" under {first}, η = {eta.a:g}·p^{eta.k:g}, for image–text studies ({files}); the true"
-        " classes are unknown, so η cannot be checked here."
+        f"The study measures the likelihood p of every sentence{' per token' * eta.per_token}"
+        f" under {models} and estimates its class probability under {first}, η ="
+        f" {eta.a:g}·p^{eta.k:g}, for image–text studies ({files}); the true classes are unknown,"
+        " so η cannot be checked here."
     )
 
 

@@ -178,12 +178,14 @@ class Gathered:
         file = f"Protocol: {protocol['file']} (SHA-256 {protocol['checksum'][:12]}"
         rest = "Comparisons that it does not name are exploratory."
         if protocol["date"] is None:
-            unknown = "Its commit is unknown, so it cannot be known whether it precedes these runs."
-            return [f"{file}). {unknown} {rest}"]
-        when = "before" if protocol["beforehand"] else "after"
+            return [
+                f"{file}). Its commit is unknown, so it cannot be known whether it precedes these"
+                f" runs. {rest}"
+            ]
         return [
-            f"{file}, committed on {protocol['date'][:10]}), committed {when} the first of these"
-            f" runs finished. {rest}"
+            f"{file}, committed on {protocol['date'][:10]}), committed"
+            f" {'before' if protocol['beforehand'] else 'after'} the first of these runs finished."
+            f" {rest}"
         ]
 
     @functools.cached_property

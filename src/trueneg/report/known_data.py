@@ -38,29 +38,24 @@ def sentences(
                 " after normalisation"
             )
         if (draws := facts.get("draws")) and draws["mean"] < draws["least"]:
-            times = (
-                f"draws each training sample {draws['mean']:.2g} times, but learns something about"
-                " each; expected at least"
-            )
             warnings.append(
-                f"{dataset}: {objective} {times} {draws['least']}; train longer, or on fewer"
-                " samples"
+                f"{dataset}: {objective} draws each training sample {draws['mean']:.2g} times, but"
+                f" learns something about each; expected at least {draws['least']}; train longer,"
+                " or on fewer samples"
             )
         warnings += [f"{dataset}: {objective} {warning}" for warning in facts.get("warnings", ())]
         # such as hardness weighting alone
         if eta is None or (eta["maximum"] == 0 and not facts["only_eta"]):
             continue
         ends = f"{eta['minimum']:.2g} to {eta['maximum']:.2g}, on average "
-        mean = f"{eta['mean']:.2g}, N·η {count * eta['mean']:.2g}"
         lines.append(
-            f"{dataset}, {objective}: η is {ends if eta['minimum'] < eta['maximum'] else ''}{mean}"
+            f"{dataset}, {objective}: η is"
+            f" {ends if eta['minimum'] < eta['maximum'] else ''}{eta['mean']:.2g}, N·η"
+            f" {count * eta['mean']:.2g}"
         )
         if facts["only_eta"] and count * eta["most"] < NEGLIGIBLE and objective != baseline:
-            most = (
-                f"for 99 % of the anchors, it corrects for at most {count * eta['most']:.2g}"
-                " negatives"
-            )
             warnings.append(
-                f"{dataset}: {objective} is numerically uncorrected: {most}; {expected}"
+                f"{dataset}: {objective} is numerically uncorrected: for 99 % of the anchors, it"
+                f" corrects for at most {count * eta['most']:.2g} negatives; {expected}"
             )
     return list(dict.fromkeys(lines)), list(dict.fromkeys(warnings))

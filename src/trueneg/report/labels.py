@@ -116,8 +116,14 @@ def edge_notes(selection: Iterable[Mapping[str, Any]]) -> list[str]:
             values = json.loads(entry["variant"])
             at_edge = (f"{key} = {format_value(values[key])}" for key in keys.split(", "))
             names[f"{entry['objective']} ({', '.join(at_edge)})"] = None
-    beyond = "unless the edge is a natural limit, a better value may lie beyond it"
-    return [f"Selected at the edge of its grid: {', '.join(names)}; {beyond}."] if names else []
+    return (
+        [
+            f"Selected at the edge of its grid: {', '.join(names)}; unless the edge is a natural"
+            " limit, a better value may lie beyond it."
+        ]
+        if names
+        else []
+    )
 
 
 def seed_count(counts: Iterable[int]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import evaluation_name, metric_name
@@ -49,7 +49,7 @@ def with_means(rows: DataFrame) -> DataFrame:
     names = [column for column in COLUMNS if column != "value"]
     measured = [name for name in names if name not in ("direction", "k")]
 
-    def directions(keys: list[str]) -> pd.Series:
+    def directions(keys: list[str]) -> Series:
         return at_k.groupby(keys, dropna=False)["direction"].transform("nunique")
 
     at_k = at_k[directions([*measured, "k"]) == directions(measured)]
@@ -94,10 +94,13 @@ def tasks(rows: DataFrame) -> TableLayout:
         title = "retrieval between images and sentences, both directions"
         # Use the list length closest to 10, the shortest in the paper.
         ks = lengths(rows[rows["task"] == SENTENCES])
-        length = min(ks, key=lambda k: abs(k - 10), default=None)
-        recall = Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
+        recall = Measurement(
+            SENTENCES,
+            "R",
+            sentence_labels(rows),
+            k=min(ks, key=lambda k: abs(k - 10), default=None),
+        )
     share = max(_values(rows, "linear probe", "fraction"), default=1.0)
-    probe = f"linear probe, {100 * share:g} % of the labels"
     columns = [
         ("zero-shot classification", Measurement("zero-shot", "AUC")),
         ("zero-shot classification", Measurement("zero-shot", "ACC")),
@@ -106,11 +109,16 @@ def tasks(rows: DataFrame) -> TableLayout:
         (title, recall),
         (title, recall._replace(metric="MedR", k=None)),
         ("CheXpert 8×200", Measurement(CHEXPERT, "Prec")),
-        (probe, Measurement("linear probe", "AUC", fraction=share)),
+        (
+            f"linear probe, {100 * share:g} % of the labels",
+            Measurement("linear probe", "AUC", fraction=share),
+        ),
     ]
     columns = [(title, key) for title, key in columns if key in measured]
-    heads = [Head(title, metric_name(key), key.metric) for title, key in columns]
-    return TableLayout(heads, {"": [key for _, key in columns]})
+    return TableLayout(
+        [Head(title, metric_name(key), key.metric) for title, key in columns],
+        {"": [key for _, key in columns]},
+    )
 
 
 def texts(rows: DataFrame) -> TableLayout:
@@ -141,14 +149,14 @@ def texts(rows: DataFrame) -> TableLayout:
         groups = {title: [*group, similarity] for title, group in groups.items()}
         groups = groups or {"": [similarity]}
         keys.append(similarity)
-    heads = [Head(evaluation_name(key), metric_name(key), key.metric) for key in keys]
-    return TableLayout(heads, groups)
+    return TableLayout(
+        [Head(evaluation_name(key), metric_name(key), key.metric) for key in keys], groups
+    )
 
 
 def zero_shot(rows: DataFrame) -> TableLayout:
     """Lay out Table 3 of Sample-Specific Debiasing: zero-shot classification by class."""
-    metrics = ("AUC", "ACC", "AUC positive prompt")
-    return _by_class(rows, "zero-shot", metrics, "mean over classes")
+    return _by_class(rows, "zero-shot", ("AUC", "ACC", "AUC positive prompt"), "mean over classes")
 
 
 def grounding(rows: DataFrame) -> TableLayout:
@@ -199,8 +207,7 @@ def linear_evaluation(rows: DataFrame) -> TableLayout:
     groups = {}
     for task in measured:
         for name in (None, *_values(rows, task, "group")):
-            title = f"{task}; {name or 'mean over classes'}"
-            groups[title] = [
+            groups[f"{task}; {name or 'mean over classes'}"] = [
                 Measurement(task, "AUC", fraction=fraction, group=name) for fraction in fractions
             ]
     return TableLayout(
@@ -225,8 +232,9 @@ def every_measurement(rows: DataFrame) -> list[Measurement]:
 def _by_class(rows: DataFrame, task: str, metrics: Sequence[str], whole: str) -> TableLayout:
     groups = {whole: [Measurement(task, metric) for metric in metrics]}
     for name in _values(rows, task, "group"):
-        title = "mean over findings" if name == "macro" else name
-        groups[title] = [Measurement(task, metric, group=name) for metric in metrics]
+        groups["mean over findings" if name == "macro" else name] = [
+            Measurement(task, metric, group=name) for metric in metrics
+        ]
     return TableLayout([_mean_of(Measurement(task, metric)) for metric in metrics], groups)
 
 

@@ -129,8 +129,9 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, DataFrame]:
     add_legend(figure, dots(styles))
     best = table[table["kind"] == METHOD]
     listed = best["title"] + ": " + best["objective"] + " of " + best["of"].astype(str)
-    note = (
-        "Primary measurement of each study; an AUC in hundredths. Bars: paired 95 % t intervals"
-        " over seeds, not corrected."
-    )
-    return finish(figure, [note, f"Best methods: {'; '.join(listed)}."]), table[COLUMNS]
+    return finish(
+        figure,
+        "Primary measurement of each study; an AUC in hundredths. Bars: paired 95 % t"
+        " intervals over seeds, not corrected.",
+        f"Best methods: {'; '.join(listed)}.",
+    ), table[COLUMNS]

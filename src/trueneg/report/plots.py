@@ -206,8 +206,10 @@ def shown_values(rows: DataFrame, baseline: str | None, measured: Measurement) -
     """
     chosen = measured.rows_of(rows)
     if chosen.empty:
-        present = "; ".join(map(full_name, measurements(rows))) or "none"
-        raise ValueError(f"There is nothing to draw for {full_name(measured)}; found {present}.")
+        raise ValueError(
+            f"There is nothing to draw for {full_name(measured)}; found"
+            f" {'; '.join(map(full_name, measurements(rows))) or 'none'}."
+        )
     if baseline is None:
         return means(chosen).rename(columns={"mean": "shown"})
     return paired_differences(chosen, baseline).rename(columns={"difference": "shown"})

@@ -3,9 +3,7 @@ library is imported here.
 """
 
 import hashlib
-import importlib
 import json
-import pkgutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +11,7 @@ from types import ModuleType
 from trueneg.io.files import file_checksum
 from trueneg.report import figures, tables
 from trueneg.report.declared import Drawing
+from trueneg.specs.discovery import modules_in
 from trueneg.specs.settings import Study
 
 # endings of the files of a drawing
@@ -26,10 +25,7 @@ def _by_name(package: ModuleType) -> Callable[[Study], dict[str, Drawing]]:
     """Return a function that lists a study's drawings in page order, from all modules of a package
     that declare drawings.
     """
-    modules = [
-        importlib.import_module(f"{package.__name__}.{name}")
-        for _, name, _ in pkgutil.iter_modules(package.__path__)
-    ]
+    modules = modules_in(package.__name__)
     makers = sorted(
         (module for module in modules if hasattr(module, "drawings")),
         key=lambda module: module.ORDER,
@@ -37,11 +33,12 @@ def _by_name(package: ModuleType) -> Callable[[Study], dict[str, Drawing]]:
 
     def by_name(study: Study) -> dict[str, Drawing]:
         drawings: dict[str, Drawing] = {}
-        for drawing in (drawing for module in makers for drawing in module.drawings(study)):
+        of_kind = (module for module in makers if isinstance(study, module.KIND))
+        for drawing in (drawing for module in of_kind for drawing in module.drawings(study)):
             if (first := drawings.setdefault(drawing.name, drawing)) is not drawing:
-                declared_in = f"{first.make.__module__} and {drawing.make.__module__}"
                 raise ValueError(
-                    f"{declared_in} both declare {first.name!r}; rename one of the two."
+                    f"{first.make.__module__} and {drawing.make.__module__} both declare"
+                    f" {first.name!r}; rename one of the two."
                 )
         return drawings
 

@@ -100,11 +100,13 @@ def as_text(table: DataFrame, width: int) -> str:
             text = rows.to_string(index=False, na_rep="")
         parts.append(f"{textwrap.fill(heading, width, subsequent_indent='  ')}\n{text}")
     if left_out:
-        note = (
-            f"Too wide for {width} characters: {', '.join(left_out)}. --csv and --json list all"
-            " columns."
+        parts.append(
+            textwrap.fill(
+                f"Too wide for {width} characters: {', '.join(left_out)}. --csv and --json list"
+                " all columns.",
+                width,
+            )
         )
-        parts.append(textwrap.fill(note, width))
     return "\n\n".join(parts)
 
 

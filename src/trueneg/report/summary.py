@@ -20,6 +20,7 @@ from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.candidates import describe_candidates
@@ -27,14 +28,14 @@ from trueneg.stats.comparison import headroom, primary_contrast, select, selecte
 from trueneg.stats.measurement import Measurement
 from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
-from trueneg.store.records import EvaluatedRun, read_json, read_rows
+from trueneg.store.records import EvaluatedRun, Record, read_json, read_rows
 from trueneg.store.rows import load_rows
 from trueneg.store.winners import as_text, chosen, read_winners, select_from
 
 
 def select_winners(
     paths: Iterable[str | Path],
-    settings: Mapping[str, Any],
+    settings: Section,
     *,
     winners: str | Path,
     validation: str | Path,
@@ -59,7 +60,7 @@ def select_winners(
 
 def summarise_study(
     name: str,
-    settings: Mapping[str, Any],
+    settings: Section,
     inputs: Any,
     outputs: Any,
     protocol: Mapping[str, str | None] | None = None,
@@ -93,11 +94,11 @@ def summarise_study(
     _require_same_settings(name, study, records, inputs.winners)
     try:
         selection, candidates, measured = _selection(study, rows, inputs.winners)
-        selected_by = {"selected by": measured._asdict(), "selection": _records(selection)}
         comparison = {
             "name": name,
             "version": VERSIONS["comparison"],
-            **selected_by,
+            "selected by": measured._asdict(),
+            "selection": _records(selection),
             **_comparison(study, rows, selection),
         }
     except ValueError as error:
@@ -109,13 +110,12 @@ def summarise_study(
         )
         raise UserError(f"primary: {error}{remedy}") from error
     comparison["protocol"] = protocol and {**protocol, "beforehand": precedes(protocol, records)}
-    published = published_numbers(study, inputs.published)
     write_tables(
         {
             outputs.rows: rows,
             outputs.curves: curves,
             outputs.candidates: candidates,
-            outputs.published: published,
+            outputs.published: published_numbers(study, inputs.published),
         }
     )
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
@@ -154,8 +154,11 @@ def _selection(
                 "follows": followed.get(row["objective"]),
             }
         )
-    described = DataFrame(details, index=selection.index)
-    return pd.concat([selection, described], axis="columns"), candidates, measured
+    return (
+        pd.concat([selection, DataFrame(details, index=selection.index)], axis="columns"),
+        candidates,
+        measured,
+    )
 
 
 def _of_winners(rows: DataFrame, candidates: DataFrame) -> DataFrame:
@@ -185,7 +188,7 @@ def _of_winners(rows: DataFrame, candidates: DataFrame) -> DataFrame:
 
 
 def _require_same_settings(
-    name: str, study: TrainedStudy, records: Iterable[Mapping[str, Any]], winners: Any
+    name: str, study: TrainedStudy, records: Iterable[Record], winners: Any
 ) -> None:
     """Check that runs were trained and evaluated with the study's settings; for imported files,
     Snakemake cannot do so.
@@ -209,17 +212,11 @@ def _require_same_settings(
         if not same_evaluation(kind_of(settings), record["evaluated"]["settings"], evaluation):
             different.append("evaluation")
         if different:
-            problem = (
-                f"run {record['id']} was made with settings other than the study's"
-                f" ({'; '.join(different)})"
-            )
-            remedy = (
-                f"Restore the settings, or remove results/{name}/manifests to train with the new"
-                " ones."
-            )
             raise UserError(
-                f"{record['dataset']}, {record['objective']}, seed {record['seed']}: {problem}."
-                f" {remedy}"
+                f"{record['dataset']}, {record['objective']}, seed {record['seed']}: run"
+                f" {record['id']} was made with settings other than the study's"
+                f" ({'; '.join(different)}). Restore the settings, or remove"
+                f" results/{name}/manifests to train with the new ones."
             )
 
 
@@ -244,7 +241,7 @@ def at_edge(variant: str, variants: Iterable[str]) -> str:
     return ", ".join(keys)
 
 
-def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
+def write_settings(settings: Section, path: str | Path) -> None:
     """Write a study's resolved settings.
 
     Args:
@@ -275,8 +272,9 @@ def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> d
         parts.append(labelled.assign(sentence=sentence))
     sides = (primary.treatment, primary.baseline)
     contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin, upwards)
-    tuned = selection_of(primary, dataset, _records(selection))
-    contrast["answer"] = answer(contrast, *sides, primary.published, tuned)
+    contrast["answer"] = answer(
+        contrast, *sides, primary.published, selection_of(primary, dataset, _records(selection))
+    )
     contrast["answer"] += against_no_training(study, rows, dataset)
     return {
         "seeds": len(study.seed_list),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -37,7 +38,7 @@ Trained = Annotated[
 ]
 
 
-def is_frozen(encoder: Mapping[str, Any]) -> bool:
+def is_frozen(encoder: Section) -> bool:
     """Return whether an encoder, as plain settings, is computed once for all runs."""
     return encoder.get("train") == FROZEN
 

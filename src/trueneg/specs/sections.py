@@ -3,4 +3,4 @@
 from collections.abc import Mapping
 from typing import Any
 
-Section = Mapping[str, Any]  # the resolved settings of one section of a study, by key
+Section = Mapping[str, Any]  # those of a study or of one of its sections, by key

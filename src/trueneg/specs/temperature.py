@@ -8,6 +8,8 @@ takes precedence.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from trueneg.specs.sections import Section
+
 INITIAL_TEMPERATURE = ("temperature", "logit_scale")
 TEMPERATURE_KEYS = {*INITIAL_TEMPERATURE, "learned_logit_scale", "maximum_logit_scale"}
 
@@ -36,7 +38,7 @@ class Temperature(NamedTuple):
         return 1 / self.minimum
 
 
-def temperature_of(settings: Mapping[str, Mapping[str, Any]]) -> Temperature:
+def temperature_of(settings: Mapping[str, Section]) -> Temperature:
     """Return the temperature from a run's resolved settings, by section."""
     values: dict[str, Any] = {}
     for section in ("training", "similarity", "objective"):

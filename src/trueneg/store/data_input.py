@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from trueneg.config.runs import benchmark_key, corpora
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 
 # omitted, so that a new setting reruns no job
 DEFAULTS = {"seed": None, "skip_incomplete": False, "language": "en"}
@@ -31,7 +32,7 @@ class DataInput(NamedTuple):
 
     place: str
     kind: str
-    settings: Mapping[str, Any]
+    settings: Section
 
     def record(self, results: Path) -> Path:
         """Return the path of the record that the job writes next to its output."""
@@ -50,7 +51,7 @@ def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, DataInput]:
     return inputs
 
 
-def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> DataInput:
+def of_joined_reports(dataset: Section, studies: Mapping[str, Any]) -> DataInput:
     """Return the reports that are joined with the images of a data set."""
     inputs = of_corpora(dataset["text"], studies[dataset["text"]])
     return inputs[dataset["corpus"] or next(iter(inputs))]
@@ -58,7 +59,7 @@ def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) ->
 
 def of_dataset(
     kind: TrainedStudy | type[TrainedStudy],
-    dataset: Mapping[str, Any],
+    dataset: Section,
     studies: Mapping[str, Any],
 ) -> DataInput:
     """Return the data set of a study of a kind that trains, given all studies."""
@@ -69,7 +70,7 @@ def of_dataset(
     return DataInput(kind.data_place(dataset), kind.SAMPLES, settings)
 
 
-def of_benchmark(lists: BaseModel, dataset: Mapping[str, Any]) -> DataInput:
+def of_benchmark(lists: BaseModel, dataset: Section) -> DataInput:
     """Return CheXpert 8×200, whose images are made square like those of a data set."""
     settings = lists.model_dump() | {"resolution": dataset["resolution"]}
     # omit the default from names and records

@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pandas import DataFrame, Series
 from pydantic import BaseModel, ConfigDict
 
 from trueneg.errors import UserError
@@ -94,8 +94,8 @@ class EvidenceBlock(NamedTuple):
     place: str
     checksums: dict[str, str]
     records: list[dict[str, Any]]
-    rows: pd.DataFrame
-    curves: pd.DataFrame
+    rows: DataFrame
+    curves: DataFrame
 
     @property
     def files(self) -> list[str]:
@@ -254,8 +254,9 @@ def write_evidence(evidence: Evidence, target: Path) -> None:
             made.mkdir(parents=True)
             for name, table in _exported_tables(evidence):
                 (made / f"{name}.parquet").write_bytes(_compressed(table))
-            checksums = {path.name: file_checksum(path) for path in sorted(made.iterdir())}
-            described = evidence.description.model_dump(mode="json") | {"files": checksums}
+            described = evidence.description.model_dump(mode="json") | {
+                "files": {path.name: file_checksum(path) for path in sorted(made.iterdir())}
+            }
             write_text(made / STUDY, json.dumps(described, indent=1) + "\n")
             earlier = target.with_name(f".{target.name}.{os.getpid()}.earlier")
             if target.exists():
@@ -333,8 +334,13 @@ def _runs(evidence: Evidence) -> pa.Table:
     for place, manifest in evidence.manifests.items():
         records = {record["id"]: record for record in evidence.records[place]}
         for run in manifest["runs"]:
-            text = json.dumps(records[run["id"]], separators=(",", ":"))
-            of_run = (run["seed"], run["id"], run["checksum"], manifest.get("variant"), text)
+            of_run = (
+                run["seed"],
+                run["id"],
+                run["checksum"],
+                manifest.get("variant"),
+                json.dumps(records[run["id"]], separators=(",", ":")),
+            )
             rows.append((*place.split("/"), *of_run))
     columns = [*KEY, "seed", "run", "checksum", "variant", "record"]
     types = dict.fromkeys(columns, pa.string()) | {"seed": pa.int64()}
@@ -352,9 +358,17 @@ def _blocks_of(
             place = "/".join(row[key] for key in KEY)
             if not re.fullmatch(PLACE, place):
                 raise ValueError(f"{place!r} is not a block of seeds")
-            names = {"study": study, "dataset": row["dataset"], "objective": row["objective"]}
             decided = {} if row["variant"] is None else {"variant": row["variant"]}
-            manifest = manifests.setdefault(place, {**names, **decided, "runs": []})
+            manifest = manifests.setdefault(
+                place,
+                {
+                    "study": study,
+                    "dataset": row["dataset"],
+                    "objective": row["objective"],
+                    **decided,
+                    "runs": [],
+                },
+            )
             manifest["runs"].append(
                 {"seed": row["seed"], "id": row["run"], "checksum": row["checksum"]}
             )
@@ -367,7 +381,7 @@ def _blocks_of(
 
 def _thinned(curves: pa.Table) -> pa.Table:
     """Return training curves with at most :data:`EPOCHS` epochs per run."""
-    runs = pd.Series(curves["run"].to_pylist())
+    runs = Series(curves["run"].to_pylist())
     lines = [
         of_run[np.linspace(0, len(of_run) - 1, min(len(of_run), EPOCHS)).round().astype(int)]
         for of_run in runs.groupby(runs).indices.values()

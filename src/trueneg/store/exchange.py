@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from pandas import DataFrame
 
 from trueneg.config.contradictions import RESERVED_NAMES
 from trueneg.config.runs import Job, Run, all_runs
@@ -26,6 +27,7 @@ from trueneg.io.seals import require_intact, seal
 from trueneg.legible import counted
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import KEYS
 from trueneg.store.blocks import absent, block_files, listed, planned_blocks
@@ -45,7 +47,7 @@ from trueneg.store.evidence import (
 from trueneg.store.identity import different_settings, run_id, same_evaluation
 from trueneg.store.protocol import PROTOCOL, Protocol, committed_protocol
 from trueneg.store.records import AGAIN as RECREATE
-from trueneg.store.records import EvaluatedRun, RunRecord, UserFilesRecord, read_json
+from trueneg.store.records import EvaluatedRun, Record, RunRecord, UserFilesRecord, read_json
 from trueneg.store.rows import IDENTITY
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import VALIDATION, WINNERS, Decision, as_text, select_from, selecting
@@ -164,7 +166,7 @@ def _further(folder: Path, places: Iterable[str]) -> list[str]:
     return [file for file in files if file in subsets or table_of(file) == "artefacts"]
 
 
-def _rows(blocks: Iterable[EvidenceBlock], places: Iterable[str]) -> pd.DataFrame:
+def _rows(blocks: Iterable[EvidenceBlock], places: Iterable[str]) -> DataFrame:
     rows = {block.place: block.rows for block in blocks}
     return pd.concat([rows[place] for place in places], ignore_index=True)
 
@@ -235,8 +237,10 @@ def import_study(folder: Path, results: Path, stamp: int | None = None) -> str:
     _write({path: data for path, data in others.items() if not path.exists()}, stamp, results)
     kept = len(added) - sum(added.values())
     note = f"; kept {counted(kept, 'run')} already in {store.path}" if kept else ""
-    imported = counted(sum(added.values()), "run")
-    return f"{name}: imported {imported}{note}{_missing(description.missing)}."
+    return (
+        f"{name}: imported"
+        f" {counted(sum(added.values()), 'run')}{note}{_missing(description.missing)}."
+    )
 
 
 def _json(content: Mapping[str, Any]) -> bytes:
@@ -290,7 +294,7 @@ def _write(files: Mapping[Path, bytes], modified: int, results: Path) -> None:
     seal(results, [path for path in files if not path.name.endswith(".files.json")])
 
 
-def imported_rows(store: RunStore, identifier: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def imported_rows(store: RunStore, identifier: str, settings: Section) -> dict[str, Any]:
     """Return the ``rows`` of an imported run that were measured with the given settings, and how
     they were ``evaluated``.
 
@@ -363,7 +367,7 @@ def _refuse_foreign(block: EvidenceBlock, evidence: Evidence, folder: Path) -> N
             )
 
 
-def _import_run(record: Mapping[str, Any], block: EvidenceBlock, store: RunStore) -> bool:
+def _import_run(record: Record, block: EvidenceBlock, store: RunStore) -> bool:
     """Write an exported run to the store, and return True; return False if another training of it
     is kept instead.
     """

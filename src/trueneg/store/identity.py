@@ -14,8 +14,10 @@ from trueneg.config.runs import Run, RunSettings
 from trueneg.errors import UserError
 from trueneg.specs.kinds import kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.specs.temperature import temperature_of
+from trueneg.store.run_files import with_further
 
 MISSING = object()  # unequal to every setting
 # Nested settings that do not affect training: where files are, whose checksums are part of the
@@ -46,8 +48,9 @@ def with_weights(checksum: str, weights: Mapping[str, str]) -> str:
     """Return the checksum of a run's data together with those of the weights of its frozen towers,
     by section.
     """
-    parts = [checksum, *(f"{section} weights {of_tower}" for section, of_tower in weights.items())]
-    return checksum if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
+    return with_further(
+        checksum, {f"{section} weights": of_tower for section, of_tower in weights.items()}
+    )
 
 
 def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
@@ -109,8 +112,10 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
         UserError: if they differ in a setting that affects training.
     """
     if different := "; ".join(different_settings(recorded, requested)):
-        problem = f"this run has the requested id but different settings ({different})"
-        raise UserError(f"{path}: {problem}. Move its folder away to train it again.")
+        raise UserError(
+            f"{path}: this run has the requested id but different settings ({different}). Move its"
+            " folder away to train it again."
+        )
 
 
 def different_settings(recorded: RunSettings, requested: RunSettings) -> list[str]:
@@ -133,9 +138,7 @@ def different_settings(recorded: RunSettings, requested: RunSettings) -> list[st
     return different
 
 
-def same_evaluation(
-    kind: type[TrainedStudy], recorded: Mapping[str, Any], requested: Mapping[str, Any]
-) -> bool:
+def same_evaluation(kind: type[TrainedStudy], recorded: Section, requested: Section) -> bool:
     """Return whether evaluation settings agree in everything that affects rows.
 
     Args:

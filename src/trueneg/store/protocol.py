@@ -5,13 +5,13 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
 from trueneg.io.reading import reading
+from trueneg.store.records import Record
 
 EXPECTED = "expected a file committed to git"
 CHECKOUT = Path(__file__).resolve().parents[3]  # if the package is used from a checkout
@@ -64,13 +64,10 @@ def committed_protocol(
     if stored:
         place, protocol = stored
         if protocol.checksum != checksum:
-            frozen = (
-                f"{key}, which is frozen because there are runs: its SHA-256 is {checksum[:12]}…"
-            )
-            expected = f"expected {protocol.checksum[:12]}… as in {place}"
             raise UserError(
-                f"{frozen}, {expected}. Restore the file, or give the new protocol and the study"
-                " another name."
+                f"{key}, which is frozen because there are runs: its SHA-256 is {checksum[:12]}…,"
+                f" expected {protocol.checksum[:12]}… as in {place}. Restore the file, or give the"
+                " new protocol and the study another name."
             )
         return {**protocol.model_dump(), "file": path}
     try:
@@ -123,7 +120,7 @@ def _git(file: Path, *command: str) -> str:
     ).stdout.strip()
 
 
-def precedes(protocol: Mapping[str, str | None], runs: Sequence[Mapping[str, Any]]) -> bool | None:
+def precedes(protocol: Mapping[str, str | None], runs: Sequence[Record]) -> bool | None:
     """Return whether the protocol was committed before the first run finished, given the records of
     the runs; None: not known.
     """

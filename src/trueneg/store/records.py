@@ -5,18 +5,20 @@ user error.
 import functools
 import json
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import yaml
+from pandas import DataFrame
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
 
 AGAIN = "Delete it so that Snakemake recreates it."
+Record = Mapping[str, Any]  # of a run or of data, as parsed
 ABSENT: Any = None  # default of an optional key; null is not allowed as its value
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]  # at most what an int64 column can hold
@@ -272,7 +274,7 @@ def require_valid(content: Any, model: Any, path: str | Path, remedy: str = AGAI
 _adapter = functools.cache(TypeAdapter)
 
 
-def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN) -> pd.DataFrame:
+def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN) -> DataFrame:
     """Read a parquet file and check that it has the given columns.
 
     Raises:

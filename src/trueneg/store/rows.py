@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.io.files import write_tables
 from trueneg.stats.measurement import KEYS
@@ -25,19 +25,19 @@ TYPES = dict.fromkeys(COLUMNS, "str") | {
 }
 
 
-def to_table(rows: Iterable[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
+def to_table(rows: Iterable[dict[str, Any]] | DataFrame) -> DataFrame:
     """Convert rows to a table with all :data:`COLUMNS`, cast to their types; missing values are
     null.
     """
-    return typed(pd.DataFrame(rows).reindex(columns=COLUMNS))
+    return typed(DataFrame(rows).reindex(columns=COLUMNS))
 
 
-def typed(table: pd.DataFrame) -> pd.DataFrame:
+def typed(table: DataFrame) -> DataFrame:
     """Cast a table's columns to their types in :data:`TYPES`, even if all values are null."""
     return table.astype({column: kind for column, kind in TYPES.items() if column in table})
 
 
-def reported(rows: pd.DataFrame, selection: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def reported(rows: DataFrame, selection: Iterable[Mapping[str, Any]]) -> DataFrame:
     """Return the rows without those of unselected candidates, whose test values nobody should look
     at.
 
@@ -64,7 +64,7 @@ def save_rows(rows: Iterable[dict[str, Any]], path: str | Path) -> None:
     write_tables({path: to_table(rows)})
 
 
-def load_rows(path: str | Path) -> pd.DataFrame:
+def load_rows(path: str | Path) -> DataFrame:
     """Read rows.
 
     Raises:

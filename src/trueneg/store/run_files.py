@@ -10,8 +10,9 @@ from typing import Any
 
 from trueneg.config.runs import towers_of
 from trueneg.io.files import file_checksum
+from trueneg.specs.sections import Section
 
-Settings = Mapping[str, Mapping[str, Any]]  # a run's settings by section
+Settings = Mapping[str, Section]  # a run's settings by section
 
 OF_TOWERS = ("model", "path", "weights")
 WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection"))
@@ -39,6 +40,14 @@ def run_checksums(settings: Settings) -> dict[str, str]:
         for role, name in named_files(settings).items()
         if Path(name).exists()
     }
+
+
+def with_further(checksum: str, *further: Mapping[str, Any]) -> str:
+    """Return a checksum of a run's data together with those of its further inputs, by role."""
+    parts = [checksum]
+    for inputs in further:
+        parts += [f"{role} {of_input}" for role, of_input in inputs.items()]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest() if len(parts) > 1 else checksum
 
 
 def checksum_of(path: str | Path) -> str:

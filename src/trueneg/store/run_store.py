@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,15 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, writable, write_text
 from trueneg.io.seals import damage, remove_seal, seal, sealed_files
-from trueneg.store.records import Content, Manifest, Progress, RunRecord, TrainedModel, read_json
+from trueneg.store.records import (
+    Content,
+    Manifest,
+    Progress,
+    Record,
+    RunRecord,
+    TrainedModel,
+    read_json,
+)
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +132,7 @@ class RunStore:
             " again."
         )
 
-    def finish(self, identifier: str, record: Mapping[str, Any]) -> None:
+    def finish(self, identifier: str, record: Record) -> None:
         """Write the record of a trained run, with the checksum of its model; from then on, the run
         is finished.
         """
@@ -192,10 +200,8 @@ class RunStore:
         path = folder / self.LOCK
         if patience and (owner := self.owner(identifier)):
             log.info(
-                "%s: waiting up to %.0f s for process %s, which is writing this run",
-                folder,
-                patience,
-                owner,
+                f"{folder}: waiting up to {patience:.0f} s for process {owner}, which is writing"
+                " this run",
             )
         try:
             with writable(path):
@@ -263,7 +269,7 @@ def read_manifest(
     return runs
 
 
-def fault_of_listed(run: Mapping[str, Any], manifest: str | Path, store: RunStore) -> str:
+def fault_of_listed(run: Record, manifest: str | Path, store: RunStore) -> str:
     """Say what is wrong with the files of a run in a manifest, and how to replace them; empty if
     they are intact.
     """

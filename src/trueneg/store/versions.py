@@ -11,7 +11,6 @@ import json
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from trueneg.config.runs import RunSettings, is_of_texts, towers_of
 from trueneg.legible import counted
@@ -19,16 +18,17 @@ from trueneg.specs.kinds import TRAINED, kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.base import FROM_LIKELIHOODS
 from trueneg.specs.pairs import PAIRS, TEXTS
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Settings, models_within, tag_of
 from trueneg.specs.stages import DECODING, VERSIONS
 from trueneg.specs.tasks.pairs.chexpert_8x200 import TASK as CHEXPERT_8X200
 from trueneg.specs.texts import TEXT_PAIRS
+from trueneg.store.records import Record
 
 PACKAGE = Path(__file__).resolve().parents[1]
 NESTED = ("targets", "guide")  # parts of an objective that have versions of their own
 
 Versions = dict[str, int]
-Record = Mapping[str, Any]
 
 
 def today() -> Versions:
@@ -95,7 +95,7 @@ def training_versions(settings: RunSettings) -> Versions:
     return _current(names)
 
 
-def evaluation_versions(kind: type[TrainedStudy], settings: Mapping[str, Any]) -> Versions:
+def evaluation_versions(kind: type[TrainedStudy], settings: Section) -> Versions:
     """Return the current versions of the tasks that evaluate runs.
 
     Args:
@@ -206,12 +206,10 @@ def code_state(record: Record) -> str:
 def stale_note(records: Mapping[str, Record], folder: Path) -> str:
     """Return a line about the stale runs in a folder; empty if there are none."""
     stale = sum(bool(stale_training(record)) for record in records.values())
-    runs = (
+    if not stale:
+        return ""
+    return (
         f"{counted(stale, 'run')} in {folder} {'is' if stale == 1 else 'are'} stale: a VERSION was"
-        " raised after the training."
+        " raised after the training. `trueneg runs` marks them; remove their folders, then"
+        " `snakemake --forcerun train` trains them again.\n"
     )
-    remedy = (
-        "`trueneg runs` marks them; remove their folders, then `snakemake --forcerun train` trains"
-        " them again."
-    )
-    return f"{runs} {remedy}\n" if stale else ""

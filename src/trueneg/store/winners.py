@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from pandas import DataFrame
 from pydantic import BaseModel, ConfigDict
 
 from trueneg.config.runs import canonical, families
 from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.stats.candidates import CANDIDATE, describe_candidates
 from trueneg.stats.comparison import select
 from trueneg.stats.measurement import Measurement
@@ -61,14 +62,10 @@ class Decision(BaseModel):
 
     def lines(self) -> list[str]:
         """Return one line per winner."""
-        chosen = (
-            (dataset, *winner)
-            for dataset, winners in self.winners.items()
-            for winner in winners.items()
-        )
         return [
             f"{objective} on {dataset}: {canonical(variant)}"
-            for dataset, objective, variant in chosen
+            for dataset, winners in self.winners.items()
+            for objective, variant in winners.items()
         ]
 
 
@@ -76,17 +73,14 @@ def selecting(study: TrainedStudy) -> dict[str, Any]:
     """Return everything that determines a tuned study's winners except the rows of its first
     stage.
     """
-    tuned = {name: list(variants.values()) for name, variants in families(study).items()}
     return {
         "rule": study.tuning and study.tuning.rule,
         "measured": study.selected_by._asdict(),
-        "candidates": tuned,
+        "candidates": {name: list(variants.values()) for name, variants in families(study).items()},
     }
 
 
-def select_from(
-    rows: pd.DataFrame, settings: Mapping[str, Any]
-) -> tuple[dict[str, Any], pd.DataFrame]:
+def select_from(rows: DataFrame, settings: Section) -> tuple[dict[str, Any], DataFrame]:
     """Select one candidate of each tuned objective on each data set, from the pilot seeds' rows.
 
     Args:
@@ -106,9 +100,13 @@ def select_from(
         selection = select(validation, candidates, measured)
     except ValueError as error:
         raise UserError(f"tuning: {error}") from error
-    described = describe_candidates(validation, candidates, measured, selection)
     return (
-        as_json(described, settings["rule"], measured, sorted(set(validation["seed"].tolist()))),
+        as_json(
+            describe_candidates(validation, candidates, measured, selection),
+            settings["rule"],
+            measured,
+            sorted(set(validation["seed"].tolist())),
+        ),
         validation,
     )
 
@@ -119,7 +117,7 @@ def as_text(content: Mapping[str, Any]) -> str:
 
 
 def as_json(
-    candidates: pd.DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]
+    candidates: DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]
 ) -> dict[str, Any]:
     """Return the content of a winners file.
 
@@ -141,7 +139,7 @@ def as_json(
     return {"rule": rule, "seeds": list(seeds), "measured": measured._asdict(), "winners": winners}
 
 
-def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame, set[int]]:
+def read_winners(path: str | Path) -> tuple[Measurement, DataFrame, set[int]]:
     """Read a winners file: the measurement used for the selection, the table passed to
     :func:`as_json`, and the pilot seeds.
 
@@ -169,7 +167,7 @@ def read_winners(path: str | Path) -> tuple[Measurement, pd.DataFrame, set[int]]
             for variant in (canonical(row["variant"]),)
         ]
         numbers = dict.fromkeys(("mean", "standard deviation", "low", "high"), "float64")
-        table = pd.DataFrame(rows, columns=CANDIDATE).astype(numbers)
+        table = DataFrame(rows, columns=CANDIDATE).astype(numbers)
         return Measurement.of(content["measured"]), table, {int(seed) for seed in content["seeds"]}
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame, Series
 
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -115,9 +117,7 @@ def check_assumption(
         privacy.write_table(frame, tables[name], restricted)
 
 
-def summarise(
-    points: pd.DataFrame, seed: int, draws: int = 1000
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def summarise(points: DataFrame, seed: int, draws: int = 1000) -> tuple[DataFrame, DataFrame]:
     """Compute rank correlation, fit and calibration of every scorer, on all sentences and on those
     that affirm a finding.
 
@@ -167,10 +167,10 @@ def summarise(
                 }
             )
             bins.append(fit.calibration.rename_axis("bin").reset_index().assign(**keys))
-    return pd.DataFrame(rows), pd.concat(bins, ignore_index=True)
+    return DataFrame(rows), pd.concat(bins, ignore_index=True)
 
 
-def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
+def unigram(training: Iterable[str], sentences: Sequence[str]) -> ndarray:
     """Return (S,) sums of log (count + 1)/(total + vocabulary + 1) over each sentence's words, with
     counts from `training`.
 
@@ -189,7 +189,7 @@ def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
     return np.array([score(sentence) for sentence in sentences])
 
 
-def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
+def frequency(training: Iterable[str], sentences: Sequence[str]) -> ndarray:
     """Return (S,) values log (count + 1)/(total + unique sentences + 1), one per whole sentence,
     with counts from `training`.
 
@@ -202,7 +202,7 @@ def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
     return np.array([np.log((counts[sentence] + 1) / total) for sentence in sentences])
 
 
-def shortness(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
+def shortness(training: Iterable[str], sentences: Sequence[str]) -> ndarray:
     """Return (S,) negated word counts: the baseline that uses length alone."""
     return -np.array([len(words_of(sentence)) for sentence in sentences], float)
 
@@ -211,8 +211,8 @@ SIMPLE = {"unigram": unigram, "sentence frequency": frequency, "length": shortne
 
 
 def cross_fitted(
-    sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Sequence[str]], np.ndarray]
-) -> pd.DataFrame:
+    sentences: DataFrame, scorer: Callable[[Iterable[str], Sequence[str]], ndarray]
+) -> DataFrame:
     """Score each sentence with counts from the other folds.
 
     Args:
@@ -226,7 +226,7 @@ def cross_fitted(
     for fold, part in sentences.groupby("fold"):
         unique = part["sentence"].unique().tolist()
         training = sentences.loc[sentences["fold"] != fold, "sentence"]
-        parts.append(part["sentence"].map(pd.Series(scorer(training, unique), unique)))
+        parts.append(part["sentence"].map(Series(scorer(training, unique), unique)))
     return sentences.assign(
         log_likelihood=pd.concat(parts), tokens=sentences["sentence"].map(words_of).map(len)
     )

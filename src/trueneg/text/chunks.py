@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
+from pandas import DataFrame, Series
 
 from trueneg.io import privacy
 
 log = logging.getLogger(__name__)
 
 # texts → result tables, in parts, indexed by text
-Compute = Callable[[list[str]], Iterable[pd.DataFrame]]
+Compute = Callable[[list[str]], Iterable[DataFrame]]
 FLUSH = 5.0  # seconds of work that a killed job can lose
 
 
@@ -30,8 +31,8 @@ def text_key(text: str) -> bytes:
 
 
 def cached(
-    folder: Path, texts: pd.Series, columns: Sequence[str], compute: Compute, restricted: bool
-) -> pd.DataFrame:
+    folder: Path, texts: Series, columns: Sequence[str], compute: Compute, restricted: bool
+) -> DataFrame:
     """Return the results for `texts`, computing those that are not yet in the folder.
 
     Args:
@@ -49,7 +50,7 @@ def cached(
     return read_chunks(folder, columns).loc[keys].set_axis(texts.index)
 
 
-def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bool) -> None:
+def add_missing(folder: Path, texts: Series, compute: Compute, restricted: bool) -> None:
     """Compute and store the results missing from the folder, as in :func:`cached`; only the keys of
     stored results are read.
     """
@@ -69,7 +70,7 @@ def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bo
         append_chunk(folder, pd.concat(waiting), restricted)
 
 
-def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:
+def append_chunk(folder: Path, frame: DataFrame, restricted: bool) -> None:
     """Write rows indexed by text to a file named after their keys, so writing the same rows twice
     gives one file.
     """
@@ -78,10 +79,10 @@ def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:
     privacy.write_table(frame, folder / f"{name}.parquet", restricted)
 
 
-def read_chunks(folder: Path, columns: Sequence[str]) -> pd.DataFrame:
+def read_chunks(folder: Path, columns: Sequence[str]) -> DataFrame:
     """Return all rows indexed by key, without duplicate keys; an empty table if there are none."""
     columns = ["key", *columns]
     tables = [privacy.read_table(path, columns)[0] for path in sorted(folder.glob("*.parquet"))]
     if not tables:
-        return pd.DataFrame(columns=columns, dtype=object).set_index("key")
+        return DataFrame(columns=columns, dtype=object).set_index("key")
     return pd.concat(tables, ignore_index=True).drop_duplicates("key").set_index("key")

@@ -40,6 +40,8 @@ def write_class_probabilities(
         column: log_linear(name, table, settings["a"], settings["k"], settings["maximum"])
         for column, name in names.items()
     }
-    common = (etas["eta"] >= 0.01).mean()
-    log.info(f"η: mean {etas['eta'].mean():.4f}, at least 0.01 for {common:.1%} of sentences")
+    log.info(
+        f"η: mean {etas['eta'].mean():.4f}, at least 0.01 for {(etas['eta'] >= 0.01).mean():.1%}"
+        " of sentences"
+    )
     privacy.write_table(table[["report", "index", *LIKELIHOODS]].assign(**etas), eta, restricted)

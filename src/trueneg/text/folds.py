@@ -1,12 +1,12 @@
 """Cross-fitting: assign each report to the language model that scores it."""
 
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 
 
-def with_folds(sentences: pd.DataFrame, folds: int, seed: int) -> pd.DataFrame:
+def with_folds(sentences: DataFrame, folds: int, seed: int) -> DataFrame:
     """Add a column ``fold`` derived from the patient id alone, so adding reports never moves a
     patient to another fold.
 
@@ -20,8 +20,8 @@ def with_folds(sentences: pd.DataFrame, folds: int, seed: int) -> pd.DataFrame:
 
 
 def training_parts(
-    sentences: pd.DataFrame, fold: int, validation: float, seed: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+    sentences: DataFrame, fold: int, validation: float, seed: int
+) -> tuple[DataFrame, DataFrame]:
     """Select training and validation sentences for the model of one fold, from disjoint sets of
     patients outside the fold.
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
+from pandas import DataFrame
 from safetensors.torch import save_file
 
 from trueneg.io import privacy
@@ -151,7 +151,7 @@ def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.dev
         "device": device_name(device),
         **checkpoint.spent(),
     }
-    write_tables({folder / RunStore.CURVES: pd.DataFrame(rows)})
+    write_tables({folder / RunStore.CURVES: DataFrame(rows)})
     with atomic_write(folder / RunStore.MODEL) as path:
         save_file(_tensors(finished), path, metadata={"format": "pt"})
     RunStore(folder.parent).finish(folder.name, record)
@@ -177,8 +177,11 @@ def _initial_model(settings: Section, start: str | Path | None) -> dict[str, Any
         return {"name": read_language_models(start)["models"][0]["folder"]}
     if settings["model"] is None:
         return None
-    hub = {key: settings[key] for key in ("revision", "trust_remote_code")}
-    return {"name": str(settings["model"]), **hub}
+    return {
+        "name": str(settings["model"]),
+        "revision": settings["revision"],
+        "trust_remote_code": settings["trust_remote_code"],
+    }
 
 
 def _identifier(record: Mapping[str, Any], parts: Parts) -> str:

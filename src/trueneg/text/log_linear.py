@@ -6,7 +6,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.randomness import rng_for
 
@@ -27,13 +28,13 @@ class LogLinearFit(NamedTuple):
     a: float
     k: float
     spearman: float
-    calibration: pd.DataFrame
+    calibration: DataFrame
 
 
 def fit_log_linear(
-    log_p: np.ndarray,
-    class_probability: np.ndarray,
-    weights: np.ndarray | None = None,
+    log_p: ndarray,
+    class_probability: ndarray,
+    weights: ndarray | None = None,
     bins: int = 10,
 ) -> LogLinearFit:
     r"""Fit a and k by weighted least squares in log space.
@@ -75,7 +76,7 @@ def fit_log_linear(
     share = weights[order] / weights.sum()
     bin_of[order] = np.minimum((np.cumsum(share) - share / 2) * bins, bins - 1)
     predicted = np.exp(np.minimum(log_a + k * log_p, 0.0))
-    weighted = pd.DataFrame(
+    weighted = DataFrame(
         {
             "texts": weights,
             "log_likelihood": log_p * weights,
@@ -93,7 +94,7 @@ def fit_log_linear(
     )
 
 
-def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+def weighted_spearman(x: ndarray, y: ndarray, weights: ndarray) -> float:
     """Compute Spearman's ρ of weighted pairs, as if each pair were repeated ``weights`` times.
 
     Args:
@@ -114,10 +115,10 @@ def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> floa
 
 
 def bootstrap_spearman(
-    x: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray,
-    groups: np.ndarray,
+    x: ndarray,
+    y: ndarray,
+    weights: ndarray,
+    groups: ndarray,
     seed: int,
     draws: int = 1000,
 ) -> tuple[float, float]:
@@ -144,7 +145,7 @@ def bootstrap_spearman(
     return float(low), float(high)
 
 
-def _ranks(values: np.ndarray, share: np.ndarray) -> np.ndarray:
+def _ranks(values: ndarray, share: ndarray) -> ndarray:
     """Return weighted mid-ranks as fractions of the total weight."""
     _, inverse = np.unique(values, return_inverse=True)
     of_value = np.bincount(inverse, share)

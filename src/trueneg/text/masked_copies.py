@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 ORIGINAL = "original"
@@ -29,11 +30,11 @@ class TargetBatch(NamedTuple):
             its word).
     """
 
-    sentences: np.ndarray
-    ids: np.ndarray
-    piece: np.ndarray
-    targets: np.ndarray
-    ends: np.ndarray
+    sentences: ndarray
+    ids: ndarray
+    piece: ndarray
+    targets: ndarray
+    ends: ndarray
 
     def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
         """Return ``ids``, ``piece`` and ``targets``, and a (B, T) mask of the masked positions of
@@ -88,7 +89,7 @@ class Pieces:
             sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), np.int64
         )
 
-    def of(self, sentences: Sequence[str], rows: np.ndarray) -> list[TargetBatch]:
+    def of(self, sentences: Sequence[str], rows: ndarray) -> list[TargetBatch]:
         """Return the pieces of the sentences in order, each with all its targets; error messages
         use the row numbers in `rows`.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
@@ -208,7 +209,7 @@ class MaskedLMTraining:
         for name, value in values.items():
             setattr(self, name, value)
 
-    def _order(self) -> list[np.ndarray]:
+    def _order(self) -> list[ndarray]:
         """Return the batches of this epoch: shuffled, sorted by length within pools, and shuffled
         again.
         """
@@ -221,7 +222,7 @@ class MaskedLMTraining:
         batches = np.split(ordered, np.arange(size, len(ordered), size))
         return [batches[number] for number in generator.permutation(len(batches))]
 
-    def _step(self, chosen: np.ndarray) -> None:
+    def _step(self, chosen: ndarray) -> None:
         # for dropout, which does not accept a generator
         torch.manual_seed(seed_for(self.seed, f"language model masks/{self.epoch}/{self.update}"))
         texts = [

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame
 from torch import Tensor
 from tqdm import tqdm
 
@@ -36,7 +38,7 @@ def pseudo_log_likelihood(
     tokens_per_batch: int | None = None,
     device: str | torch.device | None = None,
     variant: str = ORIGINAL,
-) -> np.ndarray:
+) -> ndarray:
     """Compute the log-likelihood of each sentence; repeated sentences are scored once.
 
     The result does not depend on order, batches or other sentences, because nothing is padded. A
@@ -80,8 +82,8 @@ def score(
     tokens_per_batch: int | None = None,
     device: str | torch.device | None = None,
     variant: str = ORIGINAL,
-    names: np.ndarray | None = None,
-) -> Iterator[pd.DataFrame]:
+    names: ndarray | None = None,
+) -> Iterator[DataFrame]:
     """Like :func:`pseudo_log_likelihood`, but yields results in parts, so a caller can save
     progress.
 
@@ -144,7 +146,7 @@ def score(
                     f"{len(long)} sentences have more than {cutter.capacity} tokens and are scored"
                     f" in windows; the first are in rows {first}"
                 )
-            yield pd.DataFrame(
+            yield DataFrame(
                 {"log_likelihood": likelihoods, "tokens": lengths, "windows": windows}, index=rows
             )
     finally:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from pandas import DataFrame
 
 from trueneg.io import privacy
 from trueneg.runtime.devices import leased_device
@@ -86,7 +87,7 @@ def score_sentences(
 
 def _score(
     sentences: Sequence[str], model: Mapping[str, Any], settings: Section
-) -> Iterator[pd.DataFrame]:
+) -> Iterator[DataFrame]:
     """Score sentences and yield the results in parts."""
     began = time.monotonic()
     tokens = 0

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from pandas import DataFrame, Series
 from tqdm import tqdm
 
 from trueneg.errors import UserError
@@ -105,8 +105,8 @@ def split_reports(
 
 
 def split_texts(
-    used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool, language: str = "en"
-) -> pd.DataFrame:
+    used: DataFrame, cache: str | Path, processes: int, restricted: bool, language: str = "en"
+) -> DataFrame:
     """Split the texts of reports into sentences.
 
     Args:
@@ -142,7 +142,7 @@ def split_texts(
 
 
 def write_sentences(
-    table: pd.DataFrame, sentences: str | Path, unique: str | Path, restricted: bool
+    table: DataFrame, sentences: str | Path, unique: str | Path, restricted: bool
 ) -> None:
     """Write sentences, and the unique ones with their counts, to the files described in
     :func:`split_reports`.
@@ -182,7 +182,7 @@ def _splitter_version() -> str:
 
 def _split(
     texts: Sequence[str], names: Mapping[str, str | int], processes: int, language: str
-) -> Iterator[pd.DataFrame]:
+) -> Iterator[DataFrame]:
     """Split texts, whose reports have the given names, and yield their sentences in batches."""
     split = map_in_processes(
         functools.partial(_split_report, language=language),
@@ -194,4 +194,4 @@ def _split(
     shown = tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None)
     rows = zip(texts, shown, strict=True)
     while some := dict(itertools.islice(rows, TEXTS_PER_TASK)):
-        yield pd.Series(some, name="sentences").to_frame()
+        yield Series(some, name="sentences").to_frame()

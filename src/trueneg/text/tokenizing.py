@@ -56,9 +56,14 @@ def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> 
             " characters. Raise it."
         )
     # Keep every character and every pair, however rare.
-    limits = {"min_frequency": 0, "limit_alphabet": vocabulary, "initial_alphabet": characters}
     learner.train_from_iterator(
-        sentences, vocabulary, **limits, special_tokens=special, show_progress=False
+        sentences,
+        vocabulary,
+        min_frequency=0,
+        limit_alphabet=vocabulary,
+        initial_alphabet=characters,
+        special_tokens=special,
+        show_progress=False,
     )
     tokenizer: Any = BertWordPieceTokenizer(
         learner.get_vocab(), strip_accents=None if latin else False

@@ -66,10 +66,9 @@ class Part(NamedTuple):
         """
         path = self.find(folder)
         if path is None:
-            present = contents(folder)
             raise UserError(
-                f"{folder / self.names[0]} is missing; expected {self.what} (found {present})."
-                f" {self.origin}"
+                f"{folder / self.names[0]} is missing; expected {self.what} (found"
+                f" {contents(folder)}). {self.origin}"
             )
         return path
 

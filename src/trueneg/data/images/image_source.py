@@ -2,13 +2,13 @@
 split.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.data.arrays import (
     content_hash,
@@ -19,7 +19,7 @@ from trueneg.data.arrays import (
 )
 from trueneg.data.samples import Samples
 from trueneg.specs.sections import Section
-from trueneg.store.run_files import run_checksums
+from trueneg.store.run_files import run_checksums, with_further
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +55,9 @@ class ImageSource:
     """
 
     name: str
-    images: np.ndarray
-    labels: np.ndarray
-    is_test: np.ndarray
+    images: ndarray
+    labels: ndarray
+    is_test: ndarray
     class_names: tuple[str, ...]
     skipped: str = ""
     is_validation: Any = None
@@ -88,8 +88,9 @@ class ImageSource:
     @property
     def samples(self) -> Samples:
         """The images and their official splits; unlabelled images are trained on."""
-        is_in = [self.labels < 0, self.is_validation, self.is_test]
-        split = np.select(is_in, ["train", "validation", "test"], "")
+        split = np.select(
+            [self.labels < 0, self.is_validation, self.is_test], ["train", "validation", "test"], ""
+        )
         return Samples(self.name, self.checksum, split, self.labels, groups={})
 
 
@@ -99,10 +100,10 @@ class ListedImages(NamedTuple):
     """
 
     images: Any
-    labels: np.ndarray
-    is_test: np.ndarray
+    labels: ndarray
+    is_test: ndarray
     class_names: tuple[str, ...]
-    is_validation: np.ndarray
+    is_validation: ndarray
 
     def part(self, positions: list[int]) -> "ListedImages":
         """Return the images at some positions, in ascending order."""
@@ -146,7 +147,4 @@ def data_checksum(source: ImageSource, settings: Mapping[str, Section]) -> str:
     """Return a checksum of a run's inputs: the images, and the files of features and weights that
     its settings name.
     """
-    further = [f"{what} {checksum}" for what, checksum in run_checksums(settings).items()]
-    if not further:
-        return source.checksum
-    return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest()
+    return with_further(source.checksum, run_checksums(settings))

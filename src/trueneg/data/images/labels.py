@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.data.table_formats import plain
 from trueneg.errors import UserError
 
 
-def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None) -> np.ndarray:
+def checked_labels(file: Path, labels: ndarray, first: int, last: int | None) -> ndarray:
     """Check that labels are whole numbers from `first` to `last` (None: 2,147,483,648); return them
     as int64 starting at 0.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.data.decoding import resize_images
 from trueneg.data.images.folder import contents, required_path
@@ -107,7 +108,7 @@ class OfficialArchive:
 
     def _read_binary(
         self, folder: Path, resolution: int | None, unlabelled: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[ndarray, ndarray]:
         images = []
         labels = []
         for name, (count, kind) in self._files(unlabelled).items():
@@ -143,7 +144,7 @@ class OfficialArchive:
         return None
 
 
-def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
+def binary_records(file: Path, count: int, kind: np.dtype) -> ndarray:
     """Memory-map the records of one file of the archive.
 
     Raises:

@@ -1,7 +1,6 @@
 """Training, validation and test images of each seed, with classes that are made rare."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from trueneg.data.samples import Subset
 from trueneg.data.splits import drawn_splits, order_in_class
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 from trueneg.specs.sources import OWN
 from trueneg.specs.tasks.base import GROUPS
 
@@ -20,7 +20,7 @@ TEST_FRACTION = 0.25  # share of the images to hold out if a source has no offic
 
 
 def image_subset(
-    source: ImageSource, settings: Mapping[str, Any], seed: int, official: None = None
+    source: ImageSource, settings: Section, seed: int, official: None = None
 ) -> Subset:
     """Draw the subset of one seed with a data set's settings; the source has its official splits.
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from trueneg.class_probability import from_class_frequency
@@ -38,7 +39,7 @@ class ViewData:
         source: ImageSource,
         subset: Subset,
         device: torch.device,
-        vectors: np.ndarray | None = None,
+        vectors: ndarray | None = None,
     ):
         self.source = source
         self._subset = subset

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.arrays import read_arrays, write_arrays
 from trueneg.data.image_cache import cache_images
@@ -88,15 +90,15 @@ class Benchmark:
         texts: table of query sentences: ``sentence``, ``label`` (name of the label).
     """
 
-    images: np.ndarray
-    is_query: np.ndarray
-    labels: np.ndarray
+    images: ndarray
+    is_query: ndarray
+    labels: ndarray
     label_names: tuple[str, ...]
-    patients: np.ndarray
-    texts: pd.DataFrame
+    patients: ndarray
+    texts: DataFrame
 
 
-def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def read_lists(path: str | Path) -> tuple[DataFrame, DataFrame, DataFrame]:
     """Read the lists; check their labels and row counts, and that no image is both a query and a
     candidate.
 
@@ -225,6 +227,6 @@ def _folder(settings: Section) -> Path:
     )
 
 
-def _images(table: pd.DataFrame) -> pd.DataFrame:
+def _images(table: DataFrame) -> DataFrame:
     images = table["Path"].str.extract(PATH).set_axis(["path", "patient"], axis=1)
     return images.assign(label=table["Variable"]).reset_index(drop=True)

@@ -15,7 +15,7 @@ Alternatively, the folder contains the parquet files described in
 import json
 from pathlib import Path
 
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.data.images.folder import Part
 from trueneg.data.pairs.pair_images import PairImages, Tables
@@ -64,7 +64,7 @@ def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     )
 
 
-def select_splits(table: pd.DataFrame, split: str, path: str | Path | None) -> pd.DataFrame:
+def select_splits(table: DataFrame, split: str, path: str | Path | None) -> DataFrame:
     """Return the photographs with one of the splits used in papers.
 
     Args:
@@ -95,7 +95,7 @@ def select_splits(table: pd.DataFrame, split: str, path: str | Path | None) -> p
     )
 
 
-def _read_official(folder: Path) -> pd.DataFrame:
+def _read_official(folder: Path) -> DataFrame:
     """Read the captions of all photographs, or only those in Karpathy's file if no other file has
     captions.
     """
@@ -108,7 +108,7 @@ def _read_official(folder: Path) -> pd.DataFrame:
     return table
 
 
-def _read_karpathy(file: Path) -> pd.DataFrame:
+def _read_karpathy(file: Path) -> DataFrame:
     """Read the images of Karpathy's splits with the captions in his file."""
     with reading(file, "Karpathy's splits", KARPATHY.origin):
         images = json.loads(file.read_text(encoding="utf-8"))["images"]
@@ -120,7 +120,7 @@ def _read_karpathy(file: Path) -> pd.DataFrame:
             )
             for image in images
         ]
-    table = pd.DataFrame(rows, columns=["image", "captions", "split"])
+    table = DataFrame(rows, columns=["image", "captions", "split"])
     table["split"] = table["split"].replace("val", "validation")
     return table.set_axis([f"image {number:,} (the first is 0)" for number in range(len(table))])
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.data.images.folder import Part, required_path
 from trueneg.data.mistakes import COPY_AGAIN
@@ -76,7 +77,7 @@ def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     return joined(table, images, settings["images"], ratings=rated)
 
 
-def read_ratings(path: str | Path | None) -> pd.DataFrame:
+def read_ratings(path: str | Path | None) -> DataFrame:
     """Read three experts' ratings of how well captions describe images; most captions were written
     for other images.
 
@@ -105,7 +106,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
     return table.astype(dict.fromkeys(("index", *RATED), np.int64)).reset_index(drop=True)
 
 
-def _read_official(folder: Path) -> pd.DataFrame:
+def _read_official(folder: Path) -> DataFrame:
     splits: dict[str, str] = {}
     for split, part in SPLIT_LISTS.items():
         file = part.required(folder)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame, Series
 
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
@@ -39,7 +39,7 @@ EXPECTED_LABEL = (
 SPELLINGS = {"": "", "0": "0", "1": "1", "false": "0", "true": "1"}
 
 
-def read_texts(settings: Section) -> pd.DataFrame:
+def read_texts(settings: Section) -> DataFrame:
     """Read the texts; the texts of an image form one report."""
     texts, _, skipped = read_image_table(settings)
     if skipped:
@@ -120,7 +120,7 @@ def user_files(settings: Section) -> UserFiles:
 
 def read_image_table(
     settings: Section, has_images: bool = True
-) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+) -> tuple[DataFrame, DataFrame, str]:
     """Read and check the table; the image files must exist but are not opened.
 
     Args:
@@ -158,7 +158,7 @@ def read_image_table(
         rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
     if has_images:
         files = files_of(folder, filter(None, rows[image].unique()))
-        counts = pd.Series(files, dtype=object).map(len)
+        counts = Series(files, dtype=object).map(len)
         rows.check(
             image,
             rows[image].map(counts) == 0,
@@ -192,7 +192,7 @@ def read_image_table(
     return texts, table[labels].replace("", np.nan).astype(np.float32), skipped
 
 
-def _read_table(settings: Section) -> pd.DataFrame:
+def _read_table(settings: Section) -> DataFrame:
     """Return the columns as text, with each value in one of its spellings."""
     folder = required_path(settings["path"], SOURCE, FOLDER)
     table = read_columns(

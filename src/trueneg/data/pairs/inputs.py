@@ -1,36 +1,31 @@
 """The inputs of a run on pairs, by their checksums."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.texts.text_source import TextSource
 from trueneg.specs.guides.base import LANGUAGE_MODEL
+from trueneg.specs.sections import Section
 from trueneg.store.identity import model_of
-from trueneg.store.run_files import run_checksums
+from trueneg.store.run_files import run_checksums, with_further
 
 
-def data_checksum(
-    source: PairSource | TextSource, settings: Mapping[str, Mapping[str, Any]]
-) -> str:
+def data_checksum(source: PairSource | TextSource, settings: Mapping[str, Section]) -> str:
     """Return a checksum of a run's inputs: the source of pairs or texts, class probabilities,
     language model and weight files.
     """
     objective = settings["objective"]
     values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
-    named = [probability_name(value) for value in values if isinstance(value, str | Mapping)]
-    named = [name for name in named if name in source.class_probabilities]
-    parts = [
-        source.checksum,
-        *(
-            f"{name} {source.probability_checksum(name, objective.get('a') is not None)}"
-            for name in named
-        ),
-    ]
+    named = (probability_name(value) for value in values if isinstance(value, str | Mapping))
+    probabilities = {
+        name: source.probability_checksum(name, objective.get("a") is not None)
+        for name in named
+        if name in source.class_probabilities
+    }
+    embeddings: dict[str, Any] = {}
     model: Any = model_of(settings, "objective")
     guide = model.guide_of(objective)
     if guide is not None and guide[0].NEEDS == LANGUAGE_MODEL:
-        parts.append(f"embeddings {(source.language_model or {}).get('checksum')}")
-    parts += [f"{what} {checksum}" for what, checksum in run_checksums(settings).items()]
-    return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
+        embeddings["embeddings"] = (source.language_model or {}).get("checksum")
+    return with_further(source.checksum, probabilities, embeddings, run_checksums(settings))

@@ -18,7 +18,7 @@ which :mod:`trueneg.data.reports.mimic_cxr` reads and which defines the names of
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
@@ -137,7 +137,7 @@ def user_files(settings: Section) -> UserFiles:
     return UserFiles(files)
 
 
-def read_radiographs(path: str | Path | None) -> pd.DataFrame:
+def read_radiographs(path: str | Path | None) -> DataFrame:
     """Read the list of images from the tables and check that the tables are consistent; image files
     are not accessed.
 
@@ -183,7 +183,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     position = joined["ViewPosition"].str.strip()
     code = joined["ViewCodeSequence_CodeMeaning"].str.strip().str.lower()
     by_code = (position == "") & code.isin(FRONTAL_CODES)
-    radiographs = pd.DataFrame(
+    radiographs = DataFrame(
         {
             "dicom": joined["dicom_id"],
             "report": report,
@@ -200,7 +200,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     return radiographs.sort_values(["patient", "report", "dicom"], ignore_index=True)
 
 
-def read_labels(path: str | Path | None) -> pd.DataFrame:
+def read_labels(path: str | Path | None) -> DataFrame:
     """Read the labels that the CheXpert labeller assigned to studies.
 
     Args:

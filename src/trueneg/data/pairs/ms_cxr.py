@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.image_cache import square_in
 from trueneg.data.images.folder import Part
@@ -33,12 +35,12 @@ BOXES = Part(
 NUMBERS = ("x", "y", "w", "h", "image_width", "image_height")
 TEXT = Values(r"(?s).*\S.*", "a non-empty text")
 CORNERS = ["x0", "y0", "x1", "y1"]
-NO_BOXES = pd.DataFrame(
+NO_BOXES = DataFrame(
     columns=["dicom", "report", "patient", "width", "height", "sentence", "finding", *CORNERS]
 )
 
 
-def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
+def read_boxes(path: str | Path, radiographs: DataFrame) -> DataFrame:
     """Read the boxes and check that they belong to the images.
 
     Args:
@@ -90,7 +92,7 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
     return boxes.reset_index(drop=True)
 
 
-def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
+def hold_out(radiographs: DataFrame, boxes: DataFrame) -> DataFrame:
     """Move every patient with a box to the test split, so that they are not used for training or
     model selection.
 
@@ -111,7 +113,7 @@ def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
     return radiographs.assign(split=radiographs["split"].mask(with_box, "test"))
 
 
-def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int, fit: str) -> pd.DataFrame:
+def image_boxes(boxes: DataFrame, dicoms: ndarray, resolution: int, fit: str) -> DataFrame:
     """Convert the boxes in the given images to pixel coordinates of the square images.
 
     Args:

@@ -23,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
@@ -88,7 +90,7 @@ def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     assigned["class"], names = pd.factorize(assigned["class"], sort=True)
     shown = headings_shown(reports, codes, names.tolist())
     counts = np.bincount(assigned["class"][assigned["class"] >= 0], minlength=len(names))
-    classes = pd.DataFrame(
+    classes = DataFrame(
         {
             "class": range(len(names)),
             "name": names,
@@ -100,7 +102,7 @@ def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
         ImageFiles(tuple(images["path"])),
         reports,
         patients=reports,
-        labels=pd.DataFrame(chexpert_labels(reports, codes), columns=list(HEADINGS)),
+        labels=DataFrame(chexpert_labels(reports, codes), columns=list(HEADINGS)),
         assigned=assigned[[*PLACE, "class"]],
         shown=shown,
         tables={"classes": classes},
@@ -121,7 +123,7 @@ def user_files(settings: Section) -> UserFiles:
     return UserFiles([*archive, *found_parts(folder, (TABLE,))], files_in(IMAGES.find(folder)))
 
 
-def read_radiographs(path: str | Path | None, archive: str | Path | None = None) -> pd.DataFrame:
+def read_radiographs(path: str | Path | None, archive: str | Path | None = None) -> DataFrame:
     """Read the list of frontal images and check that each image belongs to its report.
 
     Args:
@@ -155,8 +157,9 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     foreign = np.array(
         [not _is_of(image, ids_of.get(report, set()), report) for report, image in named], bool
     )
-    expected = f"one of the {len(ids_of):,} reports in the archive"
-    mistakes = wrong_values(table, "report", ~known, expected)
+    mistakes = wrong_values(
+        table, "report", ~known, f"one of the {len(ids_of):,} reports in the archive"
+    )
     mistakes += wrong_values(table, "image", known & foreign, "an image of this row's report")
     refuse_rows(file, mistakes)
     frontal = table[table["projection"] == "Frontal"]
@@ -172,7 +175,7 @@ def _is_of(image: str, ids: set[str | None], report: str) -> bool:
     return not ids.isdisjoint({stem, f"CXR{stem}", f"{report}_{stem}"})
 
 
-def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
+def chexpert_labels(reports: ndarray, codes: DataFrame) -> ndarray:
     """Derive image labels from the codes that experts assigned to the reports (:data:`HEADINGS`).
 
     Args:
@@ -203,7 +206,7 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
     return labels
 
 
-def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str]) -> np.ndarray:
+def headings_shown(reports: ndarray, codes: DataFrame, classes: list[str]) -> ndarray:
     """Return whether a sentence of each class is true of each image, judging by the codes of whole
     reports.
 

@@ -55,15 +55,17 @@ class PairImages:
         """Return the images at some positions, in ascending order; the source has no additional
         tables or `shown`.
         """
-        images = (
-            self.images[positions]
-            if isinstance(self.images, np.ndarray)
-            else self.images.part(positions)
+        return replace(
+            self,
+            images=(
+                self.images[positions]
+                if isinstance(self.images, np.ndarray)
+                else self.images.part(positions)
+            ),
+            reports=self.reports[positions],
+            patients=self.patients[positions],
+            labels=self.labels.iloc[positions],
         )
-        reports = self.reports[positions]
-        patients = self.patients[positions]
-        labels = self.labels.iloc[positions]
-        return replace(self, images=images, reports=reports, patients=patients, labels=labels)
 
 
 def check_count(count: int | None, available: int, what: str) -> None:

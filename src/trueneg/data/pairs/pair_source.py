@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from trueneg.data.arrays import content_hash, require_types
 from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
     PROBABILITY_COLUMNS,
     ScoredSentences,
-    read_source,
     update_with_texts,
     write_source,
 )
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
-ARRAYS = ("images", "reports", "patients", "labels", "shown")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +84,18 @@ class PairSource(ScoredSentences):
         (8, 8)
     """
 
+    ARRAYS = ("images", "reports", "patients", "labels", "shown")
+    CONTENT = "a source of images and sentences"
+    MAPPED = "images"
+
     name: str
-    images: np.ndarray
-    reports: np.ndarray
-    patients: np.ndarray
+    images: ndarray
+    reports: ndarray
+    patients: ndarray
     sentences: pd.DataFrame
-    labels: np.ndarray
+    labels: ndarray
     label_names: tuple[str, ...]
-    shown: np.ndarray
+    shown: ndarray
     restricted: bool = False
     skipped: str = ""
     language_model: Mapping[str, Any] | None = None
@@ -123,10 +126,15 @@ class PairSource(ScoredSentences):
     @property
     def samples(self) -> Samples:
         """The images with their patients and reports; a table has the official splits."""
-        groups = {"patients": self.patients, "reports": self.reports}
         split = np.full(len(self.images), "")
-        label = np.full(len(self.images), -1)
-        return Samples(self.name, self.checksum, split, label, groups, self.restricted)
+        return Samples(
+            self.name,
+            self.checksum,
+            split,
+            np.full(len(self.images), -1),
+            {"patients": self.patients, "reports": self.reports},
+            self.restricted,
+        )
 
 
 def distinct_texts(source: ScoredSentences) -> list[str]:
@@ -194,28 +202,12 @@ def beside(path: str | Path, table: str) -> Path:
     return Path(path).with_name(f"{Path(path).stem}-{table}.parquet")
 
 
-def write_pairs(source: PairSource, path: str | Path) -> None:
-    """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in
-    the same folder.
-    """
-    write_source(source, path, ARRAYS)
-
-
-def read_pairs(path: str | Path) -> PairSource:
-    """Read a source written by :func:`write_pairs` and verify its checksum.
-
-    The images are a read-only memory map of the file. They use only the system's page cache, which
-    is shared by all processes that read the file and freed when memory runs low. Each call reads
-    all images once to verify the checksum; comparing a recorded size and modification time would
-    not detect later disk errors.
-
-    Raises:
-        UserError: if one of the two files is missing or damaged, the images are compressed, or the
-            files do not belong together.
-    """
-    return read_source(
-        PairSource, path, ARRAYS, what="a source of images and sentences", mapped="images"
-    )
+write_pairs = write_source
+# The images are a read-only memory map of the file. They use only the system's page cache, which is
+# shared by all processes that read the file and freed when memory runs low. Each call reads all
+# images once to verify the checksum; comparing a recorded size and modification time would not
+# detect later disk errors.
+read_pairs = PairSource.read
 
 
 def _problems(source: PairSource) -> Iterator[str]:

@@ -2,11 +2,9 @@
 splits.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.samples import SPLITS, Subset, refuse_leakage
@@ -14,11 +12,12 @@ from trueneg.data.splits import drawn_splits
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 
 
 def pair_subset(
     source: PairSource,
-    settings: Mapping[str, Any],
+    settings: Section,
     seed: int,
     official: pd.DataFrame | None = None,
 ) -> Subset:
@@ -107,7 +106,7 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Subs
     return subset
 
 
-def _subset(source: PairSource, split: np.ndarray, seed: int) -> Subset:
+def _subset(source: PairSource, split: ndarray, seed: int) -> Subset:
     return Subset(
         seed,
         source.checksum,

@@ -3,7 +3,7 @@ about both.
 """
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.data.pairs.pair_images import PairImages, Tables, check_count
 from trueneg.data.pairs.statements import findings_said, statements_shown
@@ -40,7 +40,7 @@ def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
         images,
         names,
         reports["patient"].to_numpy(str),
-        labels=pd.DataFrame(chexpert_labels(findings), columns=list(CHEX5)),
+        labels=DataFrame(chexpert_labels(findings), columns=list(CHEX5)),
         assigned=assigned,
         probabilities=tables["classes"],
         shown=statements_shown(tables["classes"], findings_said(assigned, names, positive)),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
+from pandas import DataFrame
 
 from trueneg.data.image_files import EncodedImages, ImageFiles, ParquetImages
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
@@ -47,10 +48,10 @@ class PhotographSource:
     expected: str
     texts: tuple[Part, ...]
     images: Part
-    read_official: Callable[[Path], pd.DataFrame]
+    read_official: Callable[[Path], DataFrame]
     optional: tuple[Part, ...] = ()
 
-    def read(self, path: str | Path | None) -> tuple[pd.DataFrame, EncodedImages]:
+    def read(self, path: str | Path | None) -> tuple[DataFrame, EncodedImages]:
         """Read the official layout or the parquet files in a folder, without opening any image.
 
         Returns:
@@ -78,7 +79,7 @@ class PhotographSource:
         table = self.read_official(folder).sort_values("image")
         return table, ImageFiles(tuple(root / name for name in table["image"]), self.images.origin)
 
-    def read_texts(self, settings: Section) -> pd.DataFrame:
+    def read_texts(self, settings: Section) -> DataFrame:
         """Read the captions in the folder ``path``; each photograph counts as one report and one
         patient.
         """
@@ -106,7 +107,7 @@ class PhotographSource:
 
 
 def joined(
-    table: pd.DataFrame, images: EncodedImages, count: int | None, **tables: pd.DataFrame
+    table: DataFrame, images: EncodedImages, count: int | None, **tables: DataFrame
 ) -> PairImages:
     """Return the first `count` photographs (None: all) with their splits and other tables, without
     caption classes or labels.
@@ -114,7 +115,7 @@ def joined(
     check_count(count, len(table), "photographs in the folder")
     chosen = table[:count]
     names = chosen["image"].to_numpy(str)
-    tables["splits"] = pd.DataFrame({"report": names, "split": chosen["split"].to_numpy(str)})
+    tables["splits"] = DataFrame({"report": names, "split": chosen["split"].to_numpy(str)})
     return PairImages(images.part(slice(count)), names, names, mode="RGB", tables=tables)
 
 
@@ -126,7 +127,7 @@ TOKEN_LINES = Lines(
 
 def read_captions(
     file: Path, splits: Mapping[Any, str], origin: str, layout: Lines = TOKEN_LINES
-) -> pd.DataFrame:
+) -> DataFrame:
     """Read and check the captions of photographs from a file with one line per caption.
 
     Args:
@@ -151,13 +152,13 @@ def read_captions(
     ]
     refuse_rows(file, lacking, origin)
     names = captions.index.to_series()
-    table = pd.DataFrame(
+    table = DataFrame(
         {"image": names, "captions": captions, "split": names.map(splits).fillna(UNASSIGNED)}
     )
     return checked_photographs(table.rename_axis(None), file, origin)
 
 
-def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.DataFrame:
+def checked_photographs(table: DataFrame, file: Path, origin: str) -> DataFrame:
     """Check every value of a table with one row per photograph, and normalise whitespace in
     captions.
 
@@ -194,20 +195,21 @@ def _are_captions(texts: Sequence[str] | None) -> bool:
     )
 
 
-def _rows(file: Path) -> pd.DataFrame:
+def _rows(file: Path) -> DataFrame:
     """Read names, captions and splits from a parquet file with the columns described in this
     module.
     """
-    expected = (
-        "a parquet file with the columns image: struct<bytes: binary, path: string>, captions:"
-        " list<string>, split: string"
-    )
     with (
-        reading(file, expected, COPY_AGAIN),
+        reading(
+            file,
+            "a parquet file with the columns image: struct<bytes: binary, path: string>,"
+            " captions: list<string>, split: string",
+            COPY_AGAIN,
+        ),
         pq.ParquetFile(file, page_checksum_verification=True) as parquet,
     ):
         table = parquet.read(columns=["image.path", "captions", "split"])
-        rows = pd.DataFrame(table.select(["image", "captions", "split"]).to_pydict(), dtype=object)
+        rows = DataFrame(table.select(["image", "captions", "split"]).to_pydict(), dtype=object)
     rows["image"] = [
         image and image["path"] and Path(image["path"]).name for image in rows["image"]
     ]

@@ -23,7 +23,8 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.identical_images import describe_identical
 from trueneg.data.image_cache import LONGEST, cache_images
@@ -78,9 +79,8 @@ def write_captions(
         reports = by_report["text"].agg("\n\n".join)
         listed = split_texts(reports, cache, processes, restricted, settings.get("language", "en"))
     else:
-        index = texts.groupby("report").cumcount()
         listed = texts[["report", "patient"]].assign(
-            index=index, sentence=single_spaced(texts["text"])
+            index=texts.groupby("report").cumcount(), sentence=single_spaced(texts["text"])
         )
     write_sentences(listed, sentences, unique, restricted)
 
@@ -133,7 +133,7 @@ def prepare_pairs(
     sentences = sentences[sentences["report"].isin(data.reports)]
     count = len(data.reports)
     images = data.images
-    if not isinstance(images, np.ndarray):
+    if not isinstance(images, ndarray):
         with privacy.owner_only(restricted):
             images = cache_images(
                 images,
@@ -165,7 +165,7 @@ def prepare_pairs(
         ) from error
     write_pairs(source, pairs)
     for name in TABLES:
-        privacy.write_table(data.tables.get(name, pd.DataFrame()), beside(pairs, name), restricted)
+        privacy.write_table(data.tables.get(name, DataFrame()), beside(pairs, name), restricted)
     if identical := describe_identical(images):
         log.warning(f"{source.name}: {identical}")
     log.info(f"{source.name}: {count:,} images with {len(source.sentences):,} sentences")

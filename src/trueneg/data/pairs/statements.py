@@ -4,11 +4,13 @@ image–text data.
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.phantom.classes import NEGATED
 
 
-def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
+def statements_shown(classes: DataFrame, findings: ndarray) -> ndarray:
     """Return whether a sentence of each class is true of each image. If so, the image is a FALSE
     NEGATIVE for that sentence.
 
@@ -50,7 +52,7 @@ def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
     return shown
 
 
-def findings_said(sentences: pd.DataFrame, reports: np.ndarray, count: int) -> np.ndarray:
+def findings_said(sentences: DataFrame, reports: ndarray, count: int) -> ndarray:
     """Return which of the first ``count`` classes each image's report states; in the phantom, these
     are shown in the image.
 

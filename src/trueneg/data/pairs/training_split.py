@@ -2,11 +2,13 @@
 
 import functools
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -48,7 +50,24 @@ class Compared(NamedTuple):
     texts: tuple[Tensor, Tensor] | None = None
 
 
-class PairData:
+class TrainingSentences:
+    """The sentences of a source's training split, in the order of a table with them."""
+
+    def __init__(self, source: Any, table: DataFrame, seed: int, device: torch.device):
+        self.source = source
+        self._seed = seed
+        self._device = device
+        text_of, texts = pd.factorize(table["sentence"], sort=True)
+        self.sentences = table["sentence"].tolist()
+        self.texts = texts.tolist()
+        self.text_numbers = torch.from_numpy(text_of)
+        self.text_of = self.text_numbers.to(device)
+        classes = table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
+        self.class_of = torch.from_numpy(classes).to(device)
+        self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
+
+
+class PairData(TrainingSentences):
     """A source's training split: n images from R reports with S sentences, U of them distinct.
 
     Args:
@@ -78,18 +97,15 @@ class PairData:
         source: PairSource,
         subset: Subset,
         device: torch.device,
-        vectors: np.ndarray | None = None,
+        vectors: ndarray | None = None,
     ):
-        self.source = source
-        self._device = device
-        self._seed = subset.seed
         reports = source.reports[subset.train]
         names, report_of = np.unique(reports, return_inverse=True)
         rows = np.flatnonzero(source.sentences["report"].isin(names))
         table = source.sentences.iloc[rows]
         owner = np.searchsorted(names, table["report"].to_numpy().astype(names.dtype))
         order = np.lexsort((table["index"].to_numpy(), owner))
-        self._table = table.iloc[order]
+        super().__init__(source, table.iloc[order], subset.seed, device)
         self._sentence_rows = rows[order]
         self.image_rows = subset.train
         self.samples = len(subset.train)
@@ -97,14 +113,6 @@ class PairData:
         self._image_counts = torch.from_numpy(np.bincount(report_of, minlength=len(names)))
         self._images_by_report = torch.from_numpy(np.argsort(report_of, kind="stable"))
         self._report_of = torch.from_numpy(report_of)
-        text_of, texts = pd.factorize(self._table["sentence"], sort=True)
-        self.sentences = self._table["sentence"].tolist()
-        self.texts = texts.tolist()
-        self.text_numbers = torch.from_numpy(text_of)
-        self.text_of = self.text_numbers.to(device)
-        classes = self._table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
-        self.class_of = torch.from_numpy(classes).to(device)
-        self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
         self.images = TrainingImages(
             source.images if vectors is None else vectors, subset.train, device
         )
@@ -231,7 +239,7 @@ def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:
     return (counts.cumsum(0) - counts)[groups] + (uniform * counts[groups]).long()
 
 
-def partly_exchanged(values: np.ndarray, name: str | Mapping[str, float], seed: int) -> np.ndarray:
+def partly_exchanged(values: ndarray, name: str | Mapping[str, float], seed: int) -> ndarray:
     """Return η of every sentence, where those without their true value exchange theirs; all of them
     unless a share is named.
     """
@@ -243,7 +251,7 @@ def partly_exchanged(values: np.ndarray, name: str | Mapping[str, float], seed: 
     return values
 
 
-def frequency_groups(classes: np.ndarray) -> np.ndarray:
+def frequency_groups(classes: ndarray) -> ndarray:
     """Return the class group of every sentence: 0 common, 1 rare, 2 unknown."""
     numbers, counts = np.unique(classes[classes >= 0], return_counts=True)
     order = np.argsort(-counts, kind="stable")

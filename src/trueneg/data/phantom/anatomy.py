@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.data.phantom.patients import Patient
 from trueneg.data.phantom.shapes import bell, joined, length, rotated, smooth_noise, soft_step
@@ -41,9 +42,7 @@ class Lung:
         hilum: lateral and vertical position of the hilum.
     """
 
-    def __init__(
-        self, patient: Patient, side: str, lateral: np.ndarray, down: np.ndarray, edge: float
-    ):
+    def __init__(self, patient: Patient, side: str, lateral: ndarray, down: ndarray, edge: float):
         up = np.maximum(MIDDLE - down, 0) / patient.apex
         out = lateral - _middle(up)
         reach = np.where(out > 0, np.float32(0.18), np.float32(0.14))
@@ -140,7 +139,7 @@ class Chest:
         self.texture = patient.vessels * vessels + patient.mottle * inside * self.mottle
         self.air = patient.aeration * aired
 
-    def ribs(self, down: np.ndarray) -> np.ndarray:
+    def ribs(self, down: ndarray) -> ndarray:
         """Return a map (0 to 1) of posterior ribs that slope down outwards and of fainter anterior
         ribs that slope down inwards.
 
@@ -160,7 +159,7 @@ class Chest:
             self._rib_band(down - behind), 0.55 * shown * self._rib_band(down - before)
         )
 
-    def _rib_band(self, level: np.ndarray) -> np.ndarray:
+    def _rib_band(self, level: ndarray) -> ndarray:
         patient = self.patient
         number = (level - patient.rib_start) / patient.rib_spacing
         distance = np.abs(number - np.rint(number)) * patient.rib_spacing
@@ -169,7 +168,7 @@ class Chest:
         margin = bell((distance - 0.75 * patient.rib_width) / (0.3 * patient.rib_width))
         return (0.7 * band + 0.3 * margin) * ((number > -0.5) & (number < patient.ribs))
 
-    def heart_depth(self, enlargement: float) -> np.ndarray:
+    def heart_depth(self, enlargement: float) -> ndarray:
         """Return the distance inward from the heart's outline, in image widths; `enlargement` 1 is
         the healthy heart.
         """
@@ -186,7 +185,7 @@ class Chest:
         )
         return 0.11 * joined(ventricle, atrium, 0.06)
 
-    def heart_shadow(self, heart: np.ndarray) -> np.ndarray:
+    def heart_shadow(self, heart: ndarray) -> ndarray:
         """Return the mask (0 to 1) of the central shadow: the heart, given its depth, and the great
         vessels above it.
         """
@@ -204,7 +203,7 @@ class Chest:
             joined(joined(joined(band, knob, 0.007), trunk, 0.010), heart, 0.010) / self.edge
         )
 
-    def _soft_tissue(self) -> np.ndarray:
+    def _soft_tissue(self) -> ndarray:
         patient = self.patient
         across = self.across
         down = self.down
@@ -238,7 +237,7 @@ class Chest:
         )
         return body * thickness
 
-    def _spine_and_shoulders(self) -> np.ndarray:
+    def _spine_and_shoulders(self) -> ndarray:
         patient = self.patient
         down = self.down
         lateral = np.abs(self.across)
@@ -263,14 +262,14 @@ class Chest:
         return patient.spine * vertebra + 0.10 * clavicle + 0.12 * humerus + 0.03 * blade
 
 
-def film(patient: Patient, attenuation: np.ndarray) -> np.ndarray:
+def film(patient: Patient, attenuation: ndarray) -> ndarray:
     """Map attenuation to grey levels (0 to 255) with a film's S-shaped characteristic curve, which
     never fully saturates.
     """
     return 255 * soft_step(SLOPE * patient.gain * (attenuation + patient.exposure - HALF))
 
 
-def _posed(patient: Patient, resolution: int) -> tuple[np.ndarray, np.ndarray]:
+def _posed(patient: Patient, resolution: int) -> tuple[ndarray, ndarray]:
     places = ((np.arange(resolution) + 0.5) / resolution - 0.5).astype(np.float32)
     right = places[None] - patient.shift_across
     down = places[:, None] - patient.shift_down
@@ -280,11 +279,11 @@ def _posed(patient: Patient, resolution: int) -> tuple[np.ndarray, np.ndarray]:
     return across.astype(np.float32), (cos * down - sin * right).astype(np.float32)
 
 
-def _middle(up: np.ndarray | float) -> np.ndarray | float:
+def _middle(up: ndarray | float) -> ndarray | float:
     return 0.19 - 0.065 * up**2
 
 
-def _vessels(lung: Lung, phases: np.ndarray) -> np.ndarray:
+def _vessels(lung: Lung, phases: ndarray) -> ndarray:
     """Draw vessels that leave the hilum, branch and taper."""
     lateral = lung.lateral - lung.hilum[0]
     below = lung.down - lung.hilum[1]

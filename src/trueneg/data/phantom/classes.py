@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from trueneg.randomness import rng_for
 
@@ -64,7 +65,7 @@ CLASSES = tuple(
 )
 
 
-def class_probability(exponent: float = 1.0, seed: int = 0) -> np.ndarray:
+def class_probability(exponent: float = 1.0, seed: int = 0) -> ndarray:
     r"""Draw the probability of each positive class among the findings, with :math:`\rho(c) \propto
     \mathrm{rank}(c)^{-s}`.
 

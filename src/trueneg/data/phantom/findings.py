@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.data.phantom.anatomy import HIDDEN, Chest, Lung
 from trueneg.data.phantom.classes import PhantomClass
@@ -34,24 +35,24 @@ class Effect(NamedTuple):
             changes; None: only pixels that change.
     """
 
-    air: np.ndarray | float = 1.0
-    texture: np.ndarray | float = 1.0
-    added: np.ndarray | float = 0.0
-    region: np.ndarray | None = None
+    air: ndarray | float = 1.0
+    texture: ndarray | float = 1.0
+    added: ndarray | float = 0.0
+    region: ndarray | None = None
 
 
 def _affected(chest: Chest, finding: PhantomClass) -> list[Lung]:
     return [chest.lungs[side] for side in finding.sides]
 
 
-def _opaque(opacity: np.ndarray, contrast: float) -> Effect:
+def _opaque(opacity: ndarray, contrast: float) -> Effect:
     shown = 1 - np.clip(contrast * opacity, 0, MOST)
     return Effect(air=shown, texture=shown)
 
 
 def _spot(
     lung: Lung, place: tuple[float, float], radii: tuple[float, float], angle: float = 0.0
-) -> np.ndarray:
+) -> ndarray:
     """Return the squared distance from a position, in units of the radii."""
     along, across = rotated(lung.lateral - place[0], lung.down - place[1], angle)
     return (along / radii[0]) ** 2 + (across / radii[1]) ** 2

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from tqdm import tqdm
 
 from trueneg.data.phantom.anatomy import Chest, film
@@ -43,7 +44,7 @@ class PhantomImages(NamedTuple):
             no box.
     """
 
-    images: np.ndarray
+    images: ndarray
     boxes: pd.DataFrame
 
 
@@ -109,7 +110,7 @@ def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str
     return classes_of
 
 
-def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
+def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> ndarray:
     """Return float32 (n, 5): for each finding of :data:`CHEX5`, 1 if the report has a class of that
     finding, else 0.
     """
@@ -121,7 +122,7 @@ def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
 
 def _draw(
     report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float
-) -> tuple[np.ndarray, list[tuple]]:
+) -> tuple[ndarray, list[tuple]]:
     chest = Chest(_generator(seed, "patient", report), resolution)
     present = [CLASSES[number] for number in sorted(set(numbers))]
     effects = []
@@ -144,7 +145,7 @@ def _generator(seed: int, purpose: str, report: str) -> np.random.Generator:
     return rng_for(seed, f"phantom {purpose} of {report}")
 
 
-def _exposed(chest: Chest, effects: Sequence[Effect]) -> np.ndarray:
+def _exposed(chest: Chest, effects: Sequence[Effect]) -> ndarray:
     attenuation = chest.tissue + chest.bones
     texture = chest.texture
     air = chest.air
@@ -156,7 +157,7 @@ def _exposed(chest: Chest, effects: Sequence[Effect]) -> np.ndarray:
 
 
 def _boxes(
-    chest: Chest, finding: PhantomClass, effect: Effect, change: np.ndarray
+    chest: Chest, finding: PhantomClass, effect: Effect, change: ndarray
 ) -> list[tuple[str, int, int, int, int]]:
     """Return one box per side affected by the finding; each encloses every pixel on its side that
     changed visibly.

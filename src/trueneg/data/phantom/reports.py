@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.phantom.classes import FILLER, FINDINGS, OWNERS, TABLE, class_probability
 from trueneg.data.phantom.wordings import Wordings, wordings_of
@@ -37,9 +38,9 @@ class PhantomReports(NamedTuple):
             for filler), ``entropy`` (of its wordings, in nats) and ``words`` (mean length).
     """
 
-    reports: pd.DataFrame
-    sentences: pd.DataFrame
-    classes: pd.DataFrame
+    reports: DataFrame
+    sentences: DataFrame
+    classes: DataFrame
 
 
 def phantom_reports(
@@ -77,20 +78,20 @@ def phantom_reports(
     return PhantomReports(texts, sentences, classes)
 
 
-def _rates(seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _rates(seed: int) -> tuple[ndarray, ndarray]:
     """Draw the rates at which absent findings are denied and fillers occur; each follows Zipf's law
     in its own order.
     """
     generator = rng_for(seed, "phantom rates")
 
-    def zipf(size: int, mean: float) -> np.ndarray:
+    def zipf(size: int, mean: float) -> ndarray:
         shares = 1 / np.arange(1, size + 1)
         return np.minimum(generator.permutation(shares * mean * size / shares.sum()), 0.95)
 
     return zipf(len(FINDINGS), DENIED), zipf(len(TABLE) - FIRST_FILLER, FILLED)
 
 
-def _class_table(probability: np.ndarray, denied: np.ndarray, filled: np.ndarray) -> pd.DataFrame:
+def _class_table(probability: ndarray, denied: ndarray, filled: ndarray) -> DataFrame:
     """Compute class probabilities among sentences from the expected number of sentences per report
     and class.
     """
@@ -98,16 +99,14 @@ def _class_table(probability: np.ndarray, denied: np.ndarray, filled: np.ndarray
     absent = 1 - np.bincount(OWNERS, shown)
     expected = np.concatenate([shown, denied * absent, filled])
     expected[FIRST_FILLER] += FINDINGS_PER_REPORT[0] * np.prod(1 - denied) * np.prod(1 - filled)
-    image_probability = np.concatenate([shown, absent, np.full(len(filled), np.nan)])
     classes = TABLE.drop(columns="extent").rename_axis("class").reset_index()
     return classes.assign(
-        probability=expected / expected.sum(), image_probability=image_probability
+        probability=expected / expected.sum(),
+        image_probability=np.concatenate([shown, absent, np.full(len(filled), np.nan)]),
     )
 
 
-def _styles(
-    probability: np.ndarray, correlation: float, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _styles(probability: ndarray, correlation: float, seed: int) -> tuple[ndarray, ndarray]:
     """Draw two standardised scores per class that have exactly the given correlation with the log
     probability.
     """
@@ -122,8 +121,8 @@ def _styles(
 
 
 def _draw(
-    count: int, probability: np.ndarray, denied: np.ndarray, filled: np.ndarray, seed: int
-) -> pd.DataFrame:
+    count: int, probability: ndarray, denied: ndarray, filled: ndarray, seed: int
+) -> DataFrame:
     """Draw the ``report`` and ``class`` of every sentence, ordered by report and in random order
     within a report.
     """
@@ -146,10 +145,10 @@ def _draw(
     says[~says.any(1), FIRST_FILLER] = True
     reports, classes = np.nonzero(says)
     order = np.lexsort((generator.random(len(reports)), reports))
-    return pd.DataFrame({"report": reports[order], "class": classes[order]})
+    return DataFrame({"report": reports[order], "class": classes[order]})
 
 
-def _systematic(inclusion: np.ndarray, generator: np.random.Generator) -> list[int]:
+def _systematic(inclusion: ndarray, generator: np.random.Generator) -> list[int]:
     """Draw distinct elements with exactly these inclusion probabilities, which must sum to an
     integer (Madow, 1949).
     """
@@ -159,7 +158,7 @@ def _systematic(inclusion: np.ndarray, generator: np.random.Generator) -> list[i
     return order[np.minimum(np.searchsorted(edges, points, side="right"), len(order) - 1)].tolist()
 
 
-def _write(drawn: pd.DataFrame, wordings: Sequence[Wordings], seed: int) -> pd.DataFrame:
+def _write(drawn: DataFrame, wordings: Sequence[Wordings], seed: int) -> DataFrame:
     """Draw the wording of every sentence."""
     generator = rng_for(seed, "phantom words")
     sentences = np.empty(len(drawn), object)
@@ -167,7 +166,11 @@ def _write(drawn: pd.DataFrame, wordings: Sequence[Wordings], seed: int) -> pd.D
         places = np.flatnonzero(drawn["class"] == number)
         sentences[places] = generator.choice(texts, len(places), p=probability)
     index = drawn.groupby("report").cumcount().astype("int32")
-    reports = [f"P{report:06}" for report in drawn["report"]]
-    return pd.DataFrame(
-        {"report": reports, "index": index, "sentence": sentences, "class": drawn["class"]}
+    return DataFrame(
+        {
+            "report": [f"P{report:06}" for report in drawn["report"]],
+            "index": index,
+            "sentence": sentences,
+            "class": drawn["class"],
+        }
     )

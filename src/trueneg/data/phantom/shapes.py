@@ -6,9 +6,10 @@ import functools
 import math
 
 import numpy as np
+from numpy import ndarray
 
 
-def soft_step(inward: np.ndarray) -> np.ndarray:
+def soft_step(inward: ndarray) -> ndarray:
     """Logistic function of the inward distance, in units of the edge width: 0 far outside, 1 far
     inside.
     """
@@ -16,26 +17,26 @@ def soft_step(inward: np.ndarray) -> np.ndarray:
     return 0.5 + 0.5 * np.tanh(0.5 * inward)
 
 
-def bell(distance: np.ndarray) -> np.ndarray:
+def bell(distance: ndarray) -> ndarray:
     """Return a Gaussian of the distance, in units of its width: 1 in the middle."""
     return np.exp(-(distance**2))
 
 
-def length(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def length(first: ndarray, second: ndarray) -> ndarray:
     """Return the Euclidean length; numpy's hypot guards against overflow, which cannot occur here,
     and is five times slower.
     """
     return np.sqrt(first * first + second * second)
 
 
-def rotated(first: np.ndarray, second: np.ndarray, angle: float) -> tuple[np.ndarray, np.ndarray]:
+def rotated(first: ndarray, second: ndarray, angle: float) -> tuple[ndarray, ndarray]:
     """Return coordinates along axes that are rotated by an angle."""
     cos = math.cos(angle)
     sin = math.sin(angle)
     return cos * first + sin * second, cos * second - sin * first
 
 
-def joined(first: np.ndarray, second: np.ndarray, width: float) -> np.ndarray:
+def joined(first: ndarray, second: ndarray, width: float) -> ndarray:
     """Return a smooth maximum of two inward distances: the notch where the outlines meet is filled
     over a distance of `width`.
     """
@@ -43,7 +44,7 @@ def joined(first: np.ndarray, second: np.ndarray, width: float) -> np.ndarray:
     return np.maximum(first, second) + gap * gap * (0.25 / width)
 
 
-def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) -> np.ndarray:
+def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) -> ndarray:
     """Draw (R, R) noise with a standard deviation of about 1 and a grain of 1/n of the image; its
     pattern is the same at any R.
 
@@ -59,7 +60,7 @@ def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) ->
 
 
 @functools.lru_cache(maxsize=16)
-def _spline(cells: int, resolution: int) -> tuple[np.ndarray, np.ndarray]:
+def _spline(cells: int, resolution: int) -> tuple[ndarray, ndarray]:
     """Return the first knots (R,) and weights (R, 4) of a cubic B-spline, scaled to preserve the
     mean variance of the noise.
     """

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.phantom.classes import FILLER, POSITIVE
 from trueneg.randomness import rng_for
@@ -19,15 +21,13 @@ PHRASES: dict[Any, dict[Any, list[str]]] = {
         Path(__file__).with_name("phrases.csv"), keep_default_na=False
     ).groupby("part", sort=False)
 }
-Wordings = tuple[np.ndarray, np.ndarray]  # sentences and their probabilities
+Wordings = tuple[ndarray, ndarray]  # sentences and their probabilities
 MOST_WORDINGS = 120
 WORDS = 9.0  # approximate mean number of words per sentence, over classes
 SPREAD = 3.0  # its standard deviation
 
 
-def wordings_of(
-    classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, seed: int
-) -> list[Wordings]:
+def wordings_of(classes: DataFrame, entropy: ndarray, length: ndarray, seed: int) -> list[Wordings]:
     """Choose the distinct sentences of each class and their probabilities.
 
     The entropy score determines how many sentences a class has and how evenly they are used; the

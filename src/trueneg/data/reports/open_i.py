@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.data.reports import Reports
 from trueneg.errors import UserError
@@ -80,8 +80,12 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
         UserError: if the archive is damaged.
     """
     contents = {}
-    remedy = "Reinstall torchxrayvision, or get the whole archive."
-    with reading(path, "the archive of reports", remedy), tarfile.open(path, "r:gz") as archive:
+    with (
+        reading(
+            path, "the archive of reports", "Reinstall torchxrayvision, or get the whole archive."
+        ),
+        tarfile.open(path, "r:gz") as archive,
+    ):
         for member in archive:
             if (
                 member.isfile()
@@ -106,7 +110,7 @@ def section_text(report: ElementTree.Element) -> dict[str, str]:
     return {name.lower(): texts[name] for name in SECTIONS if texts.get(name)}
 
 
-def image_codes(path: str | Path | None = None) -> pd.DataFrame:
+def image_codes(path: str | Path | None = None) -> DataFrame:
     """Read the experts' MeSH codes of each report.
 
     Args:
@@ -122,4 +126,4 @@ def image_codes(path: str | Path | None = None) -> pd.DataFrame:
         if report is not None:
             codes = (" ".join("".join(node.itertext()).split()) for node in report.iter("major"))
             rows += [(name, re.sub(r"\s*/\s*", "/", code)) for code in codes if code]
-    return pd.DataFrame(rows, columns=["report", "code"]).drop_duplicates(ignore_index=True)
+    return DataFrame(rows, columns=["report", "code"]).drop_duplicates(ignore_index=True)

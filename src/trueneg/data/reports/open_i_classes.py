@@ -16,6 +16,7 @@ import re
 from pathlib import Path
 
 import pandas as pd
+from pandas import DataFrame, Series
 
 from trueneg.data.reports.open_i import image_codes
 from trueneg.io import privacy
@@ -65,7 +66,7 @@ def class_of(sentence: str, headings: frozenset[str]) -> str | None:
     return min(affirmed)[2] if affirmed else None
 
 
-def coded_headings(codes: pd.DataFrame) -> pd.Series:
+def coded_headings(codes: DataFrame) -> Series:
     """Return the set of code headings of each indexed report; a report is normal only if ``normal``
     is its sole heading.
     """
@@ -75,9 +76,7 @@ def coded_headings(codes: pd.DataFrame) -> pd.Series:
     return headings[[NOT_INDEXED not in coded for coded in headings]]
 
 
-def assign_classes(
-    sentences: pd.DataFrame, codes: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def assign_classes(sentences: DataFrame, codes: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Apply the rule in the module docstring to all sentences.
 
     Args:
@@ -101,7 +100,7 @@ def assign_classes(
             assigned.append((report, index, name))
     share = headings.explode().value_counts() / len(headings)
     classes = share.rename_axis("class").reset_index(name="probability")
-    return pd.DataFrame(assigned, columns=["report", "index", "class"]), classes
+    return DataFrame(assigned, columns=["report", "index", "class"]), classes
 
 
 def open_i_classes(

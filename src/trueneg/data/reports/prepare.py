@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -37,7 +37,7 @@ def prepare_reports(settings: Section, path: str | Path) -> None:
     shown = settings["path"] or settings["source"]
     restricted = source == "mimic_cxr"
     read = importlib.import_module(f"trueneg.data.reports.{source}").read_reports
-    reports = pd.DataFrame([_row(*report) for report in read(settings)], columns=COLUMNS)
+    reports = DataFrame([_row(*report) for report in read(settings)], columns=COLUMNS)
     twice = reports["report"].duplicated()
     if twice.any():
         raise UserError(

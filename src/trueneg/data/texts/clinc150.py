@@ -8,7 +8,7 @@ and out-of-scope texts in ``oos_train``, ``oos_val`` and ``oos_test``, which are
 import json
 from pathlib import Path
 
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.data.texts.text_files import TextFiles, source_of
 from trueneg.data.texts.text_source import TextSource
@@ -35,7 +35,7 @@ def read_source(settings: Section) -> TextSource:
             for part in SPLITS
             for text, intent in content[part]
         ]
-        table = pd.DataFrame(listed, columns=["split", "label", "text"])
+        table = DataFrame(listed, columns=["split", "label", "text"])
         "".join(table["label"] + table["text"]).encode()  # refuses numbers and half characters
         trained = table.loc[table["split"] == "train", "label"]
         if "" in {*table["label"], *table["text"]} or not table["label"].isin(trained).all():

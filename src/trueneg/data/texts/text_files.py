@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.table_formats import plain
 from trueneg.data.tables import Rows, read_columns, require_distinct, single_spaced
@@ -23,7 +25,7 @@ from trueneg.text.cleaning import normalised
 log = logging.getLogger(__name__)
 
 
-def source_of(settings: Section, table: pd.DataFrame, skipped: str) -> TextSource:
+def source_of(settings: Section, table: DataFrame, skipped: str) -> TextSource:
     """Return a source, with the rated pairs of the settings; hard negatives have no label.
 
     Args:
@@ -50,7 +52,7 @@ def source_of(settings: Section, table: pd.DataFrame, skipped: str) -> TextSourc
     restricted = settings.get("restricted", False)
     rated = _read_rated(settings)
     both = pd.concat([rated["first"], rated["second"]])
-    texts = pd.DataFrame({"sentence": both, "class": -1, "split": "rated"})
+    texts = DataFrame({"sentence": both, "class": -1, "split": "rated"})
     first = len(sentences) + np.arange(len(rated))
     sentences = pd.concat([sentences, texts], ignore_index=True).astype({"class": np.int64})
     rated = rated.assign(first=first, second=first + len(rated))
@@ -59,7 +61,7 @@ def source_of(settings: Section, table: pd.DataFrame, skipped: str) -> TextSourc
     )
 
 
-def label_sets(names: Sequence[str], settings: Section | None) -> list[np.ndarray]:
+def label_sets(names: Sequence[str], settings: Section | None) -> list[ndarray]:
     """Draw the labels to train on, those of ``validation_unseen`` and of ``test_unseen``, as
     numbers; by default, train on all.
 
@@ -91,7 +93,7 @@ class TextFiles:
     read_source: Callable[[Section], TextSource]
     path: str = "your file of texts"
 
-    def read_texts(self, settings: Section) -> pd.DataFrame:
+    def read_texts(self, settings: Section) -> DataFrame:
         """Return the texts whose likelihoods a study may use: those of training labels, without
         official held-out texts.
 
@@ -115,7 +117,7 @@ class TextFiles:
         chosen = rows[np.isin(source.labels, numbers) & is_open].ravel()
         texts = source.sentences["sentence"].iloc[chosen]
         group = texts.map(lambda text: hashlib.sha256(normalised(text).encode()).hexdigest()[:16])
-        return pd.DataFrame({"report": group, "patient": group, "text": texts})
+        return DataFrame({"report": group, "patient": group, "text": texts})
 
     def check_table(self, settings: Section) -> str:
         """Check every row if the files exist; return a sentence about what is left out (empty if
@@ -148,12 +150,12 @@ def _paths(settings: Section) -> dict[str, Path]:
     return {key: Path(path).expanduser() for key, path in named.items() if path}
 
 
-def _read_rated(settings: Section) -> pd.DataFrame:
+def _read_rated(settings: Section) -> DataFrame:
     """Read any table of rated pairs: texts ``first`` and ``second``, and ``score``; a mistake is
     named by file and line.
     """
     if not (rated := settings.get("rated")):
-        return pd.DataFrame(columns=list(RATED))
+        return DataFrame(columns=list(RATED))
     columns = [rated[f"{name}_column"] for name in RATED]
     restricted = settings.get("restricted", False)
     require_distinct("dataset", columns)

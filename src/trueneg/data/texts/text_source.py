@@ -3,23 +3,22 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.data.arrays import content_hash
 from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
     ScoredSentences,
-    read_source,
     update_with_texts,
     write_source,
 )
 from trueneg.text.cleaning import normalised
 
-ARRAYS = ("pairs", "rated")
 RATED = {"first": "int64", "second": "int64", "score": "float64"}
 
 
@@ -59,11 +58,14 @@ class TextSource(ScoredSentences):
         ([1, 1, 0], [[0], [0], [1]])
     """
 
+    ARRAYS = ("pairs", "rated")
+    CONTENT = "a source of texts"
+
     name: str
-    sentences: pd.DataFrame
-    pairs: np.ndarray
+    sentences: DataFrame
+    pairs: ndarray
     label_names: tuple[str, ...]
-    rated: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(RATED)))
+    rated: DataFrame = field(default_factory=lambda: DataFrame(columns=list(RATED)))
     restricted: bool = False
     skipped: str = ""
     language_model: Mapping[str, Any] | None = None
@@ -71,9 +73,7 @@ class TextSource(ScoredSentences):
 
     def __post_init__(self):
         # in a file, an array
-        object.__setattr__(
-            self, "rated", pd.DataFrame(self.rated, columns=list(RATED)).astype(RATED)
-        )
+        object.__setattr__(self, "rated", DataFrame(self.rated, columns=list(RATED)).astype(RATED))
         digest = content_hash(
             self.pairs, self.sentences["class"].to_numpy(np.int64), self.rated.to_numpy(np.float64)
         )
@@ -83,24 +83,24 @@ class TextSource(ScoredSentences):
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @functools.cached_property
-    def anchors(self) -> np.ndarray:
+    def anchors(self) -> ndarray:
         """Row of each sample's anchor, (n,) int64."""
         return self.rows[:, 0]
 
     @functools.cached_property
-    def rows(self) -> np.ndarray:
+    def rows(self) -> ndarray:
         """Rows of each sample's texts, (n, 2 + H) int64, or (n, 1) without pairs."""
         if len(self.pairs):
             return self.pairs
         return np.flatnonzero(self.sentences["split"] != "rated")[:, None]
 
     @functools.cached_property
-    def labels(self) -> np.ndarray:
+    def labels(self) -> ndarray:
         """Class of each sample's anchor, (n,) int64; −1 without labels."""
         return self.sentences["class"].to_numpy(np.int64)[self.anchors]
 
     @functools.cached_property
-    def text_numbers(self) -> np.ndarray:
+    def text_numbers(self) -> ndarray:
         """Numbers of each sample's texts, of the shape of :attr:`rows`; texts equal when normalised
         share one.
         """
@@ -110,21 +110,15 @@ class TextSource(ScoredSentences):
     def samples(self) -> Samples:
         """The samples, with their anchor and positive: only training uses hard negatives."""
         split = self.sentences["split"].to_numpy(object)[self.anchors]
-        groups = {"texts": self.text_numbers[:, :2]}
-        return Samples(self.name, self.checksum, split, self.labels, groups, self.restricted)
+        return Samples(
+            self.name,
+            self.checksum,
+            split,
+            self.labels,
+            {"texts": self.text_numbers[:, :2]},
+            self.restricted,
+        )
 
 
-def write_texts(source: TextSource, path: str | Path) -> None:
-    """Write a source as two files, each atomically: ``path`` (.npz) and its texts (.parquet) in the
-    same folder.
-    """
-    write_source(source, path, ARRAYS)
-
-
-def read_texts(path: str | Path) -> TextSource:
-    """Read a source written by :func:`write_texts` and verify its checksum.
-
-    Raises:
-        UserError: if one of the two files is missing or damaged, or they do not belong together.
-    """
-    return read_source(TextSource, path, ARRAYS, what="a source of texts")
+write_texts = write_source
+read_texts = TextSource.read

@@ -1,10 +1,10 @@
 """Training, validation and test texts of each seed, with labels that are never trained on."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import Series
 
 from trueneg.data.samples import Subset
 from trueneg.data.skipping import Skipped
@@ -13,6 +13,7 @@ from trueneg.data.texts.text_files import label_sets
 from trueneg.data.texts.text_source import TextSource
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 
 # The set of labels (trained on, only for selection, only for results) and the split that the
 # samples of each part come from. A sample is left out if an earlier part has its text.
@@ -29,9 +30,7 @@ SEEN = tuple(PARTS)[:3]
 UNSEEN = tuple(PARTS)[3:]
 
 
-def text_subset(
-    source: TextSource, settings: Mapping[str, Any], seed: int, official: None = None
-) -> Subset:
+def text_subset(source: TextSource, settings: Section, seed: int, official: None = None) -> Subset:
     """Draw a seed's labels and samples; the source has its official splits.
 
     Which labels are never trained on depends on ``labels.seed`` alone. Without pairs, texts of each
@@ -81,9 +80,7 @@ def text_subset(
     )
 
 
-def _splits(
-    source: TextSource, label_set: np.ndarray, settings: Mapping[str, Any], order: np.ndarray
-) -> np.ndarray:
+def _splits(source: TextSource, label_set: ndarray, settings: Section, order: ndarray) -> ndarray:
     """Return the split of each sample: the official one, or a drawn one.
 
     Texts are drawn from each label; pairs from each set of labels, by groups that share texts.
@@ -103,7 +100,7 @@ def _splits(
     return split
 
 
-def _too_few_held_out(source: TextSource, settings: Mapping[str, Any], part: np.ndarray) -> str:
+def _too_few_held_out(source: TextSource, settings: Section, part: ndarray) -> str:
     """Return a sentence about splits of pairs that are smaller than requested; empty if none."""
     if not len(source.pairs) or (source.sentences["split"] != "").any():
         return ""
@@ -121,17 +118,15 @@ def _too_few_held_out(source: TextSource, settings: Mapping[str, Any], part: np.
     )
 
 
-def _leave_out_lonely(
-    source: TextSource, part: np.ndarray, train: np.ndarray, left_out: Skipped
-) -> None:
+def _leave_out_lonely(source: TextSource, part: ndarray, train: ndarray, left_out: Skipped) -> None:
     """Leave out samples of labels without a second training text, which would be the positive."""
-    distinct = pd.Series(source.text_numbers[train, 0]).groupby(source.labels[train]).nunique()
+    distinct = Series(source.text_numbers[train, 0]).groupby(source.labels[train]).nunique()
     is_lonely = np.isin(part, SEEN) & ~np.isin(source.labels, distinct.index[distinct > 1])
     left_out.add("of labels without a second training text", is_lonely.sum())
     part[is_lonely] = ""
 
 
-def _leave_out_repeated(source: TextSource, part: np.ndarray, left_out: Skipped) -> None:
+def _leave_out_repeated(source: TextSource, part: ndarray, left_out: Skipped) -> None:
     """Leave out samples with a text that an earlier part has, except for the test part of labels
     that are trained on.
     """
@@ -147,9 +142,9 @@ def _leave_out_repeated(source: TextSource, part: np.ndarray, left_out: Skipped)
 
 def _refuse_unusable(
     source: TextSource,
-    settings: Mapping[str, Any],
-    part: np.ndarray,
-    train: np.ndarray,
+    settings: Section,
+    part: ndarray,
+    train: ndarray,
     where: str,
 ) -> None:
     """Check that no part is empty, and that training texts have labels and class probabilities."""

@@ -6,6 +6,7 @@ with a column of positives, a pair and its hard negatives; optionally the label 
 """
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.data.table_formats import plain
 from trueneg.data.tables import Rows, identifier, read_columns, require_distinct, single_spaced
@@ -53,7 +54,7 @@ def read_source(settings: Section) -> TextSource:
     return source_of(settings, table, skipped)
 
 
-def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple[pd.DataFrame, str]:
+def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple[DataFrame, str]:
     """Return the usable rows of a table, as :func:`source_of` needs them, and a sentence about
     those left out (empty if none).
     """

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from trueneg.class_probability import from_class_frequency
@@ -13,7 +14,7 @@ from trueneg.data.pairs.pair_source import probability_name
 from trueneg.data.pairs.training_split import (
     Compared,
     PairBatch,
-    frequency_groups,
+    TrainingSentences,
     partly_exchanged,
 )
 from trueneg.data.samples import Subset
@@ -21,7 +22,7 @@ from trueneg.data.texts.text_source import TextSource
 from trueneg.text.cleaning import normalised
 
 
-class TextData:
+class TextData(TrainingSentences):
     """A source's training split: n samples of T texts; a sample is a given pair, or a text whose
     positive is drawn.
 
@@ -45,9 +46,6 @@ class TextData:
     """
 
     def __init__(self, source: TextSource, subset: Subset, positives: str, device: torch.device):
-        self.source = source
-        self._seed = subset.seed
-        self._device = device
         if positives == "given":
             drawn = source.pairs[subset.train]
         else:
@@ -57,16 +55,11 @@ class TextData:
         self.samples = len(rows)
         self._drawn = torch.from_numpy(places.reshape(drawn.shape))
         table = source.sentences.iloc[rows]
-        self.sentences = table["sentence"].tolist()
-        text_of, texts = pd.factorize(table["sentence"], sort=True)
-        self.texts = texts.tolist()
-        self.text_numbers = torch.from_numpy(text_of)
-        self.text_of = self.text_numbers.to(device)
+        super().__init__(source, table, subset.seed, device)
+        self.labels = self.class_of
         same = pd.factorize(table["sentence"].map(normalised))[0]
         self._same_of = torch.from_numpy(same).to(device)
-        classes = table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
-        self.class_of = self.labels = torch.from_numpy(classes).to(device)
-        self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
+        classes = table["class"].to_numpy(np.int64)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
 
     @property
@@ -164,7 +157,7 @@ class _Partners:
         same: (T,) number of each normalised text.
     """
 
-    def __init__(self, classes: np.ndarray, same: np.ndarray):
+    def __init__(self, classes: ndarray, same: ndarray):
         order = np.lexsort((same, classes))
         self._order = torch.from_numpy(order)
         self._place = torch.from_numpy(np.argsort(order))
@@ -181,7 +174,7 @@ class _Partners:
         return self._order[drawn + torch.where(drawn >= own, copies, 0)]
 
 
-def _blocks(values: np.ndarray) -> tuple[Tensor, Tensor]:
+def _blocks(values: ndarray) -> tuple[Tensor, Tensor]:
     """Return start and size of the block of equal values that each position of a sorted array
     belongs to.
     """

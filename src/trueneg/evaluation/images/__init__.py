@@ -7,22 +7,22 @@ declares the task's settings and how its metrics are displayed.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy import ndarray
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from trueneg.data.images.image_source import ImageSource, read_source
-from trueneg.data.samples import Subset, read_subsets
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.samples import Subset
 from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.features import extract_features
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
-from trueneg.store.run_store import RunStore
-from trueneg.training.frozen import read_frozen
+from trueneg.store.records import Record
 from trueneg.training.simclr import augmentation_of, evaluated_encoder
 
 log = logging.getLogger(__name__)
@@ -41,10 +41,10 @@ class EncodedRun(NamedTuple):
     labels: Tensor  # (n,)
     encoder: nn.Module
     augmentation: Any
-    vectors: np.ndarray | None = None  # of all images, if the encoder is frozen
+    vectors: ndarray | None = None  # of all images, if the encoder is frozen
 
     @property
-    def images(self) -> np.ndarray:
+    def images(self) -> ndarray:
         """What the encoder takes: the source's images, or stored vectors in their place."""
         return self.source.images if self.vectors is None else self.vectors
 
@@ -58,7 +58,7 @@ class EncodedRun(NamedTuple):
         """Number of classes."""
         return len(self.source.class_names)
 
-    def of(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+    def of(self, indices: ndarray) -> tuple[Tensor, Tensor]:
         """Return features and labels of the images at `indices`."""
         chosen = torch.tensor(indices, device=self.features.device)
         return self.features[chosen], self.labels[chosen]
@@ -67,7 +67,7 @@ class EncodedRun(NamedTuple):
         """Return the features of a split's images."""
         return self.of(getattr(self.subset, split))[0]
 
-    def pool(self, name: str) -> np.ndarray:
+    def pool(self, name: str) -> ndarray:
         """Return indices of the labelled training images: ``"imbalanced"`` (those of the run's
         subset) or ``"all"``.
         """
@@ -82,29 +82,26 @@ Measured = tuple[EncodedRun, str, Measurement, float]
 
 
 def encoded(
-    runs: Sequence[Mapping[str, Any]],
-    store: RunStore,
+    source: ImageSource,
+    runs: Iterable[Record],
     data: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[list[EncodedRun]]:
     """Yield all runs of a manifest in one list, because some tasks train the classifiers of all
     seeds together.
 
-    See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
+    See :func:`trueneg.evaluation.evaluate.encoded_runs` for `runs` and the files in `data`.
     """
-    source = read_source(data["source"])
-    by_seed = read_subsets(data["subsets"])
     labels = torch.from_numpy(source.labels).to(device)
     encoded_runs = []
     for run in runs:
-        subset = by_seed[run["seed"]]
-        settings = store.record(run["id"])["settings"]
-        frozen = read_frozen(run["vectors"], source, data.get("vectors") or ())
+        subset = run["subset"]
+        frozen = run["frozen"]
         encoder = evaluated_encoder(
-            settings, source.images.shape[1], frozen, load_file(run["model"])
+            run["settings"], source.images.shape[1], frozen, load_file(run["model"])
         )
         encoder.to(memory_format=torch.channels_last).to(device)
-        augmentation = augmentation_of(settings, source, frozen).to(device)
+        augmentation = augmentation_of(run["settings"], source, frozen).to(device)
         images = source.images if frozen.vectors is None else frozen.vectors
         needed = np.concatenate([subset.pool, subset.validation, subset.test])
         extracted = extract_features(
@@ -112,7 +109,7 @@ def encoded(
         )
         features = extracted.new_zeros(len(images), extracted.shape[1])
         features[torch.from_numpy(needed).to(device)] = extracted
-        log.info("seed %d: extracted features of %d images", run["seed"], len(needed))
+        log.info(f"seed {run['seed']}: extracted features of {len(needed)} images")
         encoded_runs.append(
             EncodedRun(
                 run["id"], subset, source, features, labels, encoder, augmentation, frozen.vectors

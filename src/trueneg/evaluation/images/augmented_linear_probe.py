@@ -5,8 +5,7 @@
 import copy
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import nn
@@ -17,12 +16,13 @@ from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
 from trueneg.evaluation.images.linear_probe import labelled_images
 from trueneg.evaluation.linear_heads import cross_entropy
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
 
-def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EncodedRun], settings: Section) -> Iterator[Measured]:
     """Yield accuracies by label pool and fraction of labels on whole images; a run's networks are
     not modified.
     """
@@ -37,9 +37,14 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         encoder = (
             copy.deepcopy(run.encoder).requires_grad_(False).train(training["update_batch_norm"])
         )
-        seed = seed_for(run.subset.seed, task)
         head = train_classifier(
-            encoder, nn.Identity(), labelled, run.classes, cross_entropy, seed, training
+            encoder,
+            nn.Identity(),
+            labelled,
+            run.classes,
+            cross_entropy,
+            seed_for(run.subset.seed, task),
+            training,
         )
         for split in run.splits:
             images = torch.from_numpy(run.images[getattr(run.subset, split)])
@@ -50,8 +55,6 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
                 run, split, Measurement(task, "accuracy", pool, fraction), logits.argmax(1)
             )
         log.info(
-            "seed %d: trained an augmented linear probe: %s labels, fraction %g",
-            run.subset.seed,
-            pool,
-            fraction,
+            f"seed {run.subset.seed}: trained an augmented linear probe: {pool} labels, fraction"
+            f" {fraction:g}",
         )

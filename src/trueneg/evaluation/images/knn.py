@@ -1,18 +1,18 @@
 """Classification by a weighted vote of the nearest neighbours, without training."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
+from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EncodedRun], settings: Section) -> Iterator[Measured]:
     """Yield the accuracies of the nearest-neighbour vote, and the number of neighbours used."""
     knn = settings["knn"]
     yield from chance(runs, "knn")

@@ -2,16 +2,16 @@
 class.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from trueneg.evaluation.images import EncodedRun, Measured
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.images import LARGEST_CLASS
 
 
-def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EncodedRun], settings: Section) -> Iterator[Measured]:
     """Yield the share of the largest class in each held-out split."""
     for run in runs:
         for split in run.splits:

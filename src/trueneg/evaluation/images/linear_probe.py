@@ -6,8 +6,7 @@ its batch size.
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy import ndarray
@@ -15,12 +14,13 @@ from numpy import ndarray
 from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
 from trueneg.evaluation.linear_heads import cross_entropy, train_linear_heads
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
 
-def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EncodedRun], settings: Section) -> Iterator[Measured]:
     """Yield accuracies by label pool and fraction of labels; the probes of all runs are trained
     together.
     """
@@ -32,9 +32,13 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         features, labels = zip(
             *(run.of(labelled_images(run, pool, fraction)) for run in runs), strict=True
         )
-        seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
         probes = train_linear_heads(
-            features, labels, runs[0].classes, cross_entropy, seeds=seeds, **training
+            features,
+            labels,
+            runs[0].classes,
+            cross_entropy,
+            seeds=[seed_for(run.subset.seed, "linear probe") for run in runs],
+            **training,
         )
         for split in runs[0].splits:
             # Splits are stratified, so they have the same size for all seeds.
@@ -43,7 +47,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
                 yield from of_groups(
                     run, split, Measurement("linear probe", "accuracy", pool, fraction), predictions
                 )
-        log.info("trained linear probes: %s labels, fraction %g", pool, fraction)
+        log.info(f"trained linear probes: {pool} labels, fraction {fraction:g}")
 
 
 def labelled_images(run: EncodedRun, pool: str, fraction: float) -> ndarray:

@@ -8,23 +8,21 @@ settings and how its metrics are displayed.
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame
 from torch import Tensor
 
 from trueneg.data.pairs.chexpert_8x200 import Benchmark, read_benchmark
-from trueneg.data.pairs.pair_source import PairSource, read_pairs
-from trueneg.data.samples import Subset, read_subsets, refuse_leakage
+from trueneg.data.pairs.pair_source import PairSource
+from trueneg.data.samples import Subset, refuse_leakage
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
 from trueneg.stats.measurement import Measurement
-from trueneg.store.records import read_rows
-from trueneg.store.run_store import RunStore
-from trueneg.training.frozen import read_frozen
+from trueneg.store.records import Record, read_rows
 from trueneg.training.networks import PairNetworks, read_networks
 
 log = logging.getLogger(__name__)
@@ -45,7 +43,7 @@ class EmbeddedPairs:
     source: PairSource
     subset: Subset
     device: torch.device
-    boxes: pd.DataFrame | None = None
+    boxes: DataFrame | None = None
     benchmark: Benchmark | None = None
     _images: dict[str, EmbeddedImages] = field(default_factory=dict)
 
@@ -68,7 +66,7 @@ class EmbeddedPairs:
             )
         return self._images[split]
 
-    def labels(self, split: str, names: Sequence[str] | None = None) -> np.ndarray:
+    def labels(self, split: str, names: Sequence[str] | None = None) -> ndarray:
         """Return all labels of a split's images, or those in `names`: (n, K) with values 1, 0 or
         NaN (unknown).
         """
@@ -83,7 +81,7 @@ class EmbeddedPairs:
         """Return unnormalised embeddings (T, D) of distinct texts."""
         return embed_texts(self.networks.model, self.networks.anchors, texts, self.device)
 
-    def similarities(self, texts: Sequence[str], split: str) -> np.ndarray:
+    def similarities(self, texts: Sequence[str], split: str) -> ndarray:
         """Return similarities (T, n) between distinct texts and a split's images."""
         return similarities(self.networks, texts, self.images(split), self.device)
 
@@ -92,31 +90,26 @@ Measured = tuple[EmbeddedPairs, str, Measurement, float]
 
 
 def encoded(
-    runs: Sequence[Mapping[str, Any]],
-    store: RunStore,
+    source: PairSource,
+    runs: Iterable[Record],
     data: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[list[EmbeddedPairs]]:
     """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's
     embeddings are in memory.
 
-    See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
+    See :func:`trueneg.evaluation.evaluate.encoded_runs` for `runs` and the files in `data`.
     """
-    source = read_pairs(data["source"])
-    by_seed = read_subsets(data["subsets"])
-    boxes = read_rows(data["boxes"]) if data.get("boxes") else pd.DataFrame()
+    boxes = read_rows(data["boxes"]) if data.get("boxes") else DataFrame()
     benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
     for run in runs:
-        settings = store.record(run["id"])["settings"]
-        networks = read_networks(
-            run["model"], settings, read_frozen(run["vectors"], source, data.get("vectors") or ())
-        )
+        networks = read_networks(run["model"], run["settings"], run["frozen"])
         yield [
             EmbeddedPairs(
                 run["id"],
                 networks,
                 source,
-                by_seed[run["seed"]],
+                run["subset"],
                 device,
                 None if boxes.empty else boxes,
                 benchmark,
@@ -124,7 +117,7 @@ def encoded(
         ]
 
 
-def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
+def measurable(labels: ndarray, names: Sequence[str]) -> list[str]:
     """Return the labels with at least one positive and one negative image; log the others."""
     both = ((labels == 1).any(0) & (labels == 0).any(0)).tolist()
     if not all(both):
@@ -132,9 +125,8 @@ def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
             name for name, has_both in zip(names, both, strict=True) if not has_both
         )
         log.warning(
-            "skipped labels with no positive or no negative images among %d images: %s",
-            len(labels),
-            lacking,
+            f"skipped labels with no positive or no negative images among {len(labels)} images:"
+            f" {lacking}",
         )
     return list(itertools.compress(names, both))
 

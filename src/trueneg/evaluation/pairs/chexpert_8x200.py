@@ -8,10 +8,10 @@ model's aggregation. As in the published protocol, other images of a query's pat
 candidates.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy import ndarray
 from torch.nn import functional
 
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
@@ -20,14 +20,15 @@ from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.pairs.precision import both_queries, label_precisions
 from trueneg.evaluation.retrieval import as_array
+from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 
 # Similarities (Q, C) between Q queries and C candidate images, the label of each query, and the
 # label of each candidate.
-Queries = tuple[np.ndarray, np.ndarray, np.ndarray]
+Queries = tuple[ndarray, ndarray, ndarray]
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield precisions by direction, list length and label, and ReCo's average."""
     for run in runs:
         if run.benchmark is not None:
@@ -50,11 +51,10 @@ def scored_queries(run: EmbeddedPairs, benchmark: Benchmark) -> tuple[Queries, Q
     expected = run.source.images.shape[1]
     channels = benchmark.images.shape[1]
     if channels != expected:
-        problem = (
-            f"images of CheXpert 8×200 have {channels} channels, but the networks were trained on"
-            f" images with {expected}"
+        raise UserError(
+            f"evaluation.chexpert_8x200: images of CheXpert 8×200 have {channels} channels, but"
+            f" the networks were trained on images with {expected}; remove this section."
         )
-        raise UserError(f"evaluation.chexpert_8x200: {problem}; remove this section.")
     regions = networks.model.region_similarity.needs_regions
     is_query = benchmark.is_query
     candidates, queries = (

@@ -3,11 +3,12 @@ labels.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import nn
 
 from trueneg.evaluation.augmented_training import LabelledImages, diverged, train_classifier
@@ -18,17 +19,18 @@ from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.models.towers.tower import as_embedded
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield areas under the ROC curve of classifiers trained together with their encoders."""
     return fine_tuned(runs, "fine-tuning", settings["fine_tuning"], frozen=False)
 
 
 def fine_tuned(
-    runs: Sequence[EmbeddedPairs], task: str, settings: Mapping[str, Any], *, frozen: bool
+    runs: Sequence[EmbeddedPairs], task: str, settings: Section, *, frozen: bool
 ) -> Iterator[Measured]:
     """Yield the AUC of classifiers trained once for both splits; labels without positives or
     negatives in a split are skipped.
@@ -42,15 +44,17 @@ def fine_tuned(
             names = measurable(run.labels(split, trained), trained)
             chosen = [trained.index(name) for name in names]
             for fraction, by_split in scores.items():
-                areas = areas_by_class(by_split[split][:, chosen], run.labels(split, names), names)
                 yield from of_classes(
-                    run, split, Measurement(task, "AUC", fraction=fraction), areas
+                    run,
+                    split,
+                    Measurement(task, "AUC", fraction=fraction),
+                    areas_by_class(by_split[split][:, chosen], run.labels(split, names), names),
                 )
 
 
 def fine_tuned_scores(
-    run: EmbeddedPairs, names: Sequence[str], settings: Mapping[str, Any], *, frozen: bool
-) -> dict[float, dict[str, np.ndarray]]:
+    run: EmbeddedPairs, names: Sequence[str], settings: Section, *, frozen: bool
+) -> dict[float, dict[str, ndarray]]:
     """Score held-out images with classifiers trained on fractions of the labels, starting from the
     finished encoder.
 
@@ -82,11 +86,10 @@ def fine_tuned_scores(
     labels = run.labels("train", names)
     for fraction in settings["fractions"]:
         kept = multilabel_subset(labels, fraction, seed)
-        targets = torch.from_numpy(labels[kept]).to(run.device)
         labelled = LabelledImages(
             images_of(run.networks, run.source),
             run.subset.train[kept],
-            targets,
+            torch.from_numpy(labels[kept]).to(run.device),
             run.networks.columns.augmentation,
         )
         encoder: Any = (
@@ -107,7 +110,7 @@ def fine_tuned_scores(
 
 
 @torch.no_grad()
-def _logits(encoder: nn.Module, head: nn.Module, run: EmbeddedPairs, split: str) -> np.ndarray:
+def _logits(encoder: nn.Module, head: nn.Module, run: EmbeddedPairs, split: str) -> ndarray:
     """Return the logits of the central crops of a split's images."""
     crops = central_crops(run.networks, run.source, getattr(run.subset, split), run.device)
     return torch.cat([head(as_embedded(encoder(images)).pooled) for images in crops]).cpu().numpy()

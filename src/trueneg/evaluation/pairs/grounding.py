@@ -2,15 +2,18 @@
 
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame, Series
 from torch import Tensor
 from torchvision.ops import box_area
 
+from trueneg.data.pairs.ms_cxr import CORNERS
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
 from trueneg.evaluation.grounding import (
@@ -24,16 +27,16 @@ from trueneg.evaluation.grounding import (
 from trueneg.evaluation.pair_features import EmbeddedImages
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, of_classes
 from trueneg.models.region_similarity import heatmaps
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
-CORNERS = ["x0", "y0", "x1", "y1"]
 SMALLEST_BOX = 0.25  # share of a box's area that must lie in the crop
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield the agreement of heatmaps with boxes, and the number of phrases."""
     for run, split, phrases, texts, crop in with_boxes(runs):
         maps = phrase_maps(
@@ -45,7 +48,7 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
 
 def with_boxes(
     runs: Sequence[EmbeddedPairs],
-) -> Iterator[tuple[EmbeddedPairs, str, pd.DataFrame, Tensor, tuple[int, int]]]:
+) -> Iterator[tuple[EmbeddedPairs, str, DataFrame, Tensor, tuple[int, int]]]:
     """Yield run, split, phrases with boxes in the crop, one embedding per distinct sentence, and
     the crop's size.
     """
@@ -64,8 +67,8 @@ def with_boxes(
 
 
 def boxed_phrases(
-    source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, crop: tuple[int, int]
-) -> pd.DataFrame:
+    source: PairSource, indices: ndarray, boxes: DataFrame, crop: tuple[int, int]
+) -> DataFrame:
     """Return the phrases that have boxes in the images, with the boxes in pixels of the crop.
 
     ===================  ===========================================================================
@@ -118,9 +121,7 @@ def boxed_phrases(
         phrases = boxes.merge(
             source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"]
         )
-        reports = pd.DataFrame(
-            {"report": source.reports[indices], "image": np.arange(len(indices))}
-        )
+        reports = DataFrame({"report": source.reports[indices], "image": np.arange(len(indices))})
         phrases = phrases.merge(reports, on="report")
     phrases = phrases.sort_values(["image", "index"], kind="stable")
     whole = phrases[CORNERS].to_numpy(np.float64)
@@ -129,17 +130,18 @@ def boxed_phrases(
     phrases = phrases.assign(**dict(zip(CORNERS, inside.T, strict=True)))[kept]
     numbers = phrases.groupby(["image", "index"]).ngroup()
     regions = numbers if boxes_have_sentences else phrases.groupby(["image", "class"]).ngroup()
-    columns = ["phrase", "image", "index", "sentence", "class", "finding", "region", *CORNERS]
-    return phrases.assign(phrase=numbers, region=regions)[columns].reset_index(drop=True)
+    return phrases.assign(phrase=numbers, region=regions)[
+        ["phrase", "image", "index", "sentence", "class", "finding", "region", *CORNERS]
+    ].reset_index(drop=True)
 
 
 def phrase_maps(
     images: EmbeddedImages,
     texts: Tensor,
-    phrases: pd.DataFrame,
+    phrases: DataFrame,
     crop: tuple[int, int],
     smoothing: float,
-) -> Iterator[tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[DataFrame, ndarray, ndarray]]:
     """Yield each phrase's rows, its heatmap at the resolution of the crop, and a mask of the union
     of its boxes.
 
@@ -151,7 +153,7 @@ def phrase_maps(
         crop: (height, width) of the crop.
         smoothing: see :func:`trueneg.evaluation.grounding.upsample`.
     """
-    text_of = pd.Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
+    text_of = Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
     for _, boxes in phrases.groupby("phrase"):
         text = int(text_of[boxes.index[0]])
         image = int(boxes["image"].iloc[0])
@@ -162,7 +164,7 @@ def phrase_maps(
 
 
 def phrase_grounding(
-    maps: Iterable[tuple[pd.DataFrame, np.ndarray, np.ndarray]],
+    maps: Iterable[tuple[DataFrame, ndarray, ndarray]],
 ) -> dict[str, dict[str, float]]:
     """Measure how well each phrase's heatmap agrees with the union of its boxes, given the output
     of :func:`phrase_maps`.

@@ -3,24 +3,26 @@ of the labels.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_linear_heads
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
-Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
+Labelled = tuple[Tensor, ndarray]  # features and labels of the same images
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield the AUC of linear probes on frozen features; labels without positives or negatives in a
     split are left out.
     """
@@ -78,16 +80,19 @@ def linear_evaluation(
     areas = {}
     for fraction in fractions:
         kept = torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device)
-        samples = ([features[kept]], [targets[kept]])
-        seeds = [seed_for(seed, "linear probe")]
         probe = train_linear_heads(
-            *samples, len(class_names), known_binary_cross_entropy, seeds=seeds, **training
+            [features[kept]],
+            [targets[kept]],
+            len(class_names),
+            known_binary_cross_entropy,
+            seeds=[seed_for(seed, "linear probe")],
+            **training,
         )
         areas[fraction] = areas_by_class(probe.logits([test_features])[0], test_labels, class_names)
     return areas
 
 
-def multilabel_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+def multilabel_subset(labels: ndarray, fraction: float, seed: int) -> ndarray:
     """Select the samples whose labels a probe may use: about the same share of every combination of
     labels.
 

@@ -4,17 +4,18 @@
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import Series
 from torch.nn import functional
 
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, of_classes
 from trueneg.evaluation.pairs.zero_shot import prompts_of
 from trueneg.evaluation.retrieval import as_array, precisions_at_k
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 Precisions = dict[int, dict[str, float]]  # k → label → precision
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield precisions for images with a single label; the text queries are the positive prompts.
 
     Images are compared by the cosine of their embeddings in the space shared with texts; ConVIRT
@@ -43,9 +44,13 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
             units = functional.normalize(
                 all_images[torch.as_tensor(images, device=all_images.device)].float(), dim=1
             )
-            same_patient = patients[images][:, None] == patients[images]
             by_image = label_precisions(
-                units @ units.T, labels, labels, ks, names, excluded=same_patient
+                units @ units.T,
+                labels,
+                labels,
+                ks,
+                names,
+                excluded=patients[images][:, None] == patients[images],
             )
             retrievable = np.isin(asked, labels)
             by_text = label_precisions(
@@ -77,7 +82,7 @@ def both_queries(
         )
 
 
-def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def single_label_gallery(labels: ndarray, patients: ndarray) -> tuple[ndarray, ndarray]:
     """Select images with exactly one positive and no unknown label, as in ConVIRT's CheXpert 8×200,
     and return their labels.
 
@@ -102,17 +107,17 @@ def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.n
     """
     images = np.flatnonzero(labels.sum(1) == 1)  # NaN is not 1
     only_label = labels[images].argmax(1)
-    kept = pd.Series(patients[images]).groupby(only_label).transform("nunique").to_numpy() >= 2
+    kept = Series(patients[images]).groupby(only_label).transform("nunique").to_numpy() >= 2
     return images[kept], only_label[kept]
 
 
 def label_precisions(
     scores,
-    wanted: np.ndarray,
-    labels: np.ndarray,
+    wanted: ndarray,
+    labels: ndarray,
     ks: Sequence[int],
     names: Sequence[str],
-    excluded: np.ndarray | None = None,
+    excluded: ndarray | None = None,
 ) -> Precisions:
     """Compute the share of the first k images with the query's label, averaged over each label's
     queries and then over labels.
@@ -150,9 +155,8 @@ def label_precisions(
     possible = [k for k in ks if k <= longest]
     if len(possible) < len(ks):
         log.warning(
-            "skipped Prec@k for k = %s: a query has only %d candidates",
-            sorted(set(ks) - set(possible)),
-            longest,
+            f"skipped Prec@k for k = {sorted(set(ks) - set(possible))}: a query has only {longest}"
+            " candidates",
         )
     if not possible or not len(wanted):
         return {}

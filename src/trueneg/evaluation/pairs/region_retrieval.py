@@ -2,24 +2,28 @@
 the region grid.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
+from pandas import DataFrame
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.data.pairs.ms_cxr import CORNERS
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured
-from trueneg.evaluation.pairs.grounding import CORNERS, with_boxes
+from trueneg.evaluation.pairs.grounding import with_boxes
 from trueneg.evaluation.pairs.retrieval import both_ways
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.models.region_similarity import box_features
+from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield recalls and median ranks for each relevance criterion."""
     for run, split, phrases, texts, crop in with_boxes(runs):
         # never None for runs with boxes
@@ -32,8 +36,8 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
 
 
 def phrase_region_scores(
-    texts: Tensor, regions: Tensor, phrases: pd.DataFrame, crop: tuple[int, int]
-) -> np.ndarray:
+    texts: Tensor, regions: Tensor, phrases: DataFrame, crop: tuple[int, int]
+) -> ndarray:
     r"""Compute the cosine between every phrase and the boxed region of every phrase.
 
     .. math::
@@ -89,7 +93,7 @@ def phrase_region_scores(
 
 
 def region_retrieval(
-    scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50, 100)
+    scores, phrases: DataFrame, ks: Sequence[int] = (10, 50, 100)
 ) -> dict[str, dict[Metric, float]]:
     """Compute recall and median rank for retrieval between phrases and regions, for each relevance
     criterion.

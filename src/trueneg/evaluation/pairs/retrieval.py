@@ -2,18 +2,19 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured
 from trueneg.evaluation.retrieval import Metric, chance_recall_both_ways, retrieval_both_ways
 from trueneg.evaluation.said import said_of
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield recalls, median ranks and chance recalls; the score of a report is the mean over its
     sentences.
     """
@@ -25,9 +26,7 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
                 yield from both_ways(run, split, Measurement(task, "", labels), values)
 
 
-def _retrievals(
-    run: EmbeddedPairs, split: str
-) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+def _retrievals(run: EmbeddedPairs, split: str) -> Iterator[tuple[str, str, ndarray, ndarray]]:
     """Yield task, relevance criterion, scores (texts, images), and the mask of relevant pairs."""
     images = run.images(split)
     said = said_of(run.source, images.indices)

@@ -5,13 +5,14 @@ class.
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs import EmbeddedPairs, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
@@ -28,7 +29,7 @@ PROMPTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedPairs], settings: Section) -> Iterator[Measured]:
     """Yield areas under the ROC curve and accuracies for labels with prompts."""
     for run, split in itertools.product(runs, SPLITS):
         prompts = prompts_of(run, settings)
@@ -41,9 +42,8 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
             texts = [prompts[name][sign] for name in names for sign in ("negative", "positive")]
             counts = (~np.isnan(run.labels(split, names))).sum(0).tolist()
             log.info(
-                "zero-shot, %s: images with a known label: %s",
-                split,
-                dict(zip(names, counts, strict=True)),
+                f"zero-shot, {split}: images with a known label:"
+                f" {dict(zip(names, counts, strict=True))}",
             )
             scores = run.similarities(texts, split)
             metrics = zero_shot_metrics(
@@ -53,7 +53,7 @@ def measure(runs: Sequence[EmbeddedPairs], settings: Mapping[str, Any]) -> Itera
                 yield from of_classes(run, split, Measurement("zero-shot", metric), by_class)
 
 
-def prompts_of(run: EmbeddedPairs, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+def prompts_of(run: EmbeddedPairs, settings: Section) -> Mapping[str, Mapping[str, str]]:
     """Return the prompts of ``evaluation.zero_shot`` by label, or :data:`PROMPTS`; none if nothing
     can embed them.
     """
@@ -69,16 +69,15 @@ def prompts_of(run: EmbeddedPairs, settings: Mapping[str, Any]) -> Mapping[str, 
         return PROMPTS
     unknown = sorted(set(prompts) - set(source.label_names))
     if unknown:
-        expected = f"labels of {source.name}: {', '.join(source.label_names)}"
         raise UserError(
             f"evaluation.zero_shot.prompts contains unknown labels: {', '.join(unknown)}; expected"
-            f" {expected}."
+            f" labels of {source.name}: {', '.join(source.label_names)}."
         )
     return prompts
 
 
 def zero_shot_metrics(
-    negative, positive, labels: np.ndarray, class_names: Sequence[str]
+    negative, positive, labels: ndarray, class_names: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     r"""Compute AUC and accuracy of every class from the scores of images for the class's two
     prompts.

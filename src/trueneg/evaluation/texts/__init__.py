@@ -6,22 +6,22 @@ settings. The module of the same name in :mod:`trueneg.specs.tasks.texts` declar
 settings and how its metrics are displayed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.data.samples import Subset, read_subsets
-from trueneg.data.texts.text_source import TextSource, read_texts
+from trueneg.data.samples import Subset
+from trueneg.data.texts.text_source import TextSource
 from trueneg.data.texts.text_splits import UNSEEN
 from trueneg.evaluation.pair_features import embed_texts
 from trueneg.stats.measurement import Measurement
-from trueneg.store.run_store import RunStore
-from trueneg.training.frozen import read_frozen
+from trueneg.store.records import Record
 from trueneg.training.networks import PairNetworks, read_networks
 from trueneg.training.sides.text import TextSide
 
@@ -43,7 +43,7 @@ class EmbeddedTexts:
     anchors: Tensor
     positives: Tensor
 
-    def parts(self, split: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    def parts(self, split: str) -> Iterator[tuple[str, ndarray, ndarray]]:
         """Yield ``"seen"`` and, if there are any, ``"unseen"``, with labelled samples to compare
         with and the split's samples.
         """
@@ -52,11 +52,11 @@ class EmbeddedTexts:
         if len(unseen := getattr(subset, f"{split}_unseen")):
             yield "unseen", getattr(subset, f"{split}_unseen_bank"), unseen
 
-    def rows(self, samples: np.ndarray) -> Tensor:
+    def rows(self, samples: ndarray) -> Tensor:
         """Return the vectors (m, D) of the anchors of m samples."""
         return self.anchors[torch.from_numpy(self.source.anchors[samples]).to(self.anchors.device)]
 
-    def labels(self, samples: np.ndarray) -> np.ndarray:
+    def labels(self, samples: ndarray) -> ndarray:
         """Return the labels (m,) of m samples."""
         return self.source.labels[samples]
 
@@ -65,23 +65,19 @@ Measured = tuple[EmbeddedTexts, str, Measurement, float]
 
 
 def encoded(
-    runs: Sequence[Mapping[str, Any]],
-    store: RunStore,
+    source: TextSource,
+    runs: Iterable[Record],
     data: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[list[EmbeddedTexts]]:
     """Yield the runs of a manifest one at a time, as one-element lists, so that only one run's
     embeddings are in memory.
 
-    See :func:`trueneg.evaluation.evaluate.encoded_runs` for the files in `data`.
+    See :func:`trueneg.evaluation.evaluate.encoded_runs` for `runs` and the files in `data`.
     """
-    source = read_texts(data["source"])
-    by_seed = read_subsets(data["subsets"])
     for run in runs:
-        settings = store.record(run["id"])["settings"]
-        subset = by_seed[run["seed"]]
-        frozen = read_frozen(run["vectors"], source, data.get("vectors") or ())
-        networks = read_networks(run["model"], settings, frozen)
+        subset = run["subset"]
+        networks = read_networks(run["model"], run["settings"], run["frozen"])
         networks.model.to(device)
         anchors, positives = needed_rows(source, subset)
         if networks.anchors is networks.columns:
@@ -94,7 +90,7 @@ def encoded(
         yield [EmbeddedTexts(run["id"], source, subset, embedded, others)]
 
 
-def needed_rows(source: TextSource, subset: Subset) -> tuple[np.ndarray, np.ndarray]:
+def needed_rows(source: TextSource, subset: Subset) -> tuple[ndarray, ndarray]:
     """Return the rows of the texts that are embedded as anchors, and as positives."""
     held_out = np.concatenate(
         [subset.validation, subset.test, subset.validation_unseen, subset.test_unseen]
@@ -115,7 +111,7 @@ def vectors_of(
     networks: PairNetworks,
     side: TextSide,
     source: TextSource,
-    rows: np.ndarray,
+    rows: ndarray,
     device: torch.device,
 ) -> Tensor:
     """Return unit vectors (n, D) of a source's texts by one side, which are zero except in

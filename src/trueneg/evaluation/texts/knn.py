@@ -2,20 +2,22 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from sklearn.neighbors import KNeighborsClassifier
 
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
 
-def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measured]:
     """Yield the accuracies of the vote of the k nearest texts, one vote each; among labels with
     equal votes, the first wins.
 
@@ -26,28 +28,23 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Itera
     k = settings["knn"]["neighbours"]
     for run, split, part, bank, _ in labelled_parts(runs):
         if (fewest := fewest_of_label(run.labels(bank))) < k:
-            of = f"{split} split, {part} labels, seed {run.subset.seed}"
             log.warning(
-                "knn, %s: %d neighbours instead of %d, because the smallest label has %d training"
-                " texts",
-                of,
-                fewest,
-                k,
-                fewest,
+                f"knn, {split} split, {part} labels, seed {run.subset.seed}: {fewest} neighbours"
+                f" instead of {k}, because the smallest label has {fewest} training texts",
             )
     yield from classified(
         runs, "knn", lambda fewest: KNeighborsClassifier(min(k, fewest), algorithm="brute")
     )
 
 
-def fewest_of_label(labels: np.ndarray) -> int:
+def fewest_of_label(labels: ndarray) -> int:
     """Return the number of texts of the smallest label that has any."""
     return int(np.unique(labels, return_counts=True)[1].min())
 
 
 def labelled_parts(
     runs: Sequence[EmbeddedTexts],
-) -> Iterator[tuple[EmbeddedTexts, str, str, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[EmbeddedTexts, str, str, ndarray, ndarray]]:
     """Yield run, split, ``seen`` or ``unseen``, and positions of its training and held-out texts;
     nothing without labels.
     """

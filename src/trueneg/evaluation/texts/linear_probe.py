@@ -1,15 +1,15 @@
 """Linear probe of text studies: logistic regression on the vectors of the training texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from sklearn.linear_model import LogisticRegression
 
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.evaluation.texts.knn import classified
+from trueneg.specs.sections import Section
 
 
-def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measured]:
     """Yield the accuracies of the probe of each run, split and part of the labels."""
     yield from classified(
         runs,

@@ -2,18 +2,19 @@
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
 from scipy.sparse import csr_array
 from scipy.stats import hypergeom
 from torch import Tensor
 
 from trueneg.evaluation.retrieval import as_array, ranks
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
+from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.specs.tasks.texts.retrieval import CUTOFF
 from trueneg.stats.measurement import Measurement
@@ -23,10 +24,10 @@ log = logging.getLogger(__name__)
 BLOCK = 2**23  # similarities in memory at once
 # Queries (Q, D); candidates (C, D); the group of each query; groups and candidates (two arrays)
 # that belong together; and the candidate that is the query itself, which is left out (−1: none).
-Search = tuple[Tensor, Tensor, np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]
+Search = tuple[Tensor, Tensor, ndarray, tuple[ndarray, ndarray], ndarray]
 
 
-def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measured]:
     """Yield R@k with its chance level, the mean reciprocal rank, and nDCG; equal similarities count
     against the encoder.
     """
@@ -43,7 +44,7 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Itera
                 yield run, split, Measurement("retrieval", metric, part, k=k), value
 
 
-def of_positives(run: EmbeddedTexts, samples: np.ndarray) -> Search:
+def of_positives(run: EmbeddedTexts, samples: ndarray) -> Search:
     """Search distinct positives, other than the anchor itself, by distinct anchors, which are the
     groups.
 
@@ -64,14 +65,14 @@ def of_positives(run: EmbeddedTexts, samples: np.ndarray) -> Search:
     )
 
 
-def of_labels(run: EmbeddedTexts, bank: np.ndarray, samples: np.ndarray) -> Search:
+def of_labels(run: EmbeddedTexts, bank: ndarray, samples: ndarray) -> Search:
     """Search training texts by held-out texts; labels are the groups."""
     labels = run.labels(samples)
     bank_labels = run.labels(bank)
     if not (answerable := np.isin(labels, bank_labels)).all():
         log.warning(
-            "retrieval: left out %d held-out texts whose label no training text has",
-            np.count_nonzero(~answerable),
+            f"retrieval: left out {np.count_nonzero(~answerable)} held-out texts whose label no"
+            " training text has",
         )
     members = (bank_labels, np.arange(len(bank)))
     none = np.full(np.count_nonzero(answerable), -1)
@@ -104,7 +105,7 @@ def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None
     yield from (("MRR", None, float(np.mean(1 / best))), ("nDCG", CUTOFF, gains.mean()))
 
 
-def _ranked(scores: np.ndarray, relevant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _ranked(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
     r"""Return each query's rank of its best relevant candidate, and its nDCG among the first k =
     10.
 

@@ -1,15 +1,15 @@
 """Rank correlation of similarities with ratings."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from scipy.stats import spearmanr
 
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
+from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 
 
-def measure(runs: Sequence[EmbeddedTexts], settings: Mapping[str, Any]) -> Iterator[Measured]:
+def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measured]:
     """Yield Spearman's correlation of the cosine, of the first text as an anchor and the second as
     a positive, with the rating.
 

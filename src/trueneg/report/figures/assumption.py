@@ -5,10 +5,9 @@ no text.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import Series
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing
@@ -16,19 +15,21 @@ from trueneg.report.drawing import COLOURS, Figure, LineStyle, add_legend, finis
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import with_interval
 from trueneg.report.plots import facets
+from trueneg.specs.kinds.likelihood import LikelihoodStudy
 
 ORDER = 10
+KIND = LikelihoodStudy
 SENTENCE = LineStyle(COLOURS[1], "o", "")
 MEAN = LineStyle(COLOURS[0], "s", "-")
 FIT = LineStyle(COLOURS[2], "", (0, (5, 1.5)))
 MOST_POINTS = 4000  # maximum per panel; only the most frequent sentences are drawn
 
 
-def drawings(study: Any) -> list[Drawing]:
+def drawings(study: LikelihoodStudy) -> list[Drawing]:
     """Declare the figures of a likelihood study with known classes for its first corpus: all
     sentences, and findings only.
     """
-    if not study.is_scored or not study.reports.classes_known:
+    if not study.reports.classes_known:
         return []
     corpus = next(iter(runs.corpora(study)))
     files = tuple(
@@ -36,19 +37,25 @@ def drawings(study: Any) -> list[Drawing]:
     )
     make = class_probability_by_likelihood
     read = ("study.yaml", *files)
-    title = "Class probability against likelihood, all sentences"
-    caption = (
-        "Sample-Specific Debiasing assumes a straight line here; one panel per scorer, with the"
-        " fitted a·p^k."
-    )
-    options = {"files": files, "sentences": "all sentences"}
-    drawings = [Drawing("assumption_all_sentences", make, title, caption, read, options)]
-    title = "Class probability against likelihood, sentences that affirm a finding"
-    caption = "Without denials and filler, which have both high likelihoods and high frequencies."
-    options = options | {"sentences": "findings only"}
     return [
-        *drawings,
-        Drawing("assumption_findings", make, title, caption, read, options, headline=True),
+        Drawing(
+            "assumption_all_sentences",
+            make,
+            "Class probability against likelihood, all sentences",
+            "Sample-Specific Debiasing assumes a straight line here; one panel per scorer, with the"
+            " fitted a·p^k.",
+            read,
+            {"files": files, "sentences": "all sentences"},
+        ),
+        Drawing(
+            "assumption_findings",
+            make,
+            "Class probability against likelihood, sentences that affirm a finding",
+            "Without denials and filler, which have both high likelihoods and high frequencies.",
+            read,
+            {"files": files, "sentences": "findings only"},
+            headline=True,
+        ),
     ]
 
 
@@ -74,14 +81,15 @@ def class_probability_by_likelihood(
         row = rows.iloc[0]
         bins = calibration[calibration["scorer"] == scorer].sort_values("log_likelihood")
         most = points[points["scorer"] == scorer].nlargest(MOST_POINTS, "count")
-        sizes = 4 + 4 * np.log1p(most["count"])
-        look: dict[str, Any] = {
-            "color": SENTENCE.color,
-            "alpha": 0.25,
-            "linewidths": 0,
-            "rasterized": True,
-        }
-        plot.scatter(most["log_likelihood"], np.exp(most["log_class_probability"]), s=sizes, **look)
+        plot.scatter(
+            most["log_likelihood"],
+            np.exp(most["log_class_probability"]),
+            s=4 + 4 * np.log1p(most["count"]),
+            color=SENTENCE.color,
+            alpha=0.25,
+            linewidths=0,
+            rasterized=True,
+        )
         plot.plot(bins["log_likelihood"], bins["actual"], markersize=4, **MEAN._asdict())
         ends = bins["log_likelihood"].iloc[[0, -1]]
         plot.plot(ends, row["a"] * np.exp(row["k"] * ends), **FIT._asdict())
@@ -94,15 +102,16 @@ def class_probability_by_likelihood(
         figure,
         {"sentence": SENTENCE, "mean of a tenth of the sentences": MEAN, "fitted a·p^k": FIT},
     )
-    about = (
+    return finish(
+        figure,
         f"{corpus}, {sentences}: {int(chosen['texts'].max()):,} sentences,"
-        f" {int(chosen['unique'].max()):,} of them unique, {int(chosen['classes'].max())} classes."
-        " ρ is Spearman's rank correlation, with 95 % bootstrap intervals over classes. The"
-        " horizontal axes have different scales."
+        f" {int(chosen['unique'].max()):,} of them unique, {int(chosen['classes'].max())}"
+        " classes. ρ is Spearman's rank correlation, with 95 % bootstrap intervals over"
+        " classes. The horizontal axes have different scales.",
+        gathered.study_note,
     )
-    return finish(figure, [about, gathered.study_note])
 
 
-def rho_text(row: pd.Series) -> str:
+def rho_text(row: Series) -> str:
     """Format Spearman's ρ of a summary row with its interval."""
     return with_interval(row["spearman"], row["low"], row["high"], "ρ")

@@ -15,8 +15,10 @@ from trueneg.report.drawing import (
 )
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, draw_sampled, facets, forest
+from trueneg.specs.kinds.experiments import ExperimentStudy
 
 ORDER = 30
+KIND = ExperimentStudy
 DEBIASED = "asymptotic debiased loss"
 DEBIASED_STYLE = LineStyle("#0072b2", "o", "-")
 SUPERVISED = {
@@ -50,17 +52,22 @@ def approximation_errors(gathered: Gathered) -> Figure:
     for plot, _, part in parts:
         draw_sampled(plot, part.query("quantity == '|L − L̄|'"), styles, "objective", "negatives")
         for name, bound in part.query("quantity == 'Proposition 1'").groupby("objective"):
-            look = unmarked(styles)[str(name)]._asdict()
-            plot.plot(bound["negatives"], bound["value"], linewidth=0.9, **look)
+            plot.plot(
+                bound["negatives"],
+                bound["value"],
+                linewidth=0.9,
+                **unmarked(styles)[str(name)]._asdict(),
+            )
         trivial = part.query("quantity == 'trivial bound'").groupby("negatives")["value"]
         plot.fill_between(trivial.min().index, trivial.min(), trivial.max(), color="0.75")
         plot.set(xscale="log", yscale="log")
     add_legend(figure, styles)
-    about = (
+    return finish(
+        figure,
         f"Lines with markers: measured |L − L̄|. {BAND} Thin lines above: Proposition 1. Grey:"
-        " trivial bound; a bound above it is uninformative."
+        " trivial bound; a bound above it is uninformative.",
+        gathered.study_note,
     )
-    return finish(figure, [about, gathered.study_note])
 
 
 @drawings.add(
@@ -94,11 +101,12 @@ def supervised_bound(gathered: Gathered) -> Figure:
             plot.axhline(levels[name], color=style.color, linestyle=style.linestyle)
         plot.set_xscale("log")
     add_legend(figure, {DEBIASED: DEBIASED_STYLE} | SUPERVISED)
-    about = (
+    return finish(
+        figure,
         "Filled markers: values of N for which Lemma 2 guarantees a loss above the mean"
-        " classifier's. Computed exactly."
+        " classifier's. Computed exactly.",
+        gathered.study_note,
     )
-    return finish(figure, [about, gathered.study_note])
 
 
 @drawings.add(
@@ -120,8 +128,9 @@ def generalisation_terms(gathered: Gathered) -> Figure:
     plot.axvline(reference["value"].iloc[0], color="0.1", linewidth=1)
     plot.set(xscale="log", xlabel="Nats; the line is log C, the loss of an uninformed classifier")
     add_legend(figure, {f"encoders: {name}": style for name, style in dots(styles).items()})
-    about = (
-        "Constants that the theorem leaves out are those of its proof, or 1 where the proof gives"
-        " none."
+    return finish(
+        figure,
+        "Constants that the theorem leaves out are those of its proof, or 1 where the proof"
+        " gives none.",
+        gathered.study_note,
     )
-    return finish(figure, [about, gathered.study_note])

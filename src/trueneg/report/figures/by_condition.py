@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing, distinct_pools, full_probe, primary_dataset, twins
-from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
+from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels, styles_of
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import axis_label
 from trueneg.report.layouts import compared_rows
@@ -24,10 +24,10 @@ from trueneg.report.plots import (
     zero_line,
 )
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
 ORDER = 10
+KIND = TrainedStudy
 # as named in titles
 POOLS = {"all": "labels of all training images", "imbalanced": "labels of the imbalanced subset"}
 FRACTION_AXIS = Axis("Imbalance r: fraction of the rare classes' training images that is kept")
@@ -36,85 +36,71 @@ NEGATIVES_AXIS = Axis("Number of negatives per anchor, N", logarithmic=True)
 TEMPERATURE_AXIS = Axis("Temperature t", logarithmic=True)
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare a trained study's figures: against r, N or t if varied, and against the label
     fraction if requested.
     """
-    if not isinstance(study, TrainedStudy):
-        return []
-    primary = study.primary.measurement
     drawings: list[Drawing] = []
     pools = label_pools(study)
     if isinstance(getattr(study.dataset, "fraction", None), list):
         drawings += _by_fraction(study, pools)
     if "batch_size" in study.conditions:
         counts = runs.negative_counts(study)
-        options = {
-            "places": {label: counts[label] for label in _places(study, "batch_size")},
-            "axis": NEGATIVES_AXIS,
-        }
-        title = "Primary measurement against the number of negatives"
-        caption = (
-            "BCL's Table 1 as curves: does a correction matter more with few negatives or with"
-            " many?"
-        )
         drawings += twins(
-            study, "primary_by_negatives", by_condition, title, caption, measured=primary, **options
+            study,
+            "primary_by_negatives",
+            by_condition,
+            "Primary measurement against the number of negatives",
+            "BCL's Table 1 as curves: does a correction matter more with few negatives or with"
+            " many?",
+            places={label: counts[label] for label in _places(study, "batch_size")},
+            axis=NEGATIVES_AXIS,
         )
     if "temperature" in study.conditions:
-        options = {"places": _places(study, "temperature"), "axis": TEMPERATURE_AXIS}
-        title = "Primary measurement against the temperature"
-        caption = (
-            "A gain at one temperature may be one that the baseline has at another; differences are"
-            " at equal temperature."
-        )
         drawings += twins(
             study,
             "primary_by_temperature",
             by_condition,
-            title,
-            caption,
-            measured=primary,
-            **options,
+            "Primary measurement against the temperature",
+            "A gain at one temperature may be one that the baseline has at another; differences are"
+            " at equal temperature.",
+            places=_places(study, "temperature"),
+            axis=TEMPERATURE_AXIS,
         )
     if wanted := getattr(study.figures, "label_fractions", None):
-        caption = (
-            "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier has"
-            " fewer labels?"
-        )
-        dataset = wanted.dataset or primary_dataset(study)
         for pool in pools:
-            name = f"probe_by_label_fraction_{pool}_labels"
-            title = f"Linear probe against the label fraction, {POOLS[pool]}"
-            measured = Measurement("linear probe", "accuracy", pool)
             drawings += twins(
-                study, name, by_label_fraction, title, caption, dataset=dataset, measured=measured
+                study,
+                f"probe_by_label_fraction_{pool}_labels",
+                by_label_fraction,
+                f"Linear probe against the label fraction, {POOLS[pool]}",
+                "Sample-Specific Debiasing's Fig. 2, right: does the gain grow when the classifier"
+                " has fewer labels?",
+                dataset=wanted.dataset or primary_dataset(study),
+                measured=Measurement("linear probe", "accuracy", pool),
             )
     return drawings
 
 
 def _by_fraction(study: TrainedStudy, pools: Sequence[str]) -> list[Drawing]:
     """Declare the figures against the imbalance r."""
-    primary = study.primary.measurement
-    options = {"places": _places(study, "fraction"), "axis": FRACTION_AXIS}
-    title = "Primary measurement against the imbalance r"
-    caption = "Do the lines diverge towards small r, where classes are more imbalanced?"
+    options: dict[str, Any] = {"places": _places(study, "fraction"), "axis": FRACTION_AXIS}
     drawings = twins(
-        study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options
-    )
-    caption = (
-        "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the"
-        " frozen encoder."
+        study,
+        "primary_by_fraction",
+        by_condition,
+        "Primary measurement against the imbalance r",
+        "Do the lines diverge towards small r, where classes are more imbalanced?",
+        **options,
     )
     for pool in pools:
-        name = f"probe_by_fraction_{pool}_labels"
-        title = f"Linear probe against the imbalance r, {POOLS[pool]}"
         drawings += twins(
             study,
-            name,
+            f"probe_by_fraction_{pool}_labels",
             by_condition,
-            title,
-            caption,
+            f"Linear probe against the imbalance r, {POOLS[pool]}",
+            "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the"
+            " frozen encoder.",
             measured=full_probe(study, pool),
             **options,
         )
@@ -143,16 +129,21 @@ def _places(study: TrainedStudy, field: str) -> dict[str, float]:
 def by_condition(
     gathered: Gathered,
     baseline: str | None,
-    measured: Measurement,
     places: Mapping[str, float],
     axis: Axis,
+    measured: Measurement | None = None,
 ) -> Figure:
-    """Plot a measurement against the value of the varied condition, which `places` gives for each
-    data set.
+    """Plot a measurement, by default the primary one, against the value of the varied condition,
+    which `places` gives for each data set.
     """
     rows = compared_rows(gathered)
     return draw_by_place(
-        rows, places, [measured], baseline, axis, [gathered.note_on(places, {*rows["objective"]})]
+        rows,
+        places,
+        [measured or gathered.primary],
+        baseline,
+        axis,
+        [gathered.note_on(places, {*rows["objective"]})],
     )
 
 
@@ -165,14 +156,18 @@ def by_label_fraction(
     rows = gathered.rows[gathered.rows["dataset"] == dataset]
     places = {str(fraction): fraction for fraction in rows["fraction"].dropna().unique()}
     rows = rows.assign(dataset=rows["fraction"].map(str), fraction=np.nan)
-    notes = [f"Data set: {dataset}.", gathered.note_on({dataset}, {*rows["objective"]})]
     return draw_by_place(
-        rows, places, [measured._replace(fraction=None)], baseline, LABELS_AXIS, notes
+        rows,
+        places,
+        [measured._replace(fraction=None)],
+        baseline,
+        LABELS_AXIS,
+        [f"Data set: {dataset}.", gathered.note_on({dataset}, {*rows["objective"]})],
     )
 
 
 def draw_by_place(
-    rows: pd.DataFrame,
+    rows: DataFrame,
     places: Mapping[str, float],
     measured: Sequence[Measurement],
     baseline: str | None = None,
@@ -205,18 +200,19 @@ def draw_by_place(
         zero = zero_line(plot, baseline, all_styles)
         size = scale(of.metric)
         names = set(points["objective"])
-        bands, bars = (
-            {name: all_styles[name] for name in all_styles if name in part}
-            for part in (names & {*flat}, names - {*flat})
-        )
+        bands = styles_of(names & {*flat}, all_styles)
+        bars = styles_of(names - {*flat}, all_styles)
         draw_intervals(plot, points, bands, factor=size, band=True)
         draw_intervals(plot, points, bars, factor=size, apart=3.2)
         set_ticks(plot, sorted(points["x"].unique()), axis)
         plot.set_ylabel(axis_label(of, baseline))
         plot.set_title(evaluation_name(of) if len(measured) > 1 else "", fontsize=9.5)
-        drawn = drawn | names
-        seeds = [*seeds, *points["seeds"]]
-    add_legend(figure, zero | {name: style for name, style in all_styles.items() if name in drawn})
-    about = f"Test split{f': {evaluation_name(measured[0])}' if len(measured) == 1 else ''}."
-    intervals = interval_note(baseline, seeds, "Bars and bands" if flat else "Bars")
-    return finish(figure, [about, intervals, *notes])
+        drawn |= names
+        seeds += list(points["seeds"])
+    add_legend(figure, zero | styles_of(drawn, all_styles))
+    return finish(
+        figure,
+        f"Test split{f': {evaluation_name(measured[0])}' if len(measured) == 1 else ''}.",
+        interval_note(baseline, seeds, "Bars and bands" if flat else "Bars"),
+        *notes,
+    )

@@ -10,27 +10,30 @@ from trueneg.report.plots import forest
 from trueneg.report.tables.building import comparisons
 from trueneg.report.tables.comparisons import named_by
 from trueneg.specs.kinds.trained import OTHERS, PRIMARY, TrainedStudy
-from trueneg.specs.settings import Study
 
 ORDER = 5
+KIND = TrainedStudy
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the figure of a trained study; if the study names only its primary contrast, it shows
     all differences.
     """
-    if not isinstance(study, TrainedStudy):
-        return []
     title = (
         "The comparisons that the study names"
         if study.contrasts
         else f"Differences from {study.primary.baseline}"
     )
-    caption = (
-        "Differences in the primary measurement. Bars are not corrected for the number of"
-        " comparisons; the tables list outcomes."
-    )
-    return [Drawing("contrasts", contrasts, title, caption, headline=True)]
+    return [
+        Drawing(
+            "contrasts",
+            contrasts,
+            title,
+            "Differences in the primary measurement. Bars are not corrected for the number of"
+            " comparisons; the tables list outcomes.",
+            headline=True,
+        )
+    ]
 
 
 def contrasts(gathered: Gathered) -> Figure:
@@ -61,9 +64,10 @@ def contrasts(gathered: Gathered) -> Figure:
     styles = line_styles(table["family"])
     size = scale(measured.metric)
     figure, [[plot]] = panels(height=1.6 + 0.34 * len(table))
-    what = measurement_name(measured, gathered.dataset)
-    seeds = seed_count(table["pairs"])
-    sentences = [f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seeds})."]
+    sentences = [
+        f"{measurement_name(measured, gathered.dataset)}. Bars: {PAIRED_INTERVAL}, not corrected"
+        f" ({seed_count(table['pairs'])})."
+    ]
     for margin in gathered.margins.values():
         plot.axvspan(-size * margin, size * margin, color="0.88", linewidth=0, zorder=0)
         sentences.append(f"Band: ±{margin_text(margin, measured.metric)}, the margin.")
@@ -77,5 +81,9 @@ def contrasts(gathered: Gathered) -> Figure:
     for contrast in named:
         if contrast.minus is not None:
             drawn |= {contrast.minus.treatment, contrast.minus.baseline}
-    note = gathered.note_on({gathered.dataset}, drawn)
-    return finish(figure, [*sentences, *gathered.protocol_notes, note])
+    return finish(
+        figure,
+        *sentences,
+        *gathered.protocol_notes,
+        gathered.note_on({gathered.dataset}, drawn),
+    )

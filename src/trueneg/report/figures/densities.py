@@ -4,8 +4,10 @@ from trueneg.report.declared import ExperimentDrawings
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels, unmarked
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import draw_sampled, facets
+from trueneg.specs.kinds.experiments import ExperimentStudy
 
 ORDER = 10
+KIND = ExperimentStudy
 drawings = ExperimentDrawings()
 
 
@@ -46,18 +48,23 @@ def density_ratio(gathered: Gathered) -> Figure:
     styles = unmarked(line_styles(f"τ⁺ = {value:g}" for value in frame["class_probability"]))
     for (value, branch), part in frame.groupby(["class_probability", "branch"]):
         style = styles[f"τ⁺ = {value:g}"]
-        color = style.color if branch == "attainable" else "0.6"
-        plot.plot(part["similarity"], part["ratio"], color=color, linestyle=style.linestyle)
+        plot.plot(
+            part["similarity"],
+            part["ratio"],
+            color=style.color if branch == "attainable" else "0.6",
+            linestyle=style.linestyle,
+        )
     for value in frame["class_probability"].unique():
         plot.axvline(1 / value, color="0.8", linewidth=0.8)
     plot.set(xlim=(0, frame["similarity"].max()), ylim=(-40, 40))
     plot.set(xlabel="Similarity of the positive, in units of m", ylabel="Density ratio p⁺/p⁻")
     add_legend(figure, styles)
-    about = (
+    return finish(
+        figure,
         "Grey: similarities beyond the jump at m/τ⁺, which cannot occur because p⁺ is at most"
-        " p_d/τ⁺."
+        " p_d/τ⁺.",
+        gathered.study_note,
     )
-    return finish(figure, [about, gathered.study_note])
 
 
 def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figure:
@@ -69,13 +76,25 @@ def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figur
     figure, parts = facets(
         frame, "alpha", size=(3.6, 2.2), columns=2, title="α = {:g}", xlabel=label, ylabel="Density"
     )
-    look = {"band": False, "capsize": 0, "markersize": 2.5, "linestyle": "none"}
     for plot, _, part in parts:
         for name, curve in part.query("source == 'closed form'").groupby("population", sort=False):
             plot.plot(curve[x], curve["density"], **unmarked(styles)[str(name)]._asdict())
-        drawn = part.query("source != 'closed form'")
-        draw_sampled(plot, drawn, styles, "population", x, "density", **look)
+        draw_sampled(
+            plot,
+            part.query("source != 'closed form'"),
+            styles,
+            "population",
+            x,
+            "density",
+            band=False,
+            capsize=0,
+            markersize=2.5,
+            linestyle="none",
+        )
         plot.set_ylim(bottom=0)
     add_legend(figure, styles)
-    about = "Lines: closed form. Dots: estimated from samples, with 95 % Monte-Carlo intervals."
-    return finish(figure, [about, gathered.study_note])
+    return finish(
+        figure,
+        "Lines: closed form. Dots: estimated from samples, with 95 % Monte-Carlo intervals.",
+        gathered.study_note,
+    )

@@ -16,29 +16,31 @@ from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import scale
 from trueneg.report.plots import draw_intervals, facets
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study, values_of
+from trueneg.specs.settings import values_of
 from trueneg.stats.comparison import paired_differences
 
 ORDER = 8
+KIND = TrainedStudy
 MONITORS = ("mask precision", "mask recall")
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the figure of a trained study that trains oracles with errors."""
-    if not isinstance(study, TrainedStudy):
-        return []
     oracles: Any = [each for each in study.objectives.values() if each.name == "oracle"]
     shares = [share for oracle in oracles for share in (oracle.precision, oracle.recall)]
     if all(values_of(share) == [1] for share in shares):
         return []
-    title = "Gain by the precision and recall of the mask"
-    files = (*ROWS, "curves.parquet")
-    caption = (
-        "Does the gain grow with the precision and recall of what is removed? Exploratory: methods"
-        " and oracles are not compared by a test, and temperatures may differ between them and the"
-        " baseline."
-    )
-    return [Drawing("dose_response", dose_response, title, caption, files)]
+    return [
+        Drawing(
+            "dose_response",
+            dose_response,
+            "Gain by the precision and recall of the mask",
+            "Does the gain grow with the precision and recall of what is removed? Exploratory:"
+            " methods and oracles are not compared by a test, and temperatures may differ between"
+            " them and the baseline.",
+            (*ROWS, "curves.parquet"),
+        )
+    ]
 
 
 def dose_response(gathered: Gathered) -> Figure:
@@ -69,13 +71,12 @@ def dose_response(gathered: Gathered) -> Figure:
     figure = gain_panels(
         gathered, points, styles, *by, title=title, xlabel=f"{anchors}at the last epoch", share=True
     )
-    what = measurement_name(gathered.primary, gathered.dataset)
-    about = (
-        f"{what}. Bars: {PAIRED_INTERVAL}, not corrected ({seed_count(gains['seeds'])}). Grey:"
-        " oracles and their controls."
+    return finish(
+        figure,
+        f"{measurement_name(gathered.primary, gathered.dataset)}. Bars: {PAIRED_INTERVAL}, not"
+        f" corrected ({seed_count(gains['seeds'])}). Grey: oracles and their controls.",
+        gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]}),
     )
-    note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
-    return finish(figure, [about, note])
 
 
 def gains_of(gathered: Gathered) -> DataFrame:

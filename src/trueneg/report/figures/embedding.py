@@ -5,16 +5,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame, Series
 
 from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Figure, finish
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import minus
 from trueneg.report.plots import facets
-from trueneg.specs.settings import Study
+from trueneg.specs.kinds.trained import TrainedStudy
 
 ORDER = 40
+KIND = TrainedStudy
 SILHOUETTE = (
     "Silhouette: mean over images of rare or all classes, from cosine distances between encoder"
     " features, not in the plane (1: classes are far apart, 0: they touch); 95\u00a0% bootstrap"
@@ -22,13 +23,16 @@ SILHOUETTE = (
 )
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the t-SNE figure if an image study requests it."""
-    caption = (
+    return per_objective(
+        study,
+        "embedding",
+        embedding,
+        "t-SNE of the test images",
         "Sample-Specific Debiasing's Fig. 4: one seed, with rare classes in shades of red and"
-        " common classes in blue."
+        " common classes in blue.",
     )
-    return per_objective(study, "embedding", embedding, "t-SNE of the test images", caption)
 
 
 def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
@@ -78,16 +82,17 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     figure.legend(*handles, loc="outside right upper", handletextpad=0.2, markerscale=1.4)
     dataset = points["dataset"].iloc[0]
     images = points.groupby("objective").size().max()
-    about = (
+    return finish(
+        figure,
         f"t-SNE of {images:,} images of {dataset}, one seed; rare classes in red, common"
         " classes in blue. The axes have no units, and distances between clusters have no"
-        " meaning."
+        " meaning.",
+        SILHOUETTE if "silhouette" in points else "",
+        gathered.study_note,
     )
-    silhouette = SILHOUETTE if "silhouette" in points else ""
-    return finish(figure, [about, silhouette, gathered.study_note])
 
 
-def _silhouettes(points: pd.DataFrame) -> list[str]:
+def _silhouettes(points: DataFrame) -> list[str]:
     """Return the mean silhouette of rare and of all classes, with bootstrap intervals over images;
     empty if there are none.
     """
@@ -95,7 +100,7 @@ def _silhouettes(points: pd.DataFrame) -> list[str]:
 
     lines = []
     for name, part in (("rare", points[points["rare"]]), ("all", points)):
-        values = part.get("silhouette", pd.Series(dtype=float)).dropna()
+        values = part.get("silhouette", Series(dtype=float)).dropna()
         if len(values):
             low, high = np.quantile(bootstrap(values, n_boot=2000, seed=0), [0.025, 0.975])
             lines.append(minus(f"silhouette, {name}: {values.mean():.2f} [{low:.2f}, {high:.2f}]"))

@@ -9,8 +9,10 @@ from trueneg.report.drawing import Figure, add_legend, finish, line_styles, styl
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import BAND, Axis, draw_sampled, facets, set_ticks
 from trueneg.specs.experiments import DRAWN, ESTIMATORS, TRUE
+from trueneg.specs.kinds.experiments import ExperimentStudy
 
 ORDER = 20
+KIND = ExperimentStudy
 STYLES = line_styles([*ESTIMATORS, TRUE])
 AXES = {
     "alpha": Axis("α: how well the encoder ranks"),
@@ -115,11 +117,15 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
     """
     frame = gathered.experiment("errors_by_negatives")
     bias = frame[(frame["quantity"] == "bias") & (frame["reference"] == DRAWN)]
-    about = "Thin dotted lines: limit of the bias for many negatives, by quadrature."
-    figure = _sweeps(gathered, pd.concat([bias, _squared_errors(frame)]), about)
+    figure = _sweeps(
+        gathered,
+        pd.concat([bias, _squared_errors(frame)]),
+        "Thin dotted lines: limit of the bias for many negatives, by quadrature.",
+    )
     for limit in frame[np.isinf(frame["at"])].itertuples():
-        look = {"color": STYLES[limit.estimator].color, "linewidth": 0.7, "linestyle": (0, (1, 3))}
-        figure.axes[0].axhline(limit.value, **look)
+        figure.axes[0].axhline(
+            limit.value, color=STYLES[limit.estimator].color, linewidth=0.7, linestyle=(0, (1, 3))
+        )
     return figure
 
 
@@ -130,8 +136,9 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
 )
 def errors_by_positives(gathered: Gathered) -> Figure:
     """Plot the mean squared error against the number of positives, which only DCL uses."""
-    chosen = _squared_errors(gathered.experiment("errors_by_positives"))
-    return _sweeps(gathered, chosen, AGAINST_DRAWN)
+    return _sweeps(
+        gathered, _squared_errors(gathered.experiment("errors_by_positives")), AGAINST_DRAWN
+    )
 
 
 @drawings.add(
@@ -172,4 +179,4 @@ def _sweeps(gathered: Gathered, chosen: DataFrame, *sentences: str) -> Figure:
         if number % 2 == 0 or chosen["quantity"].nunique() > 1:
             plot.set_ylabel(LABELS[quantity])
     add_legend(figure, styles_of(chosen["estimator"], STYLES))
-    return finish(figure, [*sentences, FORMS, BAND, gathered.study_note])
+    return finish(figure, *sentences, FORMS, BAND, gathered.study_note)

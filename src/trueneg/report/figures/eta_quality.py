@@ -14,32 +14,38 @@ from trueneg.report.metrics import minus
 from trueneg.report.tables.building import records
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.base import PartlyTrue, uses_truth
-from trueneg.specs.settings import Study, values_of
+from trueneg.specs.settings import values_of
 from trueneg.stats.comparison import means
 
 ORDER = 72
-TITLE = "Gain by the error of η"
-CAPTION = (
-    "Does the gain grow as the class probabilities approach the known ones? Exploratory, except"
-    " what the protocol names."
-)
+KIND = TrainedStudy
 ERRORS = "eta_errors.parquet"
 QUANTITIES = {"error of η": "Error of η: E|1/(1 − η) − 1/(1 − ρ)|", "mean η": "Mean η"}
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the figure of a study that uses several class probabilities by name, and whose data
     have known ones.
     """
-    if not (isinstance(study, TrainedStudy) and study.has_true_etas):
+    if not study.has_true_etas:
         return []
     used = [
         value
         for each in study.objectives.values()
         for value in values_of(getattr(each, "class_probability", None))
     ]
-    several = sum(isinstance(value, str | PartlyTrue) for value in used) > 1
-    return [Drawing("eta_quality", eta_quality, TITLE, CAPTION, (*ROWS, ERRORS))] if several else []
+    if sum(isinstance(value, str | PartlyTrue) for value in used) < 2:
+        return []
+    return [
+        Drawing(
+            "eta_quality",
+            eta_quality,
+            "Gain by the error of η",
+            "Does the gain grow as the class probabilities approach the known ones? Exploratory,"
+            " except what the protocol names.",
+            (*ROWS, ERRORS),
+        )
+    ]
 
 
 def gains_by_error(gathered: Gathered) -> tuple[DataFrame, DataFrame]:
@@ -97,17 +103,23 @@ def eta_quality(gathered: Gathered) -> Figure:
     """
     points, trend = gains_by_error(gathered)
     parts = [points.assign(x=points[column], quantity=name) for column, name in QUANTITIES.items()]
-    styles = styles_of(points["objective"], line_styles(gathered.study.objectives))
-    figure = gain_panels(gathered, pd.concat(parts), styles, "quantity", title="{}")
-    what = measurement_name(gathered.primary, gathered.dataset)
+    figure = gain_panels(
+        gathered,
+        pd.concat(parts),
+        styles_of(points["objective"], line_styles(gathered.study.objectives)),
+        "quantity",
+        title="{}",
+    )
     sentences = [
-        f"{what}. Exploratory. Bars: {PAIRED_INTERVAL}, not corrected"
-        f" ({seed_count(points['seeds'].dropna())})."
+        f"{measurement_name(gathered.primary, gathered.dataset)}. Exploratory. Bars:"
+        f" {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
     ]
     for row in records(trend):
         ends = "no interval" if pd.isna(row["low"]) else f"{row['low']:+.2g}, {row['high']:+.2g}"
         slope = minus(f"{row['shown']:+.2g} [{ends}]")
-        names = row["objective"]
-        sentences.append(f"Slope on the error over {names}: {slope} ({INTERVAL}).")
-    note = gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]})
-    return finish(figure, [*sentences, note])
+        sentences.append(f"Slope on the error over {row['objective']}: {slope} ({INTERVAL}).")
+    return finish(
+        figure,
+        *sentences,
+        gathered.note_on({gathered.dataset}, {gathered.baseline, *points["objective"]}),
+    )

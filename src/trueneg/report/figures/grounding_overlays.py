@@ -12,17 +12,23 @@ from pandas import Series
 from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Axes, Figure, finish, heat_colours, panels
 from trueneg.report.gathered import Gathered
-from trueneg.specs.settings import Study
+from trueneg.specs.kinds.trained import TrainedStudy
 
 ORDER = 60
+KIND = TrainedStudy
 PANEL = 1.3  # inches
 LETTER = 0.073  # inches, approximate width of a character in a phrase
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the grounding overlays if an image–text study requests them."""
-    caption = "Heatmaps of the same phrases for every objective; boxes mark the finding."
-    return per_objective(study, "overlays", grounding_overlays, "Grounding of phrases", caption)
+    return per_objective(
+        study,
+        "overlays",
+        grounding_overlays,
+        "Grounding of phrases",
+        "Heatmaps of the same phrases for every objective; boxes mark the finding.",
+    )
 
 
 def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
@@ -38,9 +44,11 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
     ]
     by_phrase: Any = overlays.set_index(["objective", "report", "sentence"])
     columns = len(wanted.objectives) + 1
-    height = 0.9 + (PANEL + 0.22) * len(phrases)
     figure, axes = panels(
-        len(phrases), columns, width=max(4.6, PANEL * columns + 0.3), height=height
+        len(phrases),
+        columns,
+        width=max(4.6, PANEL * columns + 0.3),
+        height=0.9 + (PANEL + 0.22) * len(phrases),
     )
     figure.set_layout_engine("constrained", h_pad=0.02, w_pad=0.02, hspace=0.0, wspace=0.0)
     for line, phrase in zip(axes, phrases, strict=True):
@@ -51,37 +59,39 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
             _draw_heatmap(plot, entry)
         # The blank title reserves space for the phrase, which may be wider than the panel.
         line[0].set_title(" ", fontsize=8.5, pad=3)
-        above = {
-            "xytext": (0, 4),
-            "textcoords": "offset points",
-            "fontsize": 8.5,
-            "annotation_clip": False,
-        }
         said = textwrap.shorten(
             f"{entries[0]['finding']}: “{phrase[1]}”",
             int(PANEL * columns / LETTER),
             placeholder=" …",
         )
-        line[0].annotate(said, (0, 1), xycoords="axes fraction", **above).set_in_layout(False)
-    for plot, name in zip(axes[0], ("radiograph", *wanted.objectives), strict=True):
-        wrapped = textwrap.fill(name.replace(",", ", "), 21)
-        above = {"xytext": (0, 16), "textcoords": "offset points"}
-        plot.annotate(
-            wrapped,
-            (0.5, 1.0),
+        line[0].annotate(
+            said,
+            (0, 1),
+            xytext=(0, 4),
             xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=8.5,
+            annotation_clip=False,
+        ).set_in_layout(False)
+    for plot, name in zip(axes[0], ("radiograph", *wanted.objectives), strict=True):
+        plot.annotate(
+            textwrap.fill(name.replace(",", ", "), 21),
+            (0.5, 1.0),
+            xytext=(0, 16),
+            xycoords="axes fraction",
+            textcoords="offset points",
             ha="center",
             va="bottom",
             fontsize=7.5,
-            **above,
         )
-    about = (
-        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes mark the finding. Colour: similarity"
-        " between region and phrase, from the lowest (transparent) to the highest value (bright)"
-        " of each heatmap. Numbers: contrast-to-noise ratio between the inside and the outside of"
-        " the boxes."
+    return finish(
+        figure,
+        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes mark the finding. Colour:"
+        " similarity between region and phrase, from the lowest (transparent) to the highest"
+        " value (bright) of each heatmap. Numbers: contrast-to-noise ratio between the inside"
+        " and the outside of the boxes.",
+        gathered.study_note,
     )
-    return finish(figure, [about, gathered.study_note])
 
 
 def _draw_radiograph(plot: Axes, entry: Series) -> None:
@@ -93,8 +103,10 @@ def _draw_radiograph(plot: Axes, entry: Series) -> None:
     for x0, y0, x1, y1 in zip(*entry[["x0", "y0", "x1", "y1"]], strict=True):
         # A light line on a dark one makes boxes visible on both lung and bone.
         for width, colour in ((2.2, "0.05"), (1.1, "1.0")):
-            look: Any = {"fill": False, "linewidth": width, "edgecolor": colour, "zorder": 3}
-            plot.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, **look))
+            box = Rectangle(
+                (x0, y0), x1 - x0, y1 - y0, fill=False, linewidth=width, edgecolor=colour, zorder=3
+            )
+            plot.add_patch(box)
     plot.set(xlim=(0, size), ylim=(size, 0))
     plot.set_axis_off()
 

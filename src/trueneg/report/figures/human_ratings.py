@@ -23,10 +23,10 @@ from trueneg.report.labels import seed_count
 from trueneg.report.metrics import with_interval
 from trueneg.report.plots import facets, forest
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 from trueneg.stats.comparison import selected
 
 ORDER = 90
+KIND = TrainedStudy
 RATINGS = (
     "human_ratings/summary.parquet",
     "human_ratings/rows.parquet",
@@ -64,20 +64,22 @@ SELECTION = (
 )
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the figures of an image–text study with human ratings of pairs."""
-    if not (isinstance(study, TrainedStudy) and study.is_rated):
+    if not study.is_rated:
         return []
-    title = "Class probability against the rate of false negatives"
-    caption = (
-        "η belongs to a caption, not to a pair: does it rise with the fraction of rated images that"
-        " the caption describes?"
-    )
     return [
         Drawing(
             "human_ratings", human_ratings, *HEADING, ("study.yaml", "comparison.json", *RATINGS)
         ),
-        Drawing("eta_by_anchor", eta_by_anchor, title, caption, ("study.yaml", *ETA)),
+        Drawing(
+            "eta_by_anchor",
+            eta_by_anchor,
+            "Class probability against the rate of false negatives",
+            "η belongs to a caption, not to a pair: does it rise with the fraction of rated images"
+            " that the caption describes?",
+            ("study.yaml", *ETA),
+        ),
     ]
 
 
@@ -120,20 +122,20 @@ def human_ratings(gathered: Gathered) -> Figure:
         chance = plot.axvline(0.5, color="0.1", linewidth=1)
         forest(plot, rows, looks, "name", names, row="name", y="AUC")
         plot.set_xlabel("AUC within an anchor")
-        anchors = by_name.loc[names, "count"].max()
-        plot.set_title(f"{title}\n({anchors:.0f} anchors)", fontsize=9.5)
+        plot.set_title(f"{title}\n({by_name.loc[names, 'count'].max():.0f} anchors)", fontsize=9.5)
     axes[0, 1].set_yticklabels([])
     axes[0, 0].sharex(axes[0, 1])
     axes[0, 1].autoscale_view()
     _draw_calibration(axes[0, 2], calibration.query("anchors == 'text'"), styles)
     add_legend(figure, {"chance": chance, "one expert against the other two": ceiling})
-    about = (
-        f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an anchor:"
-        " mean over the anchors that have both true and false negatives. Bars: 95 % bootstrap"
-        f" intervals over anchors for the mean over {seed_count(networks['seeds'])}."
+    return finish(
+        figure,
+        f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an"
+        " anchor: mean over the anchors that have both true and false negatives. Bars: 95 %"
+        f" bootstrap intervals over anchors for the mean over {seed_count(networks['seeds'])}.",
+        SELECTION,
+        gathered.note_on({gathered.dataset}, {*networks["objective"]}),
     )
-    note = gathered.note_on({gathered.dataset}, {*networks["objective"]})
-    return finish(figure, [about, SELECTION, note])
 
 
 def eta_by_anchor(gathered: Gathered) -> Figure:
@@ -155,9 +157,16 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
         empty="No η varies between captions.",
     )
     rho = correlations.query("`with` == 'rate'").set_index("eta")
-    look = {"color": CAPTION.color, "alpha": 0.2, "linewidths": 0, "label": "captions"}
     for plot, (name,), part in parts:
-        plot.scatter(part["η"], part["rate"], s=3 + 2.0 * part["pairs"], **look)
+        plot.scatter(
+            part["η"],
+            part["rate"],
+            s=3 + 2.0 * part["pairs"],
+            color=CAPTION.color,
+            alpha=0.2,
+            linewidths=0,
+            label="captions",
+        )
         ranks = part["η"].rank(method="first")
         groups = part.groupby(pd.qcut(ranks, min(GROUPS, len(part)), labels=False))
         plot.plot(groups["η"].median(), groups["rate"].mean(), label="groups", **MEAN._asdict())
@@ -170,12 +179,14 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
         }
         add_legend(figure, entries)
     constant = ", ".join(name for name in names if name not in shown)
-    about = (
+    return finish(
+        figure,
         f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 %"
-        " bootstrap interval."
+        " bootstrap interval.",
+        f"η {constant}: omitted because it is the same for all captions." if constant else "",
+        SELECTION,
+        gathered.study_note,
     )
-    omitted = f"η {constant}: omitted because it is the same for all captions." if constant else ""
-    return finish(figure, [about, omitted, SELECTION, gathered.study_note])
 
 
 def _draw_calibration(plot: Axes, calibration: DataFrame, styles: Styles) -> None:
@@ -183,10 +194,8 @@ def _draw_calibration(plot: Axes, calibration: DataFrame, styles: Styles) -> Non
     if calibration.empty:
         draw_message(plot, "No objective assigns probabilities to the negatives of a caption.")
         return
-    groups = calibration.sort_values("implied").groupby("objective")
-    by_objective = {str(name): bins for name, bins in groups}
-    for name, style in styles_of(by_objective, styles).items():
-        bins = by_objective[name]
+    for name, style in styles_of(calibration["objective"], styles).items():
+        bins = calibration[calibration["objective"] == name].sort_values("implied")
         plot.plot(bins["implied"], bins["rated"], label=name, **style._asdict())
     end = 1.05 * float(calibration[["implied", "rated"]].to_numpy().max())
     plot.plot([0, end], [0, end], color="0.1", linewidth=1, linestyle=(0, (1.5, 1.5)))

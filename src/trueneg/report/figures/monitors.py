@@ -25,10 +25,10 @@ from trueneg.report.drawing import (
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import draw_intervals, facets, interval_note
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 from trueneg.stats.comparison import half_interval
 
 ORDER = 100
+KIND = TrainedStudy
 GROUPS = ("common", "rare")
 MEANS = {
     "estimated mean": LineStyle("#0072b2", "o", "-"),
@@ -37,68 +37,48 @@ MEANS = {
 KEYS = ["dataset", "objective", "epoch"]
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the monitors of a trained study; some need known classes, others pairs."""
-    if not isinstance(study, TrainedStudy):
-        return []
-    options: dict[str, Any] = {"monitor": "loss", "label": "Loss (nats)"}
-    caption = (
-        "Losses of different objectives are different quantities: compare their shapes, not their"
-        " values."
-    )
-    drawings = [Drawing("training_loss", by_objective, "Training loss", caption, CURVES, options)]
-    options = {
-        "monitor": "share at bound",
-        "label": "Anchors at the bound (%)",
-        "groups": GROUPS,
-        "factor": 100,
-    }
-    caption = (
-        "An anchor at the bound gets no gradient from its negatives: the objective has switched it"
-        " off."
-    )
-    drawings.append(
+    drawings = [
+        Drawing(
+            "training_loss",
+            by_objective,
+            "Training loss",
+            "Losses of different objectives are different quantities: compare their shapes, not"
+            " their values.",
+            CURVES,
+            {"monitor": "loss", "label": "Loss (nats)"},
+        ),
         Drawing(
             "share_at_bound",
             by_objective,
             "Fraction of anchors at the bound",
-            caption,
+            "An anchor at the bound gets no gradient from its negatives: the objective has switched"
+            " it off.",
             CURVES,
-            options,
-        )
-    )
+            {
+                "monitor": "share at bound",
+                "label": "Anchors at the bound (%)",
+                "groups": GROUPS,
+                "factor": 100,
+            },
+        ),
+    ]
     if not study.two_views:
-        options = {"monitor": "similarity of pairs", "label": "Similarity of a pair"}
-        title = "Similarity of the training pairs"
-        caption = (
-            "Mean over an epoch; the closer the pairs, the more a debiased loss subtracts and the"
-            " more anchors reach the bound."
-        )
         drawings.append(
-            Drawing("positive_similarity", by_objective, title, caption, CURVES, options)
+            Drawing(
+                "positive_similarity",
+                by_objective,
+                "Similarity of the training pairs",
+                "Mean over an epoch; the closer the pairs, the more a debiased loss subtracts and"
+                " the more anchors reach the bound.",
+                CURVES,
+                {"monitor": "similarity of pairs", "label": "Similarity of a pair"},
+            )
         )
         if not study.provided.get("known matches"):
             return drawings
-    options = {
-        "monitor": "same-class to positive ratio",
-        "label": "Same-class / positive",
-        "groups": study.class_groups,
-        "reference": 1,
-    }
-    title = "Similarity to samples of the same class relative to the positive"
-    caption = (
-        "Mean of exp(similarity) to samples of the same class, divided by that to the positive."
-        " Debiased losses assume 1; where the ratio is lower, they subtract more than the mass of"
-        " the false negatives."
-    )
-    drawings.append(Drawing("same_class_ratio", by_objective, title, caption, CURVES, options))
-    title = "Mean over true negatives, estimated and true"
-    of_labels = "and the true mean according to the labels"
-    caption = (
-        "Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives,"
-        f" {of_labels}."
-    )
-    options = {"groups": study.class_groups}
+    options: dict[str, Any] = {"groups": study.class_groups}
     # these compare many methods, of which only those with an η estimate this mean
     if not study.two_views:
         with_eta = [
@@ -109,7 +89,30 @@ def drawings(study: Study) -> list[Drawing]:
         options["families"] = (study.primary.baseline, *with_eta)
     return [
         *drawings,
-        Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES, options),
+        Drawing(
+            "same_class_ratio",
+            by_objective,
+            "Similarity to samples of the same class relative to the positive",
+            "Mean of exp(similarity) to samples of the same class, divided by that to the positive."
+            " Debiased losses assume 1; where the ratio is lower, they subtract more than the mass"
+            " of the false negatives.",
+            CURVES,
+            {
+                "monitor": "same-class to positive ratio",
+                "label": "Same-class / positive",
+                "groups": study.class_groups,
+                "reference": 1,
+            },
+        ),
+        Drawing(
+            "true_negative_mean",
+            true_negative_mean,
+            "Mean over true negatives, estimated and true",
+            "Each objective's estimate of the mean of exp(similarity) over an anchor's true"
+            " negatives, and the true mean according to the labels.",
+            CURVES,
+            options,
+        ),
     ]
 
 
@@ -158,8 +161,9 @@ def true_negative_mean(
     if len(groups) > 1:
         by, title = "group", "{1}\n{0} classes"
         note = f"Data set: {gathered.dataset}. {note}"
-    label = "Mean of exp(similarity)"
-    return by_epoch(means, [by, "objective"], title, "monitor", MEANS, label, note)
+    return by_epoch(
+        means, [by, "objective"], title, "monitor", MEANS, "Mean of exp(similarity)", note
+    )
 
 
 def over_seeds(curves: DataFrame, monitors: Sequence[str], groups: Sequence[str]) -> DataFrame:
@@ -209,4 +213,4 @@ def by_epoch(
             drawn.set_markevery((place * spacing // len(shown), spacing))
         plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     add_legend(figure, shown)
-    return finish(figure, [interval_note(None, means["seeds"], "Bands"), note])
+    return finish(figure, interval_note(None, means["seeds"], "Bands"), note)

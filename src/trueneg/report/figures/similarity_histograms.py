@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy
-from pandas import Series
+from numpy import ndarray
+from pandas import DataFrame, Series
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing, per_objective
@@ -17,9 +18,9 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import minus
 from trueneg.report.plots import facets
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 
 ORDER = 50
+KIND = TrainedStudy
 ALL = "all pairs"
 DASHES = {
     "own pair": "-",
@@ -37,14 +38,16 @@ BINS = 50
 TAIL = 0.001  # maximum fraction of each objective's pairs beyond either end of the axis
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the similarity histograms if an image–text study requests them."""
-    title = "Similarity of pairs by relation"
-    caption = (
+    return per_objective(
+        study,
+        "similarities",
+        similarity_histograms,
+        "Similarity of pairs by relation",
         "ReCo's Figs. 4 and 6, and each objective by relation: are all pairs right-tailed, and are"
-        " texts that are true of an image, or pairs of the same class, apart from the others?"
+        " texts that are true of an image, or pairs of the same class, apart from the others?",
     )
-    return per_objective(study, "similarities", similarity_histograms, title, caption)
 
 
 def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
@@ -79,14 +82,17 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
         by_line: dict[Any, Series] = dict(list(part.groupby("line", sort=False)["similarity"]))
         for name, values in by_line.items():
             style = looks[name] if panel == ALL else looks[panel]._replace(linestyle=DASHES[name])
-            look = {
-                "color": style.color,
-                "linestyle": style.linestyle,
-                "linewidth": 1.4,
-                "alpha": 0.15 * (panel == ALL),
-            }
             seaborn.histplot(
-                x=values, bins=edges, stat="density", element="step", label=name, ax=plot, **look
+                x=values,
+                bins=edges,
+                stat="density",
+                element="step",
+                label=name,
+                ax=plot,
+                color=style.color,
+                linestyle=style.linestyle,
+                linewidth=1.4,
+                alpha=0.15 * (panel == ALL),
             )
         of_panel = of_kind[of_kind["objective"] == panel]
         numbers = [
@@ -107,11 +113,12 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     dataset, seed = pairs[["dataset", "seed"]].iloc[0]
     most = pairs.groupby(["objective", *by[1:], "relation"]).size().max()
     where = "CheXpert 8×200" if "pairs" in by else f"{dataset}, test split"
-    about = f"{where}, seed {seed}: at most {most:,} pairs per line."
-    return finish(figure, [about, gathered.study_note])
+    return finish(
+        figure, f"{where}, seed {seed}: at most {most:,} pairs per line.", gathered.study_note
+    )
 
 
-def _edges(pairs: pd.DataFrame) -> np.ndarray:
+def _edges(pairs: DataFrame) -> ndarray:
     """Return bin edges that leave at most :data:`TAIL` of each objective's pairs beyond either
     end.
     """

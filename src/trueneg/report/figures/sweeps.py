@@ -15,9 +15,10 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import tasks, with_means
 from trueneg.report.plots import Axis
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study, format_value
+from trueneg.specs.settings import format_value
 
 ORDER = 20
+KIND = TrainedStudy
 # Each swept setting with the name, axis, title and caption of its figure.
 SWEEPS = {
     "class_probability": (
@@ -53,13 +54,13 @@ SWEEPS = {
 }
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare a figure for each of :data:`SWEEPS` that an image–text study sweeps over two or more
     numbers.
 
     A tuned study has none, because its candidates are measured on pilot seeds only.
     """
-    if not (isinstance(study, TrainedStudy) and study.draws_sweeps) or study.tuning is not None:
+    if not study.draws_sweeps or study.tuning is not None:
         return []
     sweeps = [list(variants.values()) for variants in runs.variants(study).values()]
     shown = {

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.io import privacy
 
@@ -42,7 +43,7 @@ def data_uri(webp: bytes) -> str:
     return f"data:image/webp;base64,{base64.b64encode(webp).decode()}"
 
 
-def _queries(table: pd.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
+def _queries(table: DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the distinct thumbnails, and each query's results by objective, best first;
     ``picture`` indexes the thumbnails.
     """

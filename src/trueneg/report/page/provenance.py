@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ import pandas as pd
 
 from trueneg.io.files import file_checksum
 from trueneg.report.formats import Cell
+from trueneg.specs.sections import Section
 from trueneg.store.language_models import language_models
+from trueneg.store.records import Record
 
 LISTED = 6  # maximum number of distinct values to list; the others are only counted
 
@@ -34,8 +36,8 @@ class Provenance:
 
     def __init__(
         self,
-        runs: Sequence[Mapping[str, Any]] = (),
-        settings: Mapping[str, Any] | None = None,
+        runs: Sequence[Record] = (),
+        settings: Section | None = None,
         folder: Path = Path(),
     ):
         self.runs = runs
@@ -119,11 +121,10 @@ class Provenance:
             files.append(
                 f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}"
             )
-        shared = [f"{key}: {text}" for key, text in flat(self.settings).items()]
         return {
             "files": files,
             "models": language_models(results, folder.parent.name),
-            "shared": shared,
+            "shared": [f"{key}: {text}" for key, text in flat(self.settings).items()],
         }
 
 
@@ -136,7 +137,7 @@ def together(values: Iterable[str]) -> str:
     return "; ".join(distinct[:LISTED]) + more
 
 
-def flat(settings: Mapping[str, Any]) -> dict[str, str]:
+def flat(settings: Section) -> dict[str, str]:
     """Return nested settings as text by dotted name."""
     values = pd.json_normalize(dict(settings)).to_dict("records")[0]
     as_text = functools.partial(json.dumps, ensure_ascii=False, default=str)

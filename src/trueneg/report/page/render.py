@@ -40,10 +40,12 @@ def render_page(
         FileNotFoundError: if the PNG of a figure is missing.
     """
     path = Path(path)
-    loader = jinja2.FileSystemLoader(HERE)
-    undefined = jinja2.StrictUndefined
     environment = jinja2.Environment(
-        loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(HERE),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     style = _joined("styles/*.css")
     script = _joined("scripts/*.js")
@@ -90,11 +92,10 @@ def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]
     """Embed a figure, with its description and a link to its PDF."""
     with Image.open(png) as image:
         description = image.info.get("Description") or f"{title}. {caption}"
-    link = Path(os.path.relpath(png.with_suffix(".pdf"), folder)).as_posix()
     return {
         "title": title,
         "caption": caption,
-        "link": link,
+        "link": Path(os.path.relpath(png.with_suffix(".pdf"), folder)).as_posix(),
         "description": description,
         **_embedded(png),
     }

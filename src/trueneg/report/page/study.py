@@ -118,7 +118,7 @@ def study_page(folder: Path) -> dict[str, Any]:
     }
 
 
-def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     """State which objective to use, how to export its encoder, and what seeds would cost that
     decide an undecided contrast.
 
@@ -140,8 +140,10 @@ def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[st
     better = [name for name in gathered.label_free if outcomes.get(name) == "better"]
     untrained = [name for name, each in study.objectives.items() if each.name in NOT_TRAINED]
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
-    candidates = [*(better or [baseline]), *untrained]
-    rows = rows[(rows["dataset"] == gathered.dataset) & rows["objective"].isin(candidates)]
+    rows = rows[
+        (rows["dataset"] == gathered.dataset)
+        & rows["objective"].isin([*(better or [baseline]), *untrained])
+    ]
     if rows.empty:
         return sentences
     ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(
@@ -169,7 +171,7 @@ def next_steps(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[st
     return sentences
 
 
-def _seeds_to_decide(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     """State what seeds would decide an undecided contrast, and what they would cost."""
     contrast = gathered.comparison["primary"]
     seconds = [run["seconds"] for run in runs if _is_trained(run)]
@@ -182,15 +184,14 @@ def _seeds_to_decide(gathered: Gathered, runs: Sequence[Mapping[str, Any]]) -> l
         ]
     objectives = gathered.study.objectives.values()
     count = needed * sum(objective.name not in NOT_TRAINED for objective in objectives)
-    cost = duration(count * sum(seconds) / len(seconds))
     return [
         f"If the true difference is the measured one, {needed:,} seeds detect it with a power of"
         " 80 %; as new values of `seeds`, because adding them to these would invalidate the test:"
-        f" {count:,} runs, about {cost} of training."
+        f" {count:,} runs, about {duration(count * sum(seconds) / len(seconds))} of training."
     ]
 
 
-def _is_trained(run: Mapping[str, Any]) -> bool:
+def _is_trained(run: records.Record) -> bool:
     return run["settings"]["objective"]["name"] not in NOT_TRAINED
 
 
@@ -222,7 +223,7 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
 def _remarks(
     gathered: Gathered,
     comparison: Mapping[str, Any],
-    runs: Sequence[Mapping[str, Any]],
+    runs: Sequence[records.Record],
     changes: DataChanges,
     restricted: bool,
 ) -> tuple[list[tuple[str, str]], list[str]]:

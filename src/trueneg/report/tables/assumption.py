@@ -1,8 +1,7 @@
 """The log-linear assumption in numbers: rank correlation, fit and error of every scorer."""
 
-from typing import Any
-
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing
@@ -13,6 +12,7 @@ from trueneg.report.metrics import minus
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 
 ORDER = 10
+KIND = LikelihoodStudy
 NOTES = (
     (
         "ρ: rank correlation between log-likelihood and class probability over all occurrences of"
@@ -27,16 +27,20 @@ NOTES = (
 )
 
 
-def drawings(study: Any) -> list[Drawing]:
+def drawings(study: LikelihoodStudy) -> list[Drawing]:
     """Declare the table over all corpora of a likelihood study with known classes."""
-    if not study.is_scored or not study.reports.classes_known:
+    if not study.reports.classes_known:
         return []
-    title = "Does a likely sentence belong to a common class?"
-    caption = (
-        "Rank correlation, the fitted a and k, and the error of the fit, for language models and"
-        " for simpler scorers."
-    )
-    return [Drawing("assumption", draw, title, caption, ("study.yaml", *summaries_of(study)))]
+    return [
+        Drawing(
+            "assumption",
+            draw,
+            "Does a likely sentence belong to a common class?",
+            "Rank correlation, the fitted a and k, and the error of the fit, for language models"
+            " and for simpler scorers.",
+            ("study.yaml", *summaries_of(study)),
+        )
+    ]
 
 
 def summaries_of(study: LikelihoodStudy) -> tuple[str, ...]:
@@ -49,7 +53,7 @@ def draw(gathered: Gathered) -> Table:
     return assumption_table(gathered.read(*summaries_of(gathered.study)))
 
 
-def assumption_table(summary: pd.DataFrame) -> Table:
+def assumption_table(summary: DataFrame) -> Table:
     """Build a table with one line per scorer and one group per corpus and selection of
     sentences.
     """

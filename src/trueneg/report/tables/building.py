@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
@@ -123,7 +123,7 @@ def comparisons(
         table["p equivalence"],
         table["metric"].map(higher_is_better),
     )
-    table["outcome"] = pd.Series([*outcomes], dtype=object).where(is_tested, "interval only")
+    table["outcome"] = Series([*outcomes], dtype=object).where(is_tested, "interval only")
     return table.rename(
         columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
     )
@@ -178,8 +178,12 @@ def compare(
     differences = differences[is_plain].drop(
         columns=["mean", "baseline mean", "baseline", "runs", "contrast"]
     )
-    level = means(_test_rows(rows, measured)).drop(columns="standard deviation")
-    return level.merge(differences, how="left", on=[*KEYS, "objective"]).astype({"pairs": "Int64"})
+    return (
+        means(_test_rows(rows, measured))
+        .drop(columns="standard deviation")
+        .merge(differences, how="left", on=[*KEYS, "objective"])
+        .astype({"pairs": "Int64"})
+    )
 
 
 class Head(NamedTuple):
@@ -260,8 +264,13 @@ def side_by_side(
     for row in records(gathered.headroom):
         if row["dataset"] in remarks:
             sentences.append(f"{row['dataset']}: {row['sentence']}.")
-    shown_values = with_names(values, gathered.names)
-    return Table(shown_values, [*heads, *beside], grouped(lines), sentences, corner="objective")
+    return Table(
+        with_names(values, gathered.names),
+        [*heads, *beside],
+        grouped(lines),
+        sentences,
+        corner="objective",
+    )
 
 
 def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> str:
@@ -444,8 +453,9 @@ def difference_table(
         *notes,
     ]
     columns = [("", head) for head in heads]
-    values = with_names(compared, names)
-    return Table(values, columns, grouped(lines), sentences, corner="comparison")
+    return Table(
+        with_names(compared, names), columns, grouped(lines), sentences, corner="comparison"
+    )
 
 
 def outcome_text(row: Any) -> str:
@@ -487,8 +497,10 @@ def margin_note(values: DataFrame) -> list[str]:
     if tested.empty:
         return []
     margin = margin_text(tested["margin"].iloc[0], tested["metric"].iloc[0])
-    tests = "two one-sided paired t tests, not corrected; primary measurement only"
-    return [f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} ({tests})."]
+    return [
+        f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} (two one-sided paired t tests, not"
+        " corrected; primary measurement only)."
+    ]
 
 
 def records(values: DataFrame) -> Iterable[Any]:
@@ -513,8 +525,10 @@ def difference_text(row: Any, starred: bool = True) -> str:
         marks += "*"
     if starred and row["p equivalence"] < SIGNIFICANT:
         marks += "≈"
-    value = format_metric(row["difference"], metric, signed=True)
-    return f"{value}{marks} {interval(row['difference low'], row['difference high'], metric)}"
+    return (
+        f"{format_metric(row['difference'], metric, signed=True)}{marks}"
+        f" {interval(row['difference low'], row['difference high'], metric)}"
+    )
 
 
 def runs_of_difference(row: Any) -> str:

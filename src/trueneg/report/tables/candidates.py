@@ -8,24 +8,25 @@ from trueneg.report.labels import INTERVAL, SYMBOLS, settings_name, with_unit
 from trueneg.report.metrics import full_name, unit
 from trueneg.report.tables.building import mean_cell, records
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 
 ORDER = 20
-TITLE = "Every candidate on the validation split"
-FILES = ("study.yaml", "comparison.json", "candidates.parquet")
+KIND = TrainedStudy
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the table if the study selects variants."""
-    if not isinstance(study, TrainedStudy) or all(
-        len(grid) == 1 for grid in runs.candidates(study).values()
-    ):
+    if all(len(grid) == 1 for grid in runs.candidates(study).values()):
         return []
-    caption = (
-        "How much depends on the choice? Means on the validation split, by which one candidate per"
-        " objective was chosen."
-    )
-    return [Drawing("candidates", candidates, TITLE, caption, FILES)]
+    return [
+        Drawing(
+            "candidates",
+            candidates,
+            "Every candidate on the validation split",
+            "How much depends on the choice? Means on the validation split, by which one candidate"
+            " per objective was chosen.",
+            ("study.yaml", "comparison.json", "candidates.parquet"),
+        )
+    ]
 
 
 def candidates(gathered: Gathered) -> Table:
@@ -46,10 +47,19 @@ def candidates(gathered: Gathered) -> Table:
             if edge := edges[row["dataset"], row["objective"]]:
                 names = (SYMBOLS.get(key, key) for key in edge.split(", "))
                 remark += f", at the edge of {', '.join(names)}"
-        title = f"{row['dataset']}; {row['objective']}"
         cells = [mean_cell(row), Cell(str(row["seeds"])), Cell(remark)]
-        lines.append((title, settings_name(row["variant"]), cells))
+        lines.append(
+            (f"{row['dataset']}; {row['objective']}", settings_name(row["variant"]), cells)
+        )
     sentences = [f"Validation split; mean ± half of {INTERVAL}.", *gathered.table_notes]
-    mean = with_unit(full_name(measured), unit(measured.metric))
-    columns = [("", mean), ("", "seeds"), ("", "remark")]
-    return Table(values, columns, grouped(lines), sentences, corner="candidate")
+    return Table(
+        values,
+        [
+            ("", with_unit(full_name(measured), unit(measured.metric))),
+            ("", "seeds"),
+            ("", "remark"),
+        ],
+        grouped(lines),
+        sentences,
+        corner="candidate",
+    )

@@ -33,12 +33,12 @@ from trueneg.report.tables.building import (
 )
 from trueneg.specs.kinds.images import ImageStudy
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.comparison import means
 from trueneg.stats.measurement import Measurement
 
 ORDER = 10
+KIND = TrainedStudy
 PUBLISHED, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
 SHARES = {"anchors at the bound": "share at bound", "negatives removed": "share removed"}
@@ -104,10 +104,8 @@ RECO_TABLE_1 = (
 )
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
-    if not isinstance(study, TrainedStudy):
-        return []
     measured = {row.task for row in measured_by(study)}
     shown = {name for name in study.TABLES if measured & OF_TASKS.get(name, measured)}
     listed = []
@@ -116,30 +114,26 @@ def drawings(study: Study) -> list[Drawing]:
             for paper, table in dict.fromkeys(
                 (printed.paper, table) for printed in study.published for table in printed.tables
             ):
-                options = {"paper": paper, "table": table}
-                heading = title.format(table, paper)
                 listed.append(
                     Drawing(
                         published_name(paper, table),
                         published,
-                        heading,
+                        title.format(table, paper),
                         caption,
                         (*ROWS, PUBLISHED),
-                        options,
+                        {"paper": paper, "table": table},
                     )
                 )
         elif name in {"differences", *shown}:
-            make, options = (
-                (differences, {}) if name == "differences" else (layout_table, {"name": name})
-            )
+            has_layout = name != "differences"
             listed.append(
                 Drawing(
                     name,
-                    make,
+                    layout_table if has_layout else differences,
                     title,
                     caption,
                     (*ROWS, CURVES) if name == "tasks" else ROWS,
-                    options,
+                    {"name": name} if has_layout else {},
                 )
             )
     return listed
@@ -248,11 +242,14 @@ def last_share(curves: DataFrame, column: str) -> Cells:
     """
     epochs = curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")
     last = curves[curves["epoch"] == epochs]
-    measured = Measurement("training", column)
-    last = last.assign(**measured._asdict(), split="training", value=last.get(column))
+    last = last.assign(
+        **Measurement("training", column)._asdict(), split="training", value=last.get(column)
+    )
     cells = {}
     for row in records(means(last.dropna(subset="value"))):
         half = row["high"] - row["mean"]
-        text = f"{100 * row['mean']:.1f} ± {'–' if pd.isna(half) else f'{100 * half:.1f}'}"
-        cells[row["dataset"], row["objective"]] = Cell(text, runs=row["runs"])
+        cells[row["dataset"], row["objective"]] = Cell(
+            f"{100 * row['mean']:.1f} ± {'–' if pd.isna(half) else f'{100 * half:.1f}'}",
+            runs=row["runs"],
+        )
     return cells

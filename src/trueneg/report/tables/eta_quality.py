@@ -9,9 +9,10 @@ from trueneg.report.figures import eta_quality
 from trueneg.report.formats import Table, from_frame
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, measurement_name
-from trueneg.specs.settings import Study
+from trueneg.specs.kinds.trained import TrainedStudy
 
 ORDER = 25
+KIND = TrainedStudy
 ERROR = (
     "Error: E|1/(1 − η) − 1/(1 − ρ)| over training sentences whose class is known; the baseline"
     " counts as η = 0."
@@ -22,7 +23,7 @@ NOTE = (
 )
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the table of every study that has the figure."""
     return [dataclasses.replace(figure, make=draw) for figure in eta_quality.drawings(study)]
 
@@ -39,6 +40,11 @@ def draw(gathered: Gathered) -> Table:
         ]
     )
     columns = ["objective", *eta_quality.QUANTITIES, "seeds", "shown", "low", "high"]
-    what = measurement_name(gathered.primary, gathered.dataset)
     table = from_frame(values[columns].rename(columns={"shown": "gain"}))
-    return dataclasses.replace(table, notes=[f"{what}. {NOTE}", *gathered.table_notes])
+    return dataclasses.replace(
+        table,
+        notes=[
+            f"{measurement_name(gathered.primary, gathered.dataset)}. {NOTE}",
+            *gathered.table_notes,
+        ],
+    )

@@ -4,19 +4,25 @@ from trueneg.report.declared import Drawing
 from trueneg.report.formats import Table, from_frame
 from trueneg.report.gathered import Gathered
 from trueneg.specs.kinds.experiments import ExperimentStudy
-from trueneg.specs.settings import Study
 
 ORDER = 10
+KIND = ExperimentStudy
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: ExperimentStudy) -> list[Drawing]:
     """Declare the tables of the experiments that a study shows as such."""
-    if not isinstance(study, ExperimentStudy):
-        return []
     listed = []
     for name, (title, caption) in study.TABLES.items():
-        files = ("study.yaml", f"simulation/{name}.parquet")
-        listed.append(Drawing(name, draw, title, caption, files, {"experiment": name}))
+        listed.append(
+            Drawing(
+                name,
+                draw,
+                title,
+                caption,
+                ("study.yaml", f"simulation/{name}.parquet"),
+                {"experiment": name},
+            )
+        )
     return listed
 
 

@@ -31,10 +31,10 @@ from trueneg.report.tables.building import (
     records,
 )
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.settings import Study
 from trueneg.stats.measurement import measurements
 
 ORDER = 30
+KIND = TrainedStudy
 THRESHOLDS = (THRESHOLD, 2.0, 3.0)
 SENTENCES = (
     (
@@ -66,9 +66,9 @@ SENTENCES = (
 )
 
 
-def drawings(study: Study) -> list[Drawing]:
+def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the table of an image–text study with human ratings of pairs."""
-    if not (isinstance(study, TrainedStudy) and study.is_rated):
+    if not study.is_rated:
         return []
     return [Drawing("human_ratings", draw, *HEADING, ("study.yaml", "comparison.json", *RATINGS))]
 

@@ -5,18 +5,13 @@ image–text studies. A guide that only its own objectives use is exported as ne
 beside its objective.
 """
 
-import importlib
-import pkgutil
-from typing import Annotated, Any, Union
+from typing import Any
 
-from pydantic import Discriminator
-
+from trueneg.specs.discovery import modules_in, union_of
 from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import tag_of
 
-_MODULES = [
-    importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)
-]
+_MODULES = modules_in(__name__)
 OF_TWO_VIEWS: tuple[type[GuideSettings], ...] = tuple(
     module.TWO_VIEWS for module in _MODULES if hasattr(module, "TWO_VIEWS")
 )
@@ -26,6 +21,5 @@ OF_PAIRS: tuple[type[GuideSettings], ...] = tuple(
 # by the name in configurations
 GUIDES = {name: guide for guide in (*OF_TWO_VIEWS, *OF_PAIRS) for name in tag_of(guide)[1]}
 
-# The members are known at run time only.
-TwoViewGuide: Any = Annotated[Union[OF_TWO_VIEWS], Discriminator("name")]  # noqa: UP007
-PairGuide: Any = Annotated[Union[OF_PAIRS], Discriminator("name")]  # noqa: UP007
+TwoViewGuide: Any = union_of("name", *OF_TWO_VIEWS)
+PairGuide: Any = union_of("name", *OF_PAIRS)

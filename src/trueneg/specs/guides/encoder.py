@@ -84,15 +84,11 @@ class PairTowerGuide(TowerGuide):
             and not of_files
             and (models[0] != models[1] or not all(isinstance(value, str) for value in models[0]))
         ):
-            compared = (
+            raise ValueError(
                 f" compares texts with images, but encoder is ({image}) and text_encoder is"
-                f" ({text})"
+                f" ({text}); expected open_clip for both, with one model and weights, vectors for"
+                " both, or only one of them"
             )
-            expected = (
-                "expected open_clip for both, with one model and weights, vectors for both, or only"
-                " one of them"
-            )
-            raise ValueError(f"{compared}; {expected}")
         return self
 
 

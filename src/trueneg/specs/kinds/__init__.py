@@ -4,43 +4,26 @@ A module defines a subclass of ``TrainedStudy`` or ``ExperimentStudy``, which sa
 the kind: its settings, and what reads, splits, trains, evaluates and shows its data.
 """
 
-import importlib
-import pkgutil
-from collections.abc import Mapping
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Discriminator
+from typing import Any
 
 from trueneg.errors import UserError
+from trueneg.specs.discovery import by_tag, union_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Study, tag_of
 
-_MODULES = [
-    importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)
-]
-_CLASSES = [
-    value
-    for module in _MODULES
-    for value in vars(module).values()
-    if isinstance(value, type) and issubclass(value, Study)
-]
 DEFAULT = "images"
 
 # The study's class of each kind, by name.
-KINDS: dict[str, Any] = {kind: study for study in _CLASSES for kind in tag_of(study)[1]}
+KINDS = by_tag(__name__, Study)
 TRAINED: dict[str, type[TrainedStudy]] = {
     kind: study for kind, study in KINDS.items() if issubclass(study, TrainedStudy)
 }
 
-if TYPE_CHECKING:  # type checkers cannot see modules discovered at import
-    AnyStudy = Any
-else:
-    AnyStudy = Annotated[reduce(or_, KINDS.values()), Discriminator("kind")]
+AnyStudy: Any = union_of("kind", *KINDS.values())
 
 
-def kind_of(settings: Mapping[str, Any]) -> Any:
+def kind_of(settings: Section) -> Any:
     """Return the class of the studies of a kind, given the settings of a study or of a run.
 
     Raises:

@@ -5,13 +5,13 @@ lists under ``encoder``, ``projection``, ``augmentation``, ``training`` or an ob
 several variants of each objective.
 """
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from trueneg.specs import tasks
+from trueneg.specs.discovery import union_of
 from trueneg.specs.encoders import FROZEN, ImageEncoder, ImageTowerSettings, VectorSettings
 from trueneg.specs.kinds.trained import (
     CONDITIONS,
@@ -21,7 +21,8 @@ from trueneg.specs.kinds.trained import (
     SharedTrainingSettings,
     TrainedStudy,
 )
-from trueneg.specs.objectives import OF_TWO_VIEWS, union_of
+from trueneg.specs.objectives import OF_TWO_VIEWS
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:  # type checkers cannot see sources, tasks and objectives disc
 else:
     Source = Literal[IMAGE_SOURCES]
     TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
-    AnyObjective = union_of(*OF_TWO_VIEWS)
+    AnyObjective = union_of("name", *OF_TWO_VIEWS)
     EvaluationSettings = tasks.evaluation_section(
         "EvaluationSettings", "Evaluations of the frozen encoder.", tasks.IMAGES
     )
@@ -291,14 +292,14 @@ class ImageStudy(TrainedStudy):
         return 2 * batch_size - 2
 
     @classmethod
-    def reading(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+    def reading(cls, dataset: Section) -> dict[str, Any]:
         # If unset, newer keys are left out, so that no job is rerun.
         newer = {key: dataset[key] for key in ("unlabelled", "skip_incomplete") if dataset.get(key)}
         keys = ("source", "path", "resolution", "download")
         return {key: dataset[key] for key in keys if key in dataset} | newer
 
     @classmethod
-    def naming(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+    def naming(cls, dataset: Section) -> dict[str, Any]:
         return {key: value for key, value in cls.reading(dataset).items() if key != "download"}
 
     @classmethod

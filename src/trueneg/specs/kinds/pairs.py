@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from trueneg.specs import tasks
+from trueneg.specs.discovery import union_of
 from trueneg.specs.encoders import (
     FROZEN,
     AnyTextEncoder,
@@ -29,10 +30,11 @@ from trueneg.specs.kinds.trained import (
     SharedTrainingSettings,
     TrainedStudy,
 )
-from trueneg.specs.objectives import OF_PAIRS, union_of
+from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import PAIRS, AnyPairs
 from trueneg.specs.pairs.base import PairSettings
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -58,7 +60,7 @@ if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at
     from typing import Any as TaskName
 else:
     TaskName = Literal[tasks.names_in_rows(tasks.PAIRS)]
-    AnyObjective = union_of(*OF_PAIRS, Released)
+    AnyObjective = union_of("name", *OF_PAIRS, Released)
     ImageTextEvaluationSettings = tasks.evaluation_section(
         "ImageTextEvaluationSettings",
         "Evaluations of the trained or released networks.",
@@ -390,7 +392,7 @@ class ImageTextStudy(TrainedStudy):
         return [f"pairs/{source}", f"reports/{source}", "splitter"]
 
     @classmethod
-    def regions(cls, settings: Mapping[str, Mapping[str, Any]]) -> str:
+    def regions(cls, settings: Mapping[str, Section]) -> str:
         if settings["similarity"]["aggregation"] != "global":
             return "needed"
         dataset = settings["dataset"]

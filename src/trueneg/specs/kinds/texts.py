@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from trueneg.specs import tasks
+from trueneg.specs.discovery import union_of
 from trueneg.specs.encoders import BY_NAME, FROZEN, OpenClipTextSettings, TextTower, one_network
 from trueneg.specs.guides.base import LANGUAGE_MODEL
 from trueneg.specs.kinds.pairs import PairTrainingSettings, ScaleSettings
 from trueneg.specs.kinds.trained import CONDITIONS, UNTRAINED, PrimarySettings, TrainedStudy
-from trueneg.specs.objectives import OF_PAIRS, union_of
+from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.objectives.released import UntrainedTexts
 from trueneg.specs.settings import (
     AtLeastTwo,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at
 else:
     TaskName = Literal[tasks.names_in_rows(tasks.TEXTS)]
     AnyObjective = union_of(
-        *(objective for objective in OF_PAIRS if not objective.MASKS_WORDS), UntrainedTexts
+        "name", *(objective for objective in OF_PAIRS if not objective.MASKS_WORDS), UntrainedTexts
     )
     TextEvaluationSettings = tasks.evaluation_section(
         "TextEvaluationSettings", "Evaluations of the encoders.", tasks.TEXTS
@@ -150,11 +151,9 @@ class TextStudy(TrainedStudy):
             for tower in towers
         )
         if "dropout" in values_of(self.dataset.positives) and not (masks or has_dropout):
-            problem = (
-                ".dataset.positives is dropout, but neither a head nor a trained tower has dropout"
-            )
             raise ValueError(
-                f"{problem}, so a text and its positive are equal; set projection.dropout of a"
+                ".dataset.positives is dropout, but neither a head nor a trained tower has"
+                " dropout, so a text and its positive are equal; set projection.dropout of a"
                 " residual or mlp head"
             )
         return self

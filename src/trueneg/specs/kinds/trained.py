@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from trueneg.specs.resources import JobResources, ResumableResources
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Count,
@@ -402,17 +403,17 @@ class TrainedStudy(Study):
         return batch_size - 1
 
     @classmethod
-    def reading(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+    def reading(cls, dataset: Section) -> dict[str, Any]:
         """Return the settings of a data set that determine what is read from its source."""
         return {key: value for key, value in dataset.items() if key not in cls.SPLITTING}
 
     @classmethod
-    def naming(cls, dataset: Mapping[str, Any]) -> dict[str, Any]:
+    def naming(cls, dataset: Section) -> dict[str, Any]:
         """Return those of :meth:`reading` that are part of the name of what was read."""
         return cls.reading(dataset)
 
     @classmethod
-    def data_key(cls, dataset: Mapping[str, Any]) -> str:
+    def data_key(cls, dataset: Section) -> str:
         """Return the name of what is read from a source, shared by all studies that read the same
         with the same settings.
         """
@@ -421,7 +422,7 @@ class TrainedStudy(Study):
         return f"{dataset['source']}{size}-{short_digest(cls.naming(dataset))}"
 
     @classmethod
-    def data_place(cls, dataset: Mapping[str, Any]) -> str:
+    def data_place(cls, dataset: Section) -> str:
         """Return the path of what is read from a source in the results folder, without suffix."""
         return f"{cls.FOLDER}/{cls.data_key(dataset)}"
 
@@ -431,7 +432,7 @@ class TrainedStudy(Study):
         return [f"{cls.SAMPLES}/{source}"]
 
     @classmethod
-    def regions(cls, settings: Mapping[str, Mapping[str, Any]]) -> str:
+    def regions(cls, settings: Mapping[str, Section]) -> str:
         """Return what a run uses the vectors of image regions for: ``needed``, ``for boxes``, or
         nothing.
         """

@@ -14,6 +14,7 @@ from trueneg.specs.guides import GUIDES, PairGuide, TwoViewGuide
 from trueneg.specs.guides.base import LANGUAGE_MODEL, GuideSettings
 from trueneg.specs.guides.labels import SharedLabelGuideSettings
 from trueneg.specs.guides.sentences import SentenceGuideSettings
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     Boolean,
     Count,
@@ -126,9 +127,7 @@ class Objective(Settings):
     DRAWS: ClassVar[int] = 0
 
     @classmethod
-    def guide_of(
-        cls, settings: Mapping[str, Any]
-    ) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
         """Return the guide of an objective with these settings, and the guide's own settings; None
         if it has no guide.
         """
@@ -174,13 +173,13 @@ class Objective(Settings):
         )
 
     @classmethod
-    def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def loss_settings(cls, settings: Section) -> dict[str, Any]:
         """Return the name of the loss and those of the objective's settings that the loss uses."""
         used = {key: value for key, value in settings.items() if key not in cls.OF_TRAINING}
         return used if cls.LOSS is None else used | {"name": cls.LOSS}
 
     @classmethod
-    def warnings(cls, settings: Mapping[str, Any], negatives: int) -> list[str]:
+    def warnings(cls, settings: Section, negatives: int) -> list[str]:
         """Return what is unlikely to work in a run, each without a full stop; empty: nothing.
 
         Args:
@@ -275,8 +274,10 @@ class EstimatorObjective(Objective):
                     if "targets" in unused
                     else ".guide is set"
                 )
-                problem = f"{setting}, but {self.name} has a guide of its own"
-                raise ValueError(f"{problem}; remove {' and '.join(unused)}")
+                raise ValueError(
+                    f"{setting}, but {self.name} has a guide of its own; remove"
+                    f" {' and '.join(unused)}"
+                )
             return
         uses_guide = self.has_rated_targets or self.NEEDS_GUIDE
         if uses_guide and self.guide is None:
@@ -331,7 +332,7 @@ class PairLoss(Objective):
     )
 
     @classmethod
-    def averages_positives(cls, settings: Mapping[str, Any]) -> bool:
+    def averages_positives(cls, settings: Section) -> bool:
         """Return whether the loss is a mean over all samples that match the anchor, and not the
         loss of its own positive.
         """
@@ -400,10 +401,10 @@ class ProbabilityObjective(PairObjective):
             raise ValueError(f" has a {self.a} and k {self.k}; set both or neither")
         for name in values_of(self.class_probability) if self.a is not None else ():
             if name not in FROM_LIKELIHOODS:
-                expected = f"expected {', '.join(map(repr, FROM_LIKELIHOODS))}, or no a and k"
                 shown = name if isinstance(name, PartlyTrue) else repr(name)
                 raise ValueError(
-                    f".class_probability is {shown}, which does not depend on a and k; {expected}"
+                    f".class_probability is {shown}, which does not depend on a and k; expected"
+                    f" {', '.join(map(repr, FROM_LIKELIHOODS))}, or no a and k"
                 )
 
 
@@ -426,9 +427,7 @@ class SimilarityObjective(PairObjective):
     )
 
     @classmethod
-    def guide_of(
-        cls, settings: Mapping[str, Any]
-    ) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
         guide = BY.get(settings.get("by", ""))
         return super().guide_of(settings) if guide is None else (guide, settings)
 

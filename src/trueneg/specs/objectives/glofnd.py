@@ -7,6 +7,7 @@ from pydantic import Field
 
 from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Fraction, Positive, Share, Sweepable, values_of
 
 
@@ -60,7 +61,7 @@ class LearnedThreshold(EstimatorObjective):
     )
 
     @classmethod
-    def guide_of(cls, settings: Mapping[str, Any]) -> tuple[type[GuideSettings], Mapping[str, Any]]:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]]:
         return (
             RelativeThresholdGuideSettings
             if settings.get("loss") == "global"
@@ -68,7 +69,7 @@ class LearnedThreshold(EstimatorObjective):
         ), settings
 
     @classmethod
-    def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def loss_settings(cls, settings: Section) -> dict[str, Any]:
         used = super().loss_settings(settings)
         if settings.get("loss") != "global":
             return used

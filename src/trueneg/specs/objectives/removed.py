@@ -55,8 +55,7 @@ class TwoViewRemoved(TwoViewObjective):
         if isinstance(self.targets, SoftmaxSettings | ComponentsSettings) and isinstance(
             self.guide, OwnGuideSettings | EmaGuideSettings
         ):
-            problem = (
+            raise ValueError(
                 f".targets.name is {self.targets.name}, which compares views, but remove compares"
-                " whole samples"
+                " whole samples; use targets.name fnc, or another objective"
             )
-            raise ValueError(f"{problem}; use targets.name fnc, or another objective")

@@ -1,11 +1,11 @@
 """Treat images whose report contains the anchor's sentence as known false negatives."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from trueneg.specs.objectives.base import PairObjective
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Sweepable, values_of
 
 
@@ -25,7 +25,7 @@ class SameSentence(PairObjective):
     )
 
     @classmethod
-    def averages_positives(cls, settings: Mapping[str, Any]) -> bool:
+    def averages_positives(cls, settings: Section) -> bool:
         return settings["mode"] == "positives"
 
     def check_combination(self):

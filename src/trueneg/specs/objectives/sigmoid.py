@@ -1,12 +1,12 @@
 """SigLIP: each pair is classified on its own."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Boolean, Real, Sweepable, values_of
 from trueneg.specs.temperature import temperature_of
 
@@ -36,7 +36,7 @@ class SigmoidSettings(EstimatorObjective):
         super().check_combination()
 
     @classmethod
-    def warnings(cls, settings: Mapping[str, Any], negatives: int) -> list[str]:
+    def warnings(cls, settings: Section, negatives: int) -> list[str]:
         prior = -math.log(negatives)
         bias = settings["objective"]["bias"]
         scale = temperature_of(settings).logit_scale

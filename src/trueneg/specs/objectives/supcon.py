@@ -1,17 +1,16 @@
 """SupCon: all samples of the anchor's class are positives."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.guides.labels import SharedLabelGuideSettings
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
+from trueneg.specs.sections import Section
 
 
 class Supervised(EstimatorObjective):
     """Settings of SupCon in every kind of study."""
 
-    GUIDE: ClassVar[type[GuideSettings] | None] = SharedLabelGuideSettings
+    GUIDE = SharedLabelGuideSettings
     LOSS = "cl"
 
     name: Literal["supcon"]
@@ -20,7 +19,7 @@ class Supervised(EstimatorObjective):
         return [("", SharedLabelGuideSettings.NEEDS), *super().needs()]
 
     @classmethod
-    def loss_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def loss_settings(cls, settings: Section) -> dict[str, Any]:
         # False Negative Cancellation's targets are uniform over what a guide finds; labels find the
         # samples of the class.
         return super().loss_settings(settings) | {

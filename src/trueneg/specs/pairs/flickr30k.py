@@ -1,6 +1,6 @@
 """Flickr30k: photographs with captions."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -23,8 +23,8 @@ class Flickr30kCaptionsSettings(TextSettings):
 class Flickr30kPairSettings(PairSettings):
     """Flickr30k's photographs, with captions from a likelihood study."""
 
-    labelled: ClassVar[bool] = False
-    greyscale: ClassVar[bool] = False
+    labelled = False
+    greyscale = False
     RESOURCES = Resources(mem_mb=8000, runtime=240, threads=4)
 
     source: Literal["flickr30k"]

@@ -1,6 +1,6 @@
 """Flickr8k: photographs with captions."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from trueneg.specs.pairs.base import PairSettings, TextSettings
 from trueneg.specs.settings import PathText, technical
@@ -20,8 +20,8 @@ class Flickr8kCaptionsSettings(TextSettings):
 class Flickr8kPairSettings(PairSettings):
     """Flickr8k's photographs in the official splits, with captions from a likelihood study."""
 
-    labelled: ClassVar[bool] = False
-    greyscale: ClassVar[bool] = False
-    rated: ClassVar[bool] = True
+    labelled = False
+    greyscale = False
+    rated = True
 
     source: Literal["flickr8k"]

@@ -28,7 +28,7 @@ class MimicCxrPairSettings(PairSettings):
     """
 
     restricted: ClassVar[bool] = True
-    boxed_splits: ClassVar[tuple[str, ...]] = ("test",)
+    boxed_splits = ("test",)
     RESOURCES = Resources(mem_mb=16000, runtime=720, threads=8)
 
     source: Literal["mimic_cxr"]

@@ -1,6 +1,6 @@
 """Open-I: radiographs with their reports."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from trueneg.specs.pairs.base import PairSettings, SplitPairSettings, TextSettings
 from trueneg.specs.settings import PathText, technical
@@ -20,7 +20,7 @@ class OpenIReportsSettings(TextSettings):
 class OpenIPairSettings(SplitPairSettings):
     """Open-I's frontal radiographs, with reports from a likelihood study that reads Open-I."""
 
-    truth_known: ClassVar[bool] = True
+    truth_known = True
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned")
 
     source: Literal["open_i"]

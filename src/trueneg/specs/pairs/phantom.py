@@ -1,6 +1,6 @@
 """The phantom: synthetic reports and matching synthetic radiographs."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -33,9 +33,9 @@ class PhantomReportsSettings(TextSettings):
 class PhantomPairSettings(SplitPairSettings):
     """Synthetic radiographs for the synthetic reports of a likelihood study."""
 
-    truth_known: ClassVar[bool] = True
-    probabilities_known: ClassVar[bool] = True
-    boxed: ClassVar[bool] = True
+    truth_known = True
+    probabilities_known = True
+    boxed = True
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned", "reports", "classes")
 
     source: Literal["phantom"]

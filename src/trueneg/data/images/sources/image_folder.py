@@ -112,10 +112,9 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
     """Return the image files of each class, sorted."""
     places = _subfolders(folder)
     if len(places) < 2:
-        expected = "at least two subfolders of images, one per class"
         raise UserError(
-            f"{folder}: found {contents(folder)}; expected {expected}. Set dataset.path to the"
-            " folder that has them."
+            f"{folder}: found {contents(folder)}; expected at least two subfolders of images, one"
+            " per class. Set dataset.path to the folder that has them."
         )
     mistakes = [
         f"{file} is not in a class folder; move the image to one or remove it."

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy import ndarray
 
 from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
@@ -132,7 +133,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
     return opened
 
 
-def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
+def _label_column(file: Path, parquet: pq.ParquetFile) -> ndarray:
     """Return the labels as an array of numbers or of class names."""
     with reading(file, "a parquet file", COPY_AGAIN):
         column = parquet.read(["label"]).column("label")
@@ -151,7 +152,7 @@ def _label_column(file: Path, parquet: pq.ParquetFile) -> np.ndarray:
     return labels if is_text else labels + 0  # false and true are classes 0 and 1
 
 
-def _labels(file: Path, values: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
+def _labels(file: Path, values: ndarray, class_names: tuple[str, ...]) -> ndarray:
     """Return the labels as class indices."""
     if values.dtype.kind != "O":
         return checked_labels(file, values, 0, len(class_names) - 1 if class_names else None)
@@ -212,7 +213,7 @@ def _hub_class_names(schema: pa.Schema) -> tuple[str, ...]:
     return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
-def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
+def _names_of_labels(labels: ndarray, folder: Path) -> tuple[str, ...]:
     """Use each label as its own class name; reject gaps between labels, which indicate a wrong
     label.
     """

@@ -1,14 +1,13 @@
 """Tasks that evaluate image encoders."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from trueneg.specs.tasks.base import (
     ACCURACY,
     CHANCE,
     EACH_CLASS,
     SPLITS,
-    DisplayedMetric,
     Task,
     by_class,
 )
@@ -21,7 +20,7 @@ LARGEST_CLASS = Measurement("largest class", "share")
 class AccuracyTask(Task):
     """Classification of single-label images."""
 
-    METRICS: ClassVar[dict[str, DisplayedMetric]] = ACCURACY | CHANCE
+    METRICS = ACCURACY | CHANCE
 
     def splits(self, study: Any, measured: Measurement) -> tuple[str, ...]:
         return SPLITS if study.dataset.validation else ("test",)

@@ -1,12 +1,12 @@
 """The nearest-neighbour vote."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
 from trueneg.specs.settings import Count, Positive
-from trueneg.specs.tasks.base import DisplayedMetric
+from trueneg.specs.tasks.base import ACCURACY, CHANCE, DisplayedMetric
 from trueneg.specs.tasks.images import AccuracyTask, LabelPool, accuracies
 from trueneg.stats.measurement import Measurement
 
@@ -15,9 +15,9 @@ class NearestNeighbourSettings(AccuracyTask):
     """Weighted k-nearest-neighbour vote by cosine similarity."""
 
     ROWS = ("knn", "mean classifier")  # both use the same label pools
-    METRICS: ClassVar = AccuracyTask.METRICS | {
-        "neighbours": DisplayedMetric("neighbours", higher_is_better=None)
-    }
+    METRICS = (
+        ACCURACY | CHANCE | {"neighbours": DisplayedMetric("neighbours", higher_is_better=None)}
+    )
 
     neighbours: Count = Field(
         20, description="k; limited to the size of the smallest class in the pool"

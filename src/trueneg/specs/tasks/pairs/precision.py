@@ -1,7 +1,7 @@
 """Prec@k among images with a single label."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ class PrecisionSettings(ListSettings):
     OPTIONAL = "measured only if given"
     NEEDS = "labels with prompts"
     METRICS = PRECISION
-    DIRECTIONS: ClassVar = ("image to image", "text to image")
+    DIRECTIONS = ("image to image", "text to image")
 
     ks: list[Count] = Field([5, 10, 50], min_length=1, description="list lengths k of Prec@k")
 

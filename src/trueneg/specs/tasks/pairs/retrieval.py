@@ -1,7 +1,7 @@
 """Retrieval between images and sentences, and between images and reports."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ class RetrievalSettings(ListSettings):
     """Retrieval of images from sentences or reports, and the reverse."""
 
     ROWS = ("retrieval sentence", "retrieval report")
-    METRICS: ClassVar = RECALL | CHANCE
+    METRICS = RECALL | CHANCE
 
     ks: list[Count] = Field([1, 5, 10, 50, 100], min_length=1, description="list lengths k of R@k")
 

@@ -1,7 +1,7 @@
 """Tasks that evaluate encoders of texts."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from trueneg.specs.tasks.base import ACCURACY, CHANCE, SPLITS, Task, by_class
 from trueneg.stats.measurement import Measurement
@@ -52,7 +52,7 @@ class TextTask(Task):
 class LabelTask(TextTask):
     """Classification of texts by label."""
 
-    METRICS: ClassVar = ACCURACY | CHANCE
+    METRICS = ACCURACY | CHANCE
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         for measured in super().rows(study):

@@ -1,7 +1,7 @@
 """Retrieval of positives, or of texts with the label of the query."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ class TextRetrievalSettings(TextTask):
 
     ROWS = ("retrieval",)
     NEEDS = "given pairs or labels"
-    METRICS: ClassVar = (
+    METRICS = (
         {"R": RECALL["R"]}
         | CHANCE
         | {name: DisplayedMetric(name, decimals=3) for name in ("MRR", "nDCG")}

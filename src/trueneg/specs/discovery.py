@@ -1,0 +1,39 @@
+"""Find the modules of a package and the models that they define, and join models in a union."""
+
+import importlib
+import pkgutil
+from functools import reduce
+from operator import or_
+from types import ModuleType
+from typing import Annotated, Any
+
+from pydantic import Discriminator
+
+from trueneg.specs.settings import Settings, tag_of
+
+
+def modules_in(package: str) -> list[ModuleType]:
+    """Import the modules of a package, in alphabetical order."""
+    path = importlib.import_module(package).__path__
+    return [
+        importlib.import_module(f"{package}.{name}") for _, name, _ in pkgutil.iter_modules(path)
+    ]
+
+
+def by_tag(package: str, base: type[Settings]) -> dict[str, Any]:
+    """Map each tag, such as a name, to the subclass of `base` that a module of the package defines
+    for it; classes without a tag are bases of others.
+    """
+    return {
+        tag: model
+        for module in modules_in(package)
+        for model in vars(module).values()
+        if isinstance(model, type) and model.__module__ == module.__name__
+        if issubclass(model, base)
+        for tag in tag_of(model)[1]
+    }
+
+
+def union_of(tag: str, *models: Any) -> Any:
+    """Return the union of models that are only known at run time, discriminated by a field."""
+    return Annotated[reduce(or_, models), Discriminator(tag)]
