@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 from lightly.loss import NTXentLoss
 from open_clip import ClipLoss
+from open_clip.loss import SigLipLoss
 from torch.nn import functional
 
 from trueneg.losses import (
@@ -36,11 +37,14 @@ from trueneg.losses import (
     Quantile,
     RelaxedContrastiveLoss,
     Removed,
+    Sigmoid,
+    SupConLoss,
     Uncorrected,
     build,
 )
 
 BATCHES, SMALL_BATCHES, PEAK_BATCH = (64, 512, 4096), (64, 128), 16_384
+PEER_BATCHES = (128, 512, 2048)
 GPU_BATCHES, GPU_PEAK_BATCHES = (512, 4096, 16_384), (16_384, 65_536)
 ESTIMATORS = {
     "CL": Uncorrected(),
@@ -97,6 +101,24 @@ def plain_hcl(z1, z2, temperature=0.5, eta=0.1, beta=1.0):
     mass = ((log_sum - largest).exp() - count * eta * (positive - largest).exp()) / (1 - eta)
     mass = torch.maximum(mass, count * (-1 / temperature - largest).exp())
     return functional.softplus(mass.log() + largest - positive).mean()
+
+
+def plain_guided(z1, z2, similarity, of_positive, temperature=0.5):
+    z, count = functional.normalize(torch.cat((z1, z2)), dim=1), len(z1)
+    own = torch.eye(count, dtype=torch.bool).repeat(2, 2)
+    positives = torch.eye(count, dtype=torch.bool).repeat(2, 2) & ~torch.eye(2 * count).bool()
+    left_out = (own | (similarity > of_positive[:, None])) & ~positives
+    logits = (z @ z.T / temperature).masked_fill(left_out, -math.inf)
+    return functional.cross_entropy(logits, torch.arange(2 * count).roll(count))
+
+
+def plain_supcon(z1, z2, labels, temperature=0.1):
+    z, labels = functional.normalize(torch.cat((z1, z2)), dim=1), labels.repeat(2)
+    itself = torch.eye(len(z), dtype=torch.bool)
+    logits = (z @ z.T / temperature).masked_fill(itself, -math.inf)
+    same = (labels[:, None] == labels) & ~itself
+    log_share = logits - logits.logsumexp(1, keepdim=True)
+    return -(log_share.masked_fill(~same, 0).sum(1) / same.sum(1)).mean()
 
 
 PLAIN = {"CL": plain_cl, "DCL": plain_dcl, "HCL": plain_hcl}
@@ -156,6 +178,37 @@ def cross_modal(batch):
     return timed | {"ReCo": lambda: reco(image, text)}, inputs
 
 
+def beside_peers(batch):
+    """Return calls of losses after their peers, at D = 128, checked to be equal; and their
+    inputs.
+    """
+    z1, z2 = torch.randn(2, batch, 128).unbind()
+    image, text = (functional.normalize(torch.randn(batch, 128), dim=-1) for _ in range(2))
+    inputs = [each.requires_grad_() for each in (z1, z2, image, text)]
+    scale, bias = torch.tensor(10.0), torch.tensor(-10.0)
+    similarity, of_positive = torch.rand(2 * batch, 2 * batch), 0.5 + 0.5 * torch.rand(2 * batch)
+    labels = torch.arange(batch) % 10
+    sigmoid, clip = OpenClipLoss(Sigmoid(-10.0, learned_bias=False)), OpenClipLoss(Uncorrected())
+    siglip, openclip = SigLipLoss(), ClipLoss()
+    guided, supcon = ContrastiveLoss(Guided(), 0.5), SupConLoss(0.1)
+    calls = {
+        "OpenCLIP's SigLipLoss": lambda: siglip(image, text, scale, bias),
+        "Sigmoid": lambda: sigmoid(image, text, scale),
+        "OpenCLIP's ClipLoss": lambda: openclip(image, text, scale),
+        "CLIP": lambda: clip(image, text, scale),
+        "plain Guided": lambda: plain_guided(z1, z2, similarity, of_positive),
+        "Guided": lambda: guided(
+            z1, z2, negative_similarity=similarity, positive_similarity=of_positive
+        ),
+        "plain SupCon": lambda: plain_supcon(z1, z2, labels),
+        "SupCon": lambda: supcon(z1, z2, labels=labels),
+    }
+    values = [call() for call in calls.values()]
+    for peer, own in zip(values[::2], values[1::2], strict=True):
+        torch.testing.assert_close(own, peer, rtol=1e-4, atol=1e-5)
+    return calls, inputs
+
+
 def beside_plain(batch):
     """Return calls of each loss after its plain implementation, checked to be equal; and their
     inputs.
@@ -213,17 +266,18 @@ def table(title, make, batches, seconds):
     return [*lines, ""]
 
 
-def plain_table(seconds):
-    columns = {batch: medians(*beside_plain(batch), seconds) for batch in SMALL_BATCHES}
-    lines = ["## Two views, against a plain implementation of the same loss", ""]
+def pair_table(title, make, batches, seconds):
+    """Tabulate each loss beside its peer, the call before it."""
+    columns = {batch: medians(*make(batch), seconds) for batch in batches}
+    lines = [f"## {title}", ""]
     lines += [
-        "| | " + " | ".join(f"B = {batch:,}" for batch in SMALL_BATCHES) + " |",
-        "|---|" + "---|" * len(SMALL_BATCHES),
+        "| | " + " | ".join(f"B = {batch:,}" for batch in batches) + " |",
+        "|---|" + "---|" * len(batches),
     ]
-    for name in PLAIN:
+    names = list(columns[batches[0]])
+    for peer, name in zip(names[::2], names[1::2], strict=True):
         cells = [
-            f"{times[name]:.2f} ms, plain {times[f'plain {name}']:.2f} ms"
-            f" ({times[name] / times[f'plain {name}']:.2f}×)"
+            f"{times[name]:.2f} ms, {peer} {times[peer]:.2f} ms ({times[name] / times[peer]:.2f}×)"
             for times in columns.values()
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
@@ -320,7 +374,13 @@ def main():
         f"* Machine: {torch.cuda.get_device_name() if on_gpu else cpu}",
         "",
         *table("Two views, t = 0.5, D = 128", two_view, batches, arguments.seconds),
-        *plain_table(arguments.seconds),
+        *pair_table(
+            "Two views, against a plain implementation of the same loss",
+            beside_plain,
+            SMALL_BATCHES,
+            arguments.seconds,
+        ),
+        *pair_table("Against peers, D = 128", beside_peers, PEER_BATCHES, arguments.seconds),
         *table(
             "Which negatives are false, two views, t = 0.5, D = 128",
             marking,

@@ -18,7 +18,6 @@ from trueneg.losses import (
     ContrastiveLoss,
     CrossModalLoss,
     Debiased,
-    Guided,
     LearnedThresholds,
     OpenClipLoss,
     Oracle,
