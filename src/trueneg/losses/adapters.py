@@ -137,8 +137,10 @@ class LabelledLoss(nn.Module):
     negatives, the samples with other labels; estimators that average draws from the anchor's class
     take all of its positives. Inside of ``SelfSupervisedLoss``, where the two views of a sample
     have its number as label, this is :class:`~trueneg.losses.ContrastiveLoss`; inside of
-    ``CrossBatchMemory``, the memory holds further samples. Estimators that need labels,
-    similarities or the numbers of samples cannot be used: here, labels say what is a positive.
+    ``CrossBatchMemory``, the memory holds further samples. Both accept a loss by the name of its
+    class only, so derive one: ``class NTXentLoss(LabelledLoss): pass``. Estimators that need
+    labels, similarities or the numbers of samples cannot be used: here, labels say what is a
+    positive.
 
     Args:
         estimator: estimator of the true-negative mass.
@@ -197,14 +199,14 @@ class LabelledLoss(nn.Module):
             ValueError: if a shape is wrong.
         """
         check_tensors(embeddings=embeddings, ref_emb=ref_emb)
-        checked_shape("labels", labels, (len(embeddings),))
+        labels = checked_shape("labels", labels, (len(embeddings),)).to(embeddings.device)
         itself = ref_emb is None
         keys = embeddings if ref_emb is None else ref_emb
         of_keys = checked_shape("ref_labels", labels if itself else ref_labels, (len(keys),))
         with outside_autocast(embeddings.device):
             anchors, keys = map(unit_length, single_precision(embeddings, keys))
             logits = anchors @ keys.mT / self.temperature
-            is_positive = labels[:, None] == of_keys.to(labels.device)
+            is_positive = labels[:, None] == of_keys.to(embeddings.device)
             is_negative = ~is_positive
             if itself:
                 is_positive = is_positive & ~torch.eye(

@@ -5,7 +5,7 @@ and the state of methods that remember samples.
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, ParamSpec
 
 import torch
@@ -256,6 +256,7 @@ class AnchorTerms(NamedTuple):
     removed: Tensor | None = None
 
 
+@dataclass
 class AnchorRows:
     """Computes the terms of some anchors of a batch.
 
@@ -269,22 +270,13 @@ class AnchorRows:
         recalled: what the estimator remembers of the anchors, (A,) each.
     """
 
-    def __init__(
-        self,
-        loss: EstimatorLoss,
-        layout: Layout,
-        keys: Tensor | None,
-        temperature: float | Tensor,
-        facts: SampleFacts,
-        partners: int,
-    ):
-        self.loss = loss
-        self.layout = layout
-        self.keys = keys
-        self.temperature = temperature
-        self.facts = facts
-        self.partners = partners
-        self.recalled: dict[str, Tensor] = {}
+    loss: EstimatorLoss
+    layout: Layout
+    keys: Tensor | None
+    temperature: float | Tensor
+    facts: SampleFacts
+    partners: int
+    recalled: dict[str, Tensor] = field(default_factory=dict)
 
     def of(self, positive: Tensor, anchors: Tensor, indices: Tensor | None) -> AnchorTerms:
         """Return the terms of anchors.

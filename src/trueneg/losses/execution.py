@@ -56,9 +56,9 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
     is 1 if not distributed.
 
     Every process must call this with the same shape, which is compared on the CPU, without waiting
-    for a GPU. The backward pass sums the gradients that the losses of all processes produce for the
-    local tensor. When DistributedDataParallel then averages over processes, the mean of the local
-    losses has the gradient of a single loss over all anchors.
+    for a GPU, unless the program is compiled. The backward pass sums the gradients that the losses
+    of all processes produce for the local tensor. When DistributedDataParallel then averages over
+    processes, the mean of the local losses has the gradient of a single loss over all anchors.
 
     Returns:
         The gathered tensor and the rank of this process (0 if not distributed).
@@ -71,6 +71,19 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
         return local[None], 0
     rank = distributed.get_rank()
     processes = distributed.get_world_size()
+    if not torch.compiler.is_compiling():  # what follows depends on values
+        _check_shapes(local, rank, processes)
+    everyone = local.detach().new_empty(processes, *local.shape)
+    distributed.all_gather(list(everyone.unbind()), local.detach().contiguous())
+    if local.requires_grad:
+        # the only part that requires a gradient; the hook adds the other processes' contributions
+        everyone[rank] = local
+        everyone.register_hook(_summed)
+    return everyone, rank
+
+
+def _check_shapes(local: Tensor, rank: int, processes: int) -> None:
+    """Check on all processes that their tensors have the same shape."""
     shape = torch.tensor(local.shape, dtype=torch.int64)
     shapes = [torch.empty_like(shape) for _ in range(processes)]
     distributed.all_gather(shapes, shape, group=_on_cpu(distributed.group.WORLD))
@@ -85,13 +98,6 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
             f"gather_distributed: the tensors have shapes {shown}; expected the same on every"
             f" process. {remedy}"
         )
-    everyone = local.detach().new_empty(processes, *local.shape)
-    distributed.all_gather(list(everyone.unbind()), local.detach().contiguous())
-    if local.requires_grad:
-        # the only part that requires a gradient; the hook adds the other processes' contributions
-        everyone[rank] = local
-        everyone.register_hook(_summed)
-    return everyone, rank
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,0 +1,81 @@
+"""The call of pytorch-metric-learning: equal to its own losses, and inside of its wrappers."""
+
+import pytest
+import torch
+
+from trueneg.losses import ContrastiveLoss, Debiased, HardNegative, Oracle, Sigmoid, Uncorrected
+from trueneg.losses.adapters import LabelledLoss
+
+pml = pytest.importorskip(
+    "pytorch_metric_learning.losses", reason="compares with pytorch-metric-learning's own losses"
+)
+LABELS = torch.arange(12) % 4
+
+
+class NTXentLoss(LabelledLoss):
+    """The wrappers accept a loss by the name of its class."""
+
+
+def draws(seed, *shape):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+def assert_same(actual, expected, inputs):
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(actual, inputs), torch.autograd.grad(expected, inputs)
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.07, 0.5])
+def test_it_equals_their_loss(temperature):
+    embeddings, references = draws(0, 12, 8), draws(1, 7, 8)
+    ours, theirs = LabelledLoss(Uncorrected(), temperature), pml.NTXentLoss(temperature)
+    assert_same(ours(embeddings, LABELS), theirs(embeddings, LABELS), [embeddings])
+    with_references = {"ref_emb": references, "ref_labels": torch.arange(7) % 4}
+    assert_same(
+        ours(embeddings, LABELS, **with_references),
+        theirs(embeddings, LABELS, **with_references),
+        [embeddings, references],
+    )
+    pairs = (
+        torch.tensor([0, 1]),
+        torch.tensor([4, 9]),
+        torch.tensor([0, 0, 1]),
+        torch.tensor([1, 2, 3]),
+    )
+    assert_same(ours(embeddings, LABELS, pairs), theirs(embeddings, LABELS, pairs), [embeddings])
+
+
+@pytest.mark.parametrize(
+    "estimator", [Uncorrected(), Debiased(0.1), HardNegative(1.0, 0.1)], ids=repr
+)
+def test_views_of_samples_are_those_of_the_loss_of_two_views(estimator):
+    z1, z2 = draws(0, 6, 8), draws(1, 6, 8)
+    wrapped = pml.SelfSupervisedLoss(NTXentLoss(estimator, 0.3))
+    assert_same(wrapped(z1, z2), ContrastiveLoss(estimator, 0.3)(z1, z2), [z1, z2])
+
+
+def test_a_memory_gives_the_same_losses_as_with_their_own():
+    ours, theirs = (
+        pml.CrossBatchMemory(loss, 8, memory_size=20)
+        for loss in (NTXentLoss(Uncorrected(), 0.3), pml.NTXentLoss(0.3))
+    )
+    for update in range(4):
+        embeddings = draws(update, 12, 8).float()
+        torch.testing.assert_close(ours(embeddings, LABELS), theirs(embeddings, LABELS))
+
+
+def test_without_a_positive_pair_the_loss_is_0_with_a_gradient():
+    embeddings = draws(0, 3, 4)
+    value = LabelledLoss(Debiased(0.1))(embeddings, torch.arange(3))
+    assert value.item() == 0
+    (gradient,) = torch.autograd.grad(value, embeddings)
+    assert torch.equal(gradient, torch.zeros_like(gradient))
+
+
+@pytest.mark.parametrize("estimator", [Oracle(), Sigmoid()], ids=["Oracle", "Sigmoid"])
+def test_an_estimator_that_needs_more_is_refused(estimator):
+    with pytest.raises(ValueError, match="needs more than embeddings and labels"):
+        LabelledLoss(estimator)
