@@ -152,8 +152,7 @@ class ContrastiveLoss(EstimatorLoss):
             ValueError: if shapes do not match, an input required by the estimator is missing, or a
                 fact is not used.
         """
-        stacked = stacked_views(z1, z2)
-        number, count, dimensions = stacked.shape
+        views = stacked_views(z1, z2)
         facts = SampleFacts(
             class_probability,
             labels,
@@ -168,48 +167,54 @@ class ContrastiveLoss(EstimatorLoss):
             extra_positives,
         )
         facts.refuse_unused(self.estimator, self.target_rule, unused)
-        with outside_autocast(stacked.device):
-            views = unit_length(single_precision(stacked)[0])
-            everyone, rank = gathered(views, self.gather_distributed)
-            samples = everyone.transpose(0, 1).flatten(0, 2)  # view 1 of all samples, then view 2
-            further = FurtherKeys(hard_negatives, queue, count, self.gather_distributed, views)
-            layout = Layout(
-                count,
-                len(samples) // number,
-                further.hard,
-                further.queued,
-                views=number,
-                offset=rank * count,
-                device=views.device,
-                dtype=views.dtype,
-            )
-            views = views.flatten(0, 1)
-            anchors = views / self.temperature
-            others = range(1, number)
-            positive = [torch.linalg.vecdot(anchors, views.roll(k * count, 0)) for k in others]
-            check_tensors(extra_positives=extra_positives)
-            if extra_positives is not None:
-                expected = count, extra_positives.shape[1], dimensions
-                checked_shape("extra_positives", extra_positives, expected)
-                draws = unit_length(extra_positives.to(views.dtype)).repeat(number, 1, 1)
-                positive += torch.linalg.vecdot(anchors[:, None], draws).unbind(1)
-            facts = replace(
-                facts,
-                similarity=_by_anchor(negative_similarity, layout),
-                positive_similarity=_of_each_view(positive_similarity, layout),
-                owners=further.owners,
-            )
-            return self.of_anchors(
-                layout,
-                positive[0] if len(positive) == 1 else torch.stack(positive, dim=1),
-                anchors,
-                further.after(samples),
-                self.temperature,
-                facts,
-                partners=number - 1,
-            )
+        with outside_autocast(views.device):
+            units = unit_length(single_precision(views)[0])
+            return self._of_views(units, facts, hard_negatives, queue)
 
     forward = scalar(terms)
+
+    def _of_views(
+        self,
+        units: Tensor,
+        facts: SampleFacts,
+        hard_negatives: Tensor | None,
+        queue: Tensor | None,
+    ) -> ContrastiveTerms:
+        """Compute the terms from (V, B, D) unit vectors."""
+        number, count, _ = units.shape
+        everyone, rank = gathered(units, self.gather_distributed)
+        samples = everyone.transpose(0, 1).flatten(0, 2)  # view 1 of all samples, then view 2
+        further = FurtherKeys(hard_negatives, queue, count, self.gather_distributed, units)
+        layout = Layout(
+            count,
+            len(samples) // number,
+            further.hard,
+            further.queued,
+            views=number,
+            offset=rank * count,
+            device=units.device,
+            dtype=units.dtype,
+        )
+        views = units.flatten(0, 1)
+        anchors = views / self.temperature
+        others = range(1, number)
+        positive = [torch.linalg.vecdot(anchors, views.roll(k * count, 0)) for k in others]
+        positive += _of_draws(facts.extra_positives, anchors, count)
+        facts = replace(
+            facts,
+            similarity=_by_anchor(facts.similarity, layout),
+            positive_similarity=_of_each_view(facts.positive_similarity, layout),
+            owners=further.owners,
+        )
+        return self.of_anchors(
+            layout,
+            positive[0] if len(positive) == 1 else torch.stack(positive, dim=1),
+            anchors,
+            further.after(samples),
+            self.temperature,
+            facts,
+            partners=number - 1,
+        )
 
 
 class SupConLoss(ContrastiveLoss):
@@ -264,6 +269,16 @@ def stacked_views(z1: Tensor | Sequence[Tensor], z2: Tensor | None) -> Tensor:
             " all of shape (B, D)."
         )
     return torch.stack(views)
+
+
+def _of_draws(draws: Tensor | None, anchors: Tensor, count: int) -> list[Tensor]:
+    """Return the logits of further draws from each sample's class, (A,) each."""
+    check_tensors(extra_positives=draws)
+    if draws is None:
+        return []
+    checked_shape("extra_positives", draws, (count, draws.shape[1], anchors.shape[1]))
+    units = unit_length(draws.to(anchors.dtype)).repeat(len(anchors) // count, 1, 1)
+    return list(torch.linalg.vecdot(anchors[:, None], units).unbind(1))
 
 
 def _of_each_view(values: Tensor | None, layout: Layout) -> Tensor | None:
