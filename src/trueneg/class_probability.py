@@ -1,12 +1,13 @@
 """η(x), the probability that a random sample shares the latent class of x."""
 
-import contextlib
 import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-with contextlib.suppress(ModuleNotFoundError):  # tensors need PyTorch alone
+try:
     import numpy as np
+except ModuleNotFoundError:  # tensors need PyTorch alone
+    np = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,16 +45,15 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
         raise ValueError(
             f"labels have the shape {tuple(labels.shape)}; expected a non-empty vector (n,)."
         )
-    _, inverse, counts = library.unique(labels, return_inverse=True, return_counts=True)
     is_known = labels >= 0
+    if _is_readable(labels) and not is_known.any():
+        raise ValueError(
+            "labels are all below 0, which is unknown; expected the class of some samples."
+        )
+    _, inverse, counts = library.unique(labels, return_inverse=True, return_counts=True)
     frequency = library.asarray(counts[inverse], dtype=_precision(labels)) / is_known.sum()
-    if _is_readable(labels):
-        if not is_known.any():
-            raise ValueError(
-                "labels are all below 0, which is unknown; expected the class of some samples."
-            )
-        if is_known.all():
-            return frequency
+    if _is_readable(labels) and is_known.all():
+        return frequency
     return library.where(is_known, frequency, frequency[is_known].mean())
 
 

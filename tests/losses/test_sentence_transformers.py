@@ -113,7 +113,6 @@ def test_joint_contrasts_equal_multiple_negatives_ranking_loss(models, columns, 
 
 @pytest.mark.parametrize("size", [None, 2])
 def test_symmetric_contrasts_equal_multiple_negatives_symmetric_ranking_loss(models, size):
-    """With two columns: there, hard negatives are negatives of the positives' direction, too."""
     model, _ = models
     ours = RankingLoss(model, Uncorrected(), 5.0, contrast="symmetric", mini_batch_size=size)
     theirs = losses.MultipleNegativesRankingLoss(

@@ -20,7 +20,8 @@ def anchor_loss(
 
     with targets T that sum to 1; without targets, :math:`T_p = 1`, and L is :math:`-\log(e^p / (e^p
     + N g))`. If decoupled, :math:`L = \log N g - T_p\,p - \sum_n T_n u_n`, or 0 if no negatives
-    remain. With several positives, L is the mean over them, each alone in its softmax.
+    remain. With several positives, L is the mean over them, each alone in its softmax; with
+    targets, :math:`T_p` is divided equally between them, and all of them are in the denominator.
 
     Args:
         log_mass: (A,) log(N·g); −∞ if no negatives remain.
@@ -53,8 +54,9 @@ def anchor_loss(
         )
     if decoupled:
         return (log_mass - attraction).masked_fill(log_mass == -math.inf, 0)
-    if positive.dim() == 2:
-        loss = functional.softplus(log_mass[:, None] - positive).mean(1)
-    else:
+    if positive.dim() == 1:
         loss = functional.softplus(log_mass - positive)
-    return loss if targets is None else loss + mean - attraction
+        return loss if targets is None else loss + mean - attraction
+    if targets is None:
+        return functional.softplus(log_mass[:, None] - positive).mean(1)
+    return torch.cat((positive, log_mass[:, None]), dim=1).logsumexp(1) - attraction

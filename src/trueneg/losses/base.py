@@ -7,7 +7,7 @@ from torch import Tensor
 
 from trueneg.losses.anchor_loss import anchor_loss
 from trueneg.losses.anchors import SCOPES, Anchors, NegativeMass, mass_without, unbounded
-from trueneg.losses.checks import checked_choice
+from trueneg.losses.checks import checked_choice, checked_number
 from trueneg.losses.log_space import MaskedLogSumExp, log_sum_of
 
 
@@ -99,6 +99,9 @@ class Estimator(AnchorCriterion):
 
     def __post_init__(self):
         checked_choice("scope", self.scope, SCOPES)
+        for each in fields(self):
+            if each.type is float:
+                checked_number(each.name, getattr(self, each.name))
 
     def __repr__(self) -> str:
         given = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -45,13 +45,24 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
     return value
 
 
+def checked_number(name: str, value: float) -> float:
+    """Return a value after checking that it is a number.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(value, Real):
+        raise ValueError(f"{name} is {value!r}; expected a number.")
+    return value
+
+
 def checked_positive(name: str, value: float) -> float:
     """Return a number after checking that it is positive and finite.
 
     Raises:
         ValueError: if it is not.
     """
-    if not isinstance(value, Real) or not 0 < value < math.inf:
+    if not 0 < checked_number(name, value) < math.inf:
         raise ValueError(f"{name} is {value!r}; expected a positive number.")
     return value
 

@@ -312,7 +312,10 @@ class CrossModalLoss(EstimatorLoss):
         """Compute the terms from the (B, S) text–image logits, which are modified in place."""
         logits.fill_diagonal_(-math.inf)
         count, columns = logits.shape
-        if self.estimator.pairwise and self.sides == 2 and columns == count:
+        has_pairs = any(
+            isinstance(each, tuple | list) for each in (facts.similarity, facts.exclude)
+        )
+        if self.estimator.pairwise and self.sides == 2 and columns == count and not has_pairs:
             return self._of_pairs(positive, logits, temperature, facts)
         layout = Layout(
             count,
@@ -476,7 +479,7 @@ class LogitScale(nn.Module):
 
     def __init__(self, initial: float = 1 / 0.07, maximum: float = 100.0):
         super().__init__()
-        if not 0 < initial <= maximum:
+        if not checked_positive("initial", initial) <= checked_positive("maximum", maximum):
             raise ValueError(
                 f"initial is {initial:g}; expected a positive number of at most {maximum:g}."
             )

@@ -41,7 +41,7 @@ class ContrastiveTerms(NamedTuple):
         targets: (B, S) or (A, S) soft targets, one tensor per direction; empty if there are none.
         log_averages: (A,) new log averages of the anchors' masses; None: the estimator keeps none.
         removed_hard: (A,) share of each anchor's hard negatives that the estimator leaves out, NaN
-            for those without any; None if there are none, or nothing can be left out.
+            for those without any; None if there are none.
     """
 
     loss: Tensor
@@ -174,7 +174,6 @@ class EstimatorLoss(nn.Module):
             )
             found = AnchorTerms(*parts)
         keeps = self.estimator.keeps_average
-        may_remove = layout.hard > 0 and (found.removed is not None or self.estimator.marks)
         return ContrastiveTerms(
             found.each.mean() if self.reduction == "mean" else found.each,
             positive.view(len(anchors), -1),
@@ -184,7 +183,7 @@ class EstimatorLoss(nn.Module):
             removed=present(found.removed),
             targets=present(facts.targets) if found.logits is not None else (),
             log_averages=found.log_average if keeps else None,
-            removed_hard=found.removed_hard if may_remove else None,
+            removed_hard=found.removed_hard if layout.hard else None,
         )
 
     def rows_of(
@@ -371,12 +370,13 @@ def share_of_hard(anchors: Anchors, left_out: Tensor | None, mass: NegativeMass)
     """Return the share of each anchor's hard negatives that the estimator leaves out, (A,); NaN if
     it has none.
     """
-    if anchors.hard is None or mass.removed is None:
+    if anchors.hard is None:
         return torch.full_like(mass.log, math.nan)
     is_hard = anchors.hard & anchors.is_negative
     if left_out is not None:
         is_hard = is_hard & ~left_out
-    return (mass.removed * is_hard).sum(1) / is_hard.sum(1)
+    removed = is_hard & False if mass.removed is None else mass.removed * is_hard
+    return removed.sum(1) / is_hard.sum(1)
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:

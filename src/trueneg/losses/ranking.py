@@ -211,7 +211,8 @@ class RankingLoss(CrossModalLoss):
                 ``labels``; for this and the following, see :meth:`CrossModalLoss.of_features`.
             exclude: (B, K) bool.
             targets: (B, K) soft targets; a pair, for both directions, with a symmetric contrast.
-            sampling_probability: (K,) probability with which each text is drawn.
+            sampling_probability: (B + H,) probability with which each positive and hard negative is
+                drawn.
             index: (B,) number of each pair among all training pairs.
 
         Raises:
@@ -249,6 +250,9 @@ class RankingLoss(CrossModalLoss):
         facts = replace(
             facts,
             labels=self._of_columns("labels", labels, len(anchors), len(candidates)),
+            sampling_probability=self._of_columns(
+                "sampling_probability", sampling_probability, len(anchors), len(candidates)
+            ),
             exclude=self._excluded(exclude, texts, group),
             owners=self._owners(len(anchors), len(candidates)).to(anchors.device),
         )
@@ -283,12 +287,12 @@ class RankingLoss(CrossModalLoss):
         self, name: str, values: Tensor | None, anchors: int, candidates: int
     ) -> Tensor | None:
         """Return values of the columns of a joint contrast; unknown, −1, for hard negatives without
-        one.
+        a label.
         """
         if values is None or self.contrast != "joint":
             return values
         check_tensors(**{name: values})
-        if len(values) == anchors:
+        if len(values) == anchors and name == "labels":
             values = functional.pad(values, (0, candidates - anchors), value=-1)
         values = checked_shape(name, values, (candidates,))
         return _joint_columns(values, values[:anchors])

@@ -49,11 +49,12 @@ class Attracted:
 
     .. math::
 
-        T_{ii} = \frac{1}{1 + V F_i},\qquad T_{ij} = \frac{V}{1 +
+        T_{ii} = \frac{V - 1}{V - 1 + V F_i},\qquad T_{ij} = \frac{V}{V - 1 +
         V F_i} \text{ for the } F_i \text{ samples found}
 
-    with V views. A sample is found if its similarity is above the threshold and it is among the
-    ``top_k`` most similar samples; its similarity is the largest over its views and the anchor's.
+    with V views, or 1 and 1 in the numerators for pairs. A sample is found if its similarity is
+    above the threshold and it is among the ``top_k`` most similar samples; its similarity is the
+    largest over its views and the anchor's.
 
     Args:
         threshold: similarity above which a sample is found.
@@ -221,11 +222,11 @@ def _by_view(name: str, similarity: Tensor | None, layout: Layout) -> Tensor:
 class SameClass:
     r"""Uniform over the positive and the other samples of its class, in all views: SupCon.
 
-    .. math:: T_{ii} = \frac{1}{1 + V F_i},\qquad T_{ij} = \frac{V}{1 + V F_i} \text{ for the }
-              F_i \text{ other samples of the class}
+    .. math:: T_{ii} = \frac{V - 1}{V - 1 + V F_i},\qquad T_{ij} = \frac{V}{V - 1 + V F_i}
+              \text{ for the } F_i \text{ other samples of the class}
 
-    With V views and as CL's targets, this is L_out of Khosla et al. (2020). A sample without a
-    label has its own positive only.
+    With V views, or 1 and 1 in the numerators for pairs. As CL's targets, this is L_out of Khosla
+    et al. (2020). A sample without a label has its own positive only.
 
     Example:
         >>> same_class = torch.tensor([[True, True, False]] * 2 + [[False, False, True]])
@@ -249,7 +250,7 @@ def _attracted(layout: Layout, is_false: Tensor) -> Tensor:
     weight = is_false.to(layout.dtype)
     weight[:, : layout.samples] *= layout.views
     own = layout.own_columns(None)[: len(weight), :1]
-    weight.scatter_(1, own, 1.0)
+    weight.scatter_(1, own, max(layout.views - 1, 1))
     return weight / weight.sum(1, keepdim=True)
 
 

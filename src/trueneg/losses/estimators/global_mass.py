@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trueneg.losses.anchors import Anchors, NegativeMass, mass_without, unbounded
 from trueneg.losses.base import Estimator
-from trueneg.losses.checks import check_index, checked_count
+from trueneg.losses.checks import check_index, checked_count, checked_number
 from trueneg.losses.execution import gathered
 from trueneg.losses.log_space import log_sum_exp
 
@@ -26,7 +26,8 @@ class GlobalMass(Estimator, nn.Module):
         N v\, e^{p}, \qquad
               \nabla \log N g = \nabla p + \frac{\nabla\, \overline{e^{u - p}}}{v}
 
-    Yuan et al. (2022), with the mass relative to the positive as in FastCLIP (Wei et al., 2024). A
+    Yuan et al. (2022), with the mass relative to the positive (the first of several) as in FastCLIP
+    (Wei et al., 2024). A
     sample that has no average yet starts with that of the batch. The loss is log(1 + N v), and its
     gradient is that of the batch's mean divided by 1 / N + v: with :math:`\gamma = 1`, CL's. With
     ``decoupled``, the loss is log N v and the divisor v, as in the authors' code (FastCLIP adds
@@ -73,7 +74,7 @@ class GlobalMass(Estimator, nn.Module):
         nn.Module.__init__(self)
         Estimator.__init__(self, scope=scope)
         checked_count("samples", samples, "training samples", optional=False)
-        if not 0 < rate <= 1:
+        if not 0 < checked_number("rate", rate) <= 1:
             raise ValueError(f"rate is {rate}; expected a number above 0 and at most 1.")
         self.rate = rate
         self.filtered = filtered

@@ -45,4 +45,6 @@ class HardnessWeighted(Estimator):
             raise ValueError(f"alpha is {self.alpha}; expected a finite number of at least 0.")
 
     def mass(self, anchors: Anchors) -> NegativeMass:
+        if self.alpha == 0:  # 0 · −∞ would be NaN
+            return unbounded(log_sum_exp(anchors.negatives))
         return unbounded(log_sum_exp(anchors.negatives + self.alpha * anchors.cosines))

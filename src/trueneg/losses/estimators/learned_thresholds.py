@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from trueneg.losses.anchors import Anchors
 from trueneg.losses.base import Selecting
-from trueneg.losses.checks import check_index
+from trueneg.losses.checks import check_index, checked_count, checked_number, checked_positive
 from trueneg.losses.execution import gathered
 
 # Adam's, as in the authors' code
@@ -62,11 +62,10 @@ class LearnedThresholds(Selecting, nn.Module):
     ):
         nn.Module.__init__(self)
         Selecting.__init__(self, scope=scope)
-        if samples < 1 or not 0 <= share < 1 or not learning_rate > 0:
-            values = f"samples is {samples}, share {share} and learning_rate {learning_rate}"
-            raise ValueError(
-                f"{values}; expected at least 1, a number from 0 to below 1, and a positive number."
-            )
+        checked_count("samples", samples, "training samples", optional=False)
+        if not 0 <= checked_number("share", share) < 1:
+            raise ValueError(f"share is {share}; expected a number of at least 0 and below 1.")
+        checked_positive("learning_rate", learning_rate)
         self.samples = samples
         self.share = share
         self.learning_rate = learning_rate

@@ -42,6 +42,8 @@ class Sequence(Estimator):
 
     def __init__(self, estimators: Iterable[Estimator]):
         super().__init__()
+        if not isinstance(estimators, Iterable):
+            raise ValueError(f"estimators is {estimators}; expected a list of estimators.")
         parts: list[Any] = [checked_estimator(each) for each in estimators]
         if len(parts) < 2:
             raise ValueError(f"estimators has {len(parts)} parts; expected masks, then another.")
@@ -50,11 +52,15 @@ class Sequence(Estimator):
             raise ValueError(
                 f"{wrong[0]} removes no negatives, so that it must be the last of a Sequence."
             )
-        refused = [each for each in parts if not isinstance(each, Estimator) or each.keeps_average]
+        refused = [
+            each
+            for each in parts
+            if not isinstance(each, Estimator) or each.keeps_average or each.keeps_threshold
+        ]
         if refused:
             raise ValueError(
-                f"{refused[0]} cannot be part of a Sequence; expected estimators without averages"
-                " of each sample (GlobalMass has the option filtered)."
+                f"{refused[0]} cannot be part of a Sequence; expected estimators that remember no"
+                " samples (GlobalMass has the option filtered)."
             )
         self.class_probability = getattr(self.last, "class_probability", None)
         for name in REQUIRED + USED:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
 from trueneg.losses.base import AnchorCriterion
-from trueneg.losses.checks import checked_choice, reshape_scalars
+from trueneg.losses.checks import checked_choice, checked_number, reshape_scalars
 
 POSITIVES = ("own", "labels")
 
@@ -51,7 +51,7 @@ class Sigmoid(AnchorCriterion, nn.Module):
 
     def __init__(self, bias: float = -10.0, learned_bias: bool = True, positives: str = "own"):
         super().__init__()
-        if not math.isfinite(bias):
+        if not math.isfinite(checked_number("bias", bias)):
             raise ValueError(f"bias is {bias}; expected a finite number.")
         self.positives = checked_choice("positives", positives, POSITIVES)
         # of shape (1,), because FSDP2 cannot shard scalars
