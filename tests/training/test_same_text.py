@@ -73,7 +73,7 @@ def batch(request, source, subset):
     pairs, columns = drawn.part(slice(COUNT), CPU), drawn.part(slice(COUNT + request.param), CPU)
     if request.param:
         data.hard = drawn.part(slice(COUNT, COUNT + HARD), CPU)
-    table = data._table.iloc[columns.anchors.numpy()]
+    table = data.source.sentences.iloc[data._sentence_rows].iloc[columns.anchors.numpy()]
     images = subset.train[columns.columns.numpy()]
     facts = SimpleNamespace(
         texts=[text.lower().strip(" .!") for text in table["sentence"]],
@@ -234,7 +234,7 @@ def test_a_batch_of_one_text_has_no_negatives_and_no_gradient(source, subset):
 def test_losses_without_estimator_leave_out_same_texts(source, subset, name):
     data = PairData(source, subset, CPU)
     pairs = data.epoch("image", torch.Generator().manual_seed(0)).part(slice(COUNT), CPU)
-    rows = data._table.iloc[pairs.anchors.numpy()]
+    rows = data.source.sentences.iloc[data._sentence_rows].iloc[pairs.anchors.numpy()]
     texts = [text.lower().strip(" .!") for text in rows["sentence"]]
     u, v = torch.nn.functional.normalize(torch.randn(2, COUNT, 5, dtype=torch.float64), dim=-1)
     objective = {"name": name, "negative_weight": 0.6, "same_text": "exclude"}

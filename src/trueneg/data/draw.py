@@ -4,6 +4,7 @@ import logging
 import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import GROUPS
 
 log = logging.getLogger(__name__)
+
+
+def read_samples(kind: type[TrainedStudy], source: str | Path) -> Any:
+    """Read what was read from the source of a kind of study before."""
+    return pkgutil.resolve_name(kind.READER)(source)
 
 
 def draw_subsets(
@@ -42,7 +48,7 @@ def draw_subsets(
     Raises:
         UserError: if the settings do not fit the source, or a file is missing or damaged.
     """
-    samples = pkgutil.resolve_name(kind.READER)(source)
+    samples = read_samples(kind, source)
     classes = getattr(samples, "class_names", None)
     if classes is not None and group not in (None, *GROUPS, *classes):
         raise UserError(

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from trueneg.data.draw import read_samples
 from trueneg.data.samples import read_subsets
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
@@ -80,7 +81,7 @@ def encoded_runs(
     settings = remaining[0]["settings"]
     package = importlib.import_module(task_package(settings))
     with leased_device(device) as leased:
-        source = pkgutil.resolve_name(kind_of(settings).READER)(data["source"])
+        source = read_samples(kind_of(settings), data["source"])
         subsets = read_subsets(data["subsets"])
         vectors = data.get("vectors") or ()
         runs = (

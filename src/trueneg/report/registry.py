@@ -3,7 +3,9 @@ library is imported here.
 """
 
 import hashlib
+import importlib
 import json
+import pkgutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +13,6 @@ from types import ModuleType
 from trueneg.io.files import file_checksum
 from trueneg.report import figures, tables
 from trueneg.report.declared import Drawing
-from trueneg.specs.discovery import modules_in
 from trueneg.specs.settings import Study
 
 # endings of the files of a drawing
@@ -25,7 +26,10 @@ def _by_name(package: ModuleType) -> Callable[[Study], dict[str, Drawing]]:
     """Return a function that lists a study's drawings in page order, from all modules of a package
     that declare drawings.
     """
-    modules = modules_in(package.__name__)
+    modules = [
+        importlib.import_module(f"{package.__name__}.{name}")
+        for _, name, _ in pkgutil.iter_modules(package.__path__)
+    ]
     makers = sorted(
         (module for module in modules if hasattr(module, "drawings")),
         key=lambda module: module.ORDER,

@@ -142,7 +142,7 @@ def facts(source, parts):
     report, and its image.
     """
     data, pairs = parts
-    rows = data._table.iloc[pairs.anchors.numpy()]
+    rows = data.source.sentences.iloc[data._sentence_rows].iloc[pairs.anchors.numpy()]
     subset = split_pairs(source, 0)
     images = subset.train[pairs.columns.numpy()]
     said = source.sentences.groupby("report")["sentence"].agg(set)

@@ -35,7 +35,7 @@ def test_class_probabilities_are_those_of_the_sentence(source, parts):
         eta = source.sentences.set_index(["report", "index"])[column]
         total = 0.0
         for row, number in enumerate(pairs.anchors.tolist()):
-            sentence = data._table.iloc[number]
+            sentence = data.source.sentences.iloc[data._sentence_rows].iloc[number]
             value = np.float32(eta[sentence["report"], sentence["index"]])
             logits = [scale * float(score) for score in similarity[row]]
             negatives = [math.exp(u) for column, u in enumerate(logits) if column != row]

@@ -36,7 +36,11 @@ def test_sentences_without_their_true_class_probability_exchange_it(source, subs
     data = PairData(source, subset, CPU)
     by_text = source.sentences.set_index(["report", "index"])["eta true"]
     true = np.array(
-        [by_text[row["report"], row["index"]] for _, row in data._table.iterrows()], np.float32
+        [
+            by_text[row["report"], row["index"]]
+            for _, row in source.sentences.iloc[data._sentence_rows].iterrows()
+        ],
+        np.float32,
     )
     np.testing.assert_array_equal(data.class_probability("true"), true)
     kept = {}
@@ -62,7 +66,7 @@ def test_an_epoch_of_images_pairs_each_image_with_a_uniformly_drawn_sentence_of_
     source, subset
 ):
     data, counts = PairData(source, subset, CPU), {}
-    table = data._table.reset_index(drop=True)
+    table = source.sentences.iloc[data._sentence_rows].reset_index(drop=True)
     for seed in range(300):
         epoch = data.epoch("image", torch.Generator().manual_seed(seed))
         pairs = epoch.part(slice(None), CPU)
@@ -87,7 +91,10 @@ def test_an_epoch_of_studies_draws_an_image_and_a_sentence_of_each_report(source
         pairs = epoch.part(slice(None), CPU)
         ours = reports[pairs.columns.numpy()]
         assert sorted(ours) == sorted(set(reports))
-        assert (data._table["report"].to_numpy()[pairs.anchors.numpy()] == ours).all()
+        assert (
+            source.sentences.iloc[data._sentence_rows]["report"].to_numpy()[pairs.anchors.numpy()]
+            == ours
+        ).all()
         chosen |= set(pairs.columns.tolist())
     assert chosen == set(range(len(reports)))
 
