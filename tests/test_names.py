@@ -18,7 +18,7 @@ ARBITRARY = {
     "losses/contrastive.py:SupConLoss.__init__(options)",
     "losses/execution.py:_on_cpu(world)",
     "losses/log_space.py:MaskedLogSumExp.backward(ctx)",
-    "losses/ranking.py:ClassProbabilityCollator.__init__(collator)",
+    "losses/ranking.py:FactsCollator.__init__(collator)",
     "losses/ranking.py:RankingLoss.forward(labels)",
     "losses/sentences.py:GuideVectors.__init__(model)",
     "losses/sentences.py:_of_column(features)",

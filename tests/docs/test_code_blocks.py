@@ -39,7 +39,7 @@ def write_inputs(block, folder):
 
 def requirement(block):
     """The library that an example is about, where it is not one of this project's own."""
-    found = re.search(r"requires=(\w+)", block.options)
+    found = re.search(r"requires=([\w.]+)", block.options)
     return found[1] if found else None
 
 

@@ -1,8 +1,9 @@
-"""The example program: its parts against plain loops, its errors, and a run from end to end with a
-tiny model.
+"""The example programs. text_embeddings: its parts against plain loops, its errors, and a run from
+end to end with a tiny model; simclr: it learns.
 """
 
 import importlib.util
+import re
 import runpy
 import sys
 from collections import Counter, defaultdict
@@ -360,3 +361,18 @@ def test_user_errors_end_the_program_with_a_sentence(model, tmp_path, monkeypatc
             "--layers",
             9,
         )
+
+
+@pytest.mark.parametrize("estimator", ["dcl", "oracle"])
+def test_simclr_learns_to_tell_the_classes_apart(estimator, monkeypatch, capsys):
+    path = ROOT / "examples/simclr.py"
+    arguments = ["simclr.py", "--estimator", estimator, "--epochs", "6"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    runpy.run_path(str(path), run_name="__main__")
+    untrained, *epochs = capsys.readouterr().out.splitlines()
+    assert len(epochs) == 6
+    losses = [float(re.search(r"loss ([\d.]+)", line)[1]) for line in epochs]
+    assert losses[-1] < losses[0] - 0.3
+    before, after = (float(re.search(r"([\d.]+)%", line)[1]) for line in (untrained, epochs[-1]))
+    assert before < 30  # of ten classes
+    assert after > 50

@@ -9,7 +9,7 @@ from torch.optim.swa_utils import AveragedModel
 from tests.losses import by_the_book as book
 from tests.text.models import SENTENCES, bert, saved, tokenizer
 from trueneg.losses import Debiased, GlobalMass, Guided, Oracle, Uncorrected
-from trueneg.losses.adapters import ClassProbabilityCollator, RankingLoss
+from trueneg.losses.adapters import FactsCollator, RankingLoss
 from trueneg.text.tokenizing import train_tokenizer
 
 library = pytest.importorskip(
@@ -281,7 +281,7 @@ def test_columns_of_facts_reach_the_loss_in_the_trainer(folders, tmp_path, colum
     )
     loss = RankingLoss(model, estimator, 1.0, same_text=False, unused="ignore")
     trainer = library.SentenceTransformerTrainer(model, arguments, data, data, loss=loss)
-    trainer.data_collator = ClassProbabilityCollator(trainer.data_collator)
+    trainer.data_collator = FactsCollator(trainer.data_collator)
     trainer.train()
     encoded = [model.encode(column, convert_to_tensor=True).double() for column in TEXTS[:columns]]
     total, candidates = 0.0, torch.cat(encoded[1:])
@@ -322,7 +322,7 @@ def test_evaluation_by_the_trainer_does_not_renew_averages(folders, tmp_path):
     )
     loss = RankingLoss(model, GlobalMass(10))
     trainer = library.SentenceTransformerTrainer(model, arguments, data, data, loss=loss)
-    trainer.data_collator = ClassProbabilityCollator(trainer.data_collator)
+    trainer.data_collator = FactsCollator(trainer.data_collator)
     trainer.train()
     before = loss.estimator.log_averages.clone()
     assert before.isfinite().sum() == 5

@@ -15,9 +15,9 @@ from trueneg.losses.checks import check_tensors, checked_positive, checked_shape
 from trueneg.losses.cross_modal import CrossModalLoss, Pair
 from trueneg.losses.execution import outside_autocast, single_precision, unit_length
 from trueneg.losses.log_space import MaskedLogSumExp
-from trueneg.losses.ranking import ClassProbabilityCollator, RankingLoss
+from trueneg.losses.ranking import FactsCollator, RankingLoss
 
-__all__ = ["ClassProbabilityCollator", "LabelledLoss", "OpenClipLoss", "RankingLoss"]
+__all__ = ["FactsCollator", "LabelledLoss", "OpenClipLoss", "RankingLoss"]
 
 
 def _check_unit_length(name: str, features: Tensor) -> None:
@@ -89,7 +89,19 @@ class OpenClipLoss(CrossModalLoss):
                 estimators, it has no effect: a constant added to every logit cancels in a softmax.
             output_dict: whether to return a dictionary.
             class_probability: η, a single number or one value per pair, shape (B,). For this and
-                the other facts, see :meth:`CrossModalLoss.of_features`.
+                the following, see :meth:`CrossModalLoss.of_features`.
+            labels: classes.
+            same_class: whether an image has the class of a text.
+            negative_similarity: known similarity between samples.
+            positive_similarity: known similarity to the positives.
+            exclude: which columns are not negatives.
+            targets: soft targets.
+            same_query: numbers of the queries.
+            hard_negatives: further images.
+            queue: past features.
+            sampling_probability: of each sample.
+            index: numbers of the pairs.
+            unused: ``"error"`` or ``"ignore"``.
 
         Raises:
             ValueError: if there are not as many images as texts, features are not normalised

@@ -44,8 +44,7 @@ def build(
 
     Returns:
         The loss. ``reco`` and ``oc`` are complete losses rather than estimators: they are called
-            with the two
-        embeddings, and ``temperature`` and ``directions`` are ignored.
+            with the two embeddings, and ``temperature`` and ``directions`` are ignored.
 
     Raises:
         ValueError: if the objective is not a mapping, the name or a parameter is unknown (the

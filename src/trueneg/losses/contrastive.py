@@ -144,7 +144,8 @@ class ContrastiveLoss(EstimatorLoss):
             sampling_probability: (S,) probability with which each sample is drawn, for
                 :class:`~trueneg.losses.LogQ`.
             index: (B,) number of each sample among all training samples, for estimators that
-                remember samples.
+                remember samples. ``loss(…)`` in training mode keeps new averages; after this
+                method, call :meth:`keep`.
             unused: ``"error"``: a fact that the estimator does not use is refused; ``"ignore"``: it
                 is accepted, and its shape is checked.
 

@@ -139,7 +139,7 @@ class CrossModalLoss(EstimatorLoss):
             sampling_probability: (B + H,) probability with which each sample is drawn, for
                 :class:`~trueneg.losses.LogQ`.
             index: (B,) number of each pair among all training pairs, for estimators that remember
-                samples.
+                samples; see :meth:`ContrastiveLoss.terms`.
             unused: see :meth:`ContrastiveLoss.terms`.
 
         Raises:
@@ -208,13 +208,24 @@ class CrossModalLoss(EstimatorLoss):
                 for cosine similarity.
             image_features: (B, D) or (B + H, D) image features, not normalised by this method
                 either.
-            logit_scale: see :meth:`terms`, also for the arguments that are not listed here.
+            logit_scale: see :meth:`terms`, also for what is not explained here.
+            class_probability: η.
+            labels: (B,) or (B + H + Q,).
+            same_class: (B, S) bool.
+            negative_similarity: (B, S), or a pair.
+            positive_similarity: (B,) or (2B,).
+            exclude: (B, S) bool, or a pair.
+            targets: (B, S), or a pair.
+            same_query: (B,) integers.
             hard_negatives: (H, D) images that are further negatives of all texts, as if they came
                 last in ``image_features``; or (B, n, D), n of each text.
             queue: (Q, D) past image features, further negatives of all texts, the same in all
                 processes; or a pair of past image and text features, the latter for image anchors.
+            sampling_probability: (S,).
+            index: (B,) numbers. Averages are kept by :meth:`keep`, which ``loss(…)`` calls itself.
             logit_bias: scalar tensor, the bias of :class:`~trueneg.losses.Sigmoid` in place of its
                 own; a constant added to every logit cancels in a softmax.
+            unused: ``"error"`` or ``"ignore"``.
 
         Raises:
             ValueError: if shapes do not match, an input required by the estimator is missing, or a

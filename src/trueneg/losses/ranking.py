@@ -66,7 +66,7 @@ class RankingLoss(CrossModalLoss):
     there; hard negatives are not compared with positives there. With ``contrast="documents"``, it
     is that loss without its ``contrast_anchors`` and ``contrast_positives``. A ``label`` column
     gives the classes for ``Oracle``; for columns of class probabilities, queries, indices or
-    sampling probabilities, see :class:`ClassProbabilityCollator`.
+    sampling probabilities, see :class:`FactsCollator`.
 
     Args:
         model: a ``SentenceTransformer``, or any module that is called with the features of a column
@@ -201,7 +201,7 @@ class RankingLoss(CrossModalLoss):
             sentence_features: features of each column of B texts.
             labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need
                 them; unknown, below 0, for hard negatives without one. Or the mapping that
-                :class:`ClassProbabilityCollator` makes.
+                :class:`FactsCollator` makes.
             class_probability: η of each pair, (B,), or a single number; overrides the estimator's
                 own.
             group: (B,) number of each pair's query, from 0; below 0: a query of its own. The
@@ -509,7 +509,7 @@ def _joint(anchors: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat((anchors, positives), dim=1), torch.cat((to_anchor, to_positive), dim=1)
 
 
-class ClassProbabilityCollator:
+class FactsCollator:
     """Data collator that passes columns of a data set to :class:`RankingLoss`:
     ``class_probability``, the η of each pair; ``group``, the number of its query; ``index``, its
     own number; and ``sampling_probability``.
