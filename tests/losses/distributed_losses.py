@@ -282,7 +282,6 @@ def of_remembered(share, first, second, scale, several, inputs):
                     continue
                 unit = [torch.nn.functional.normalize(each, dim=-1) for each in (turned, second)]
                 terms = loss.of_features(*unit, scale, index=index)
-                loss.keep(index, terms)
                 value = terms.loss
             state = torch.cat([each.flatten() for each in loss.state_dict().values()])
             state = state.nan_to_num(neginf=-99.0)

@@ -3,7 +3,16 @@
 import pytest
 import torch
 
-from trueneg.losses import ContrastiveLoss, Debiased, HardNegative, Oracle, Sigmoid, Uncorrected
+from trueneg.losses import (
+    ContrastiveLoss,
+    CrossModalLoss,
+    Debiased,
+    HardNegative,
+    Oracle,
+    Quantile,
+    Sigmoid,
+    Uncorrected,
+)
 from trueneg.losses.adapters import LabelledLoss
 
 pml = pytest.importorskip(
@@ -79,3 +88,30 @@ def test_without_a_positive_pair_the_loss_is_0_with_a_gradient():
 def test_an_estimator_that_needs_more_is_refused(estimator):
     with pytest.raises(ValueError, match="needs more than embeddings and labels"):
         LabelledLoss(estimator)
+
+
+def test_unknown_labels_are_no_class_and_eta_is_passed_by_name():
+    embeddings = draws(0, 6, 4)
+    eta = torch.linspace(0, 0.3, 6, dtype=torch.float64)
+    loss = LabelledLoss(Debiased(), 0.5)
+    unknown, alone = (
+        loss(embeddings, torch.tensor(labels), class_probability=eta)
+        for labels in ([-1, -1, 0, 0, 1, 1], [2, 3, 0, 0, 1, 1])
+    )
+    assert_same(unknown, alone, [embeddings])
+    assert 0 <= loss.share_at_bound <= 1
+    given = LabelledLoss(Debiased(eta), 0.5)(embeddings, torch.tensor([-1, -1, 0, 0, 1, 1]))
+    torch.testing.assert_close(given, unknown)
+
+
+def test_every_call_logs_and_remembers():
+    """Also those that return the terms."""
+    text, image = (torch.nn.functional.normalize(draws(seed, 4, 3), dim=1) for seed in (0, 1))
+    loss = CrossModalLoss(Quantile(0.3))
+    terms = loss.of_features(text, image, 5.0, hard_negatives=image[:2])
+    removed, logits = terms.removed[0], terms.logits[0]
+    valid = ~logits.isneginf()
+    expected = (removed & valid).sum(1) / valid.sum(1)
+    torch.testing.assert_close(terms.share_removed()[:4].double(), expected.double())
+    assert loss.share_of_hard_removed.item() == terms.removed_hard.nanmean().item()
+    assert loss.share_at_bound == 0

@@ -5,6 +5,8 @@ lightly needs no adapter: its losses take two views, as does
 :mod:`trueneg.losses.ranking`.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -135,8 +137,7 @@ class OpenClipLoss(CrossModalLoss):
             logit_bias=logit_bias,
             unused=unused,
         )
-        loss = self.finished(terms, index)
-        return {"contrastive_loss": loss} if output_dict else loss
+        return {"contrastive_loss": terms.loss} if output_dict else terms.loss
 
 
 class LabelledLoss(nn.Module):
@@ -149,7 +150,8 @@ class LabelledLoss(nn.Module):
     negatives, the samples with other labels; estimators that average draws from the anchor's class
     take all of its positives. Inside of ``SelfSupervisedLoss``, where the two views of a sample
     have its number as label, this is :class:`~trueneg.losses.ContrastiveLoss`; inside of
-    ``CrossBatchMemory``, the memory holds further samples. Both accept a loss by the name of its
+    ``CrossBatchMemory``, the memory holds further samples. A label below 0 is unknown: the sample
+    has no positive, and is a negative of all others. Both accept a loss by the name of its
     class only, so derive one: ``class NTXentLoss(LabelledLoss): pass``. Estimators that need
     labels, similarities or the numbers of samples cannot be used: here, labels say what is a
     positive.
@@ -157,6 +159,9 @@ class LabelledLoss(nn.Module):
     Args:
         estimator: estimator of the true-negative mass.
         temperature: t > 0.
+
+    Attributes:
+        share_at_bound: see :class:`~trueneg.losses.ContrastiveLoss`.
 
     Raises:
         ValueError: if the estimator needs a fact that this call does not have, or the temperature
@@ -184,10 +189,11 @@ class LabelledLoss(nn.Module):
         ):
             raise ValueError(
                 f"{estimator} needs more than embeddings and labels; expected an estimator such as"
-                " Debiased, HardNegative or Bayesian."
+                " Debiased, HardNegative or Bayesian, or another loss, such as ContrastiveLoss."
             )
         self.estimator = checked
         self.temperature = checked_positive("temperature", temperature)
+        self.share_at_bound = torch.tensor(math.nan)
 
     def forward(
         self,
@@ -196,6 +202,8 @@ class LabelledLoss(nn.Module):
         indices_tuple: tuple[Tensor, ...] | None = None,
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
+        *,
+        class_probability: float | Tensor | None = None,
     ) -> Tensor:
         """Return the scalar loss; 0 if there are no positive pairs.
 
@@ -206,6 +214,7 @@ class LabelledLoss(nn.Module):
                 a miner returns them; None: all pairs of equal and of different labels.
             ref_emb: (R, D) samples with which to compare; None: the embeddings.
             ref_labels: (R,) their labels.
+            class_probability: η, a single number or one value per embedding, (B,).
 
         Raises:
             ValueError: if a shape is wrong.
@@ -218,20 +227,27 @@ class LabelledLoss(nn.Module):
         with outside_autocast(embeddings.device):
             anchors, keys = map(unit_length, single_precision(embeddings, keys))
             logits = anchors @ keys.mT / self.temperature
-            is_positive = labels[:, None] == of_keys.to(embeddings.device)
-            is_negative = ~is_positive
+            same = (labels[:, None] == of_keys.to(labels.device)) & (labels >= 0)[:, None]
+            others = torch.ones_like(same)
             if itself:
-                is_positive = is_positive & ~torch.eye(
-                    len(labels), dtype=torch.bool, device=labels.device
-                )
+                others.fill_diagonal_(False)
+            is_positive = same & others
+            is_negative = ~same & others
             if indices_tuple is not None:
                 is_positive, is_negative = _chosen(indices_tuple, logits)
             pairs = is_positive.sum(1)
             draws = MaskedLogSumExp.apply(logits, ~is_positive | (pairs == 0)[:, None])
             mean = torch.where(pairs > 0, draws - pairs.clamp(min=1).log(), 0)
-            seen = Anchors(mean, logits, count=logits.shape[1], temperature=self.temperature)
-            log_mass = mass_without(self.estimator.estimate, seen, ~is_negative).log
-            each = functional.softplus(log_mass[:, None] - logits).masked_fill(~is_positive, 0)
+            seen = Anchors(
+                mean,
+                logits,
+                count=logits.shape[1],
+                temperature=self.temperature,
+                class_probability=class_probability,
+            )
+            mass = mass_without(self.estimator.estimate, seen, ~is_negative)
+            self.share_at_bound = mass.at_bound.float().mean()
+            each = functional.softplus(mass.log[:, None] - logits).masked_fill(~is_positive, 0)
             return each.sum() / pairs.sum().clamp(min=1)
 
 

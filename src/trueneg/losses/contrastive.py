@@ -144,8 +144,7 @@ class ContrastiveLoss(EstimatorLoss):
             sampling_probability: (S,) probability with which each sample is drawn, for
                 :class:`~trueneg.losses.LogQ`.
             index: (B,) number of each sample among all training samples, for estimators that
-                remember samples. ``loss(…)`` in training mode keeps new averages; after this
-                method, call :meth:`keep`.
+                remember samples.
             unused: ``"error"``: a fact that the estimator does not use is refused; ``"ignore"``: it
                 is accepted, and its shape is checked.
 
@@ -170,7 +169,7 @@ class ContrastiveLoss(EstimatorLoss):
         facts.refuse_unused(self.estimator, self.target_rule, unused)
         with outside_autocast(views.device):
             units = unit_length(single_precision(views)[0])
-            return self._of_views(units, facts, hard_negatives, queue)
+            return self.finished(self._of_views(units, facts, hard_negatives, queue), index)
 
     forward = scalar(terms)
 

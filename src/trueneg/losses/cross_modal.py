@@ -139,7 +139,7 @@ class CrossModalLoss(EstimatorLoss):
             sampling_probability: (B + H,) probability with which each sample is drawn, for
                 :class:`~trueneg.losses.LogQ`.
             index: (B,) number of each pair among all training pairs, for estimators that remember
-                samples; see :meth:`ContrastiveLoss.terms`.
+                samples.
             unused: see :meth:`ContrastiveLoss.terms`.
 
         Raises:
@@ -172,7 +172,9 @@ class CrossModalLoss(EstimatorLoss):
         with outside_autocast(similarity.device):
             logits, temperature = self._scaled(single_precision(similarity)[0], logit_scale)
             hard = similarity.shape[1] - similarity.shape[0]
-            return self._of_logits(logits.diagonal().clone(), logits, temperature, facts, hard)
+            positive = logits.diagonal().clone()
+            terms = self._of_logits(positive, logits, temperature, facts, hard)
+            return self.finished(terms, index)
 
     forward = scalar(terms)
 
@@ -222,7 +224,7 @@ class CrossModalLoss(EstimatorLoss):
             queue: (Q, D) past image features, further negatives of all texts, the same in all
                 processes; or a pair of past image and text features, the latter for image anchors.
             sampling_probability: (S,).
-            index: (B,) numbers. Averages are kept by :meth:`keep`, which ``loss(…)`` calls itself.
+            index: (B,) numbers.
             logit_bias: scalar tensor, the bias of :class:`~trueneg.losses.Sigmoid` in place of its
                 own; a constant added to every logit cancels in a softmax.
             unused: ``"error"`` or ``"ignore"``.
@@ -259,7 +261,8 @@ class CrossModalLoss(EstimatorLoss):
         facts.refuse_unused(self.estimator, self.target_rule, unused)
         with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
-            return self._of_features(text, image, logit_scale, facts, hard_negatives, queue)
+            terms = self._of_features(text, image, logit_scale, facts, hard_negatives, queue)
+            return self.finished(terms, index)
 
     def _of_features(
         self,

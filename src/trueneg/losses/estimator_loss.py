@@ -54,19 +54,29 @@ class ContrastiveTerms(NamedTuple):
     log_averages: Tensor | None = None
     removed_hard: Tensor | None = None
 
+    def share_removed(self) -> Tensor:
+        """Return the share of each anchor's negatives that the estimator leaves out, (A,); NaN if
+        the loss is computed in chunks.
+        """
+        if not self.removed:
+            return torch.full_like(self.log_negative_mass, 0 if self.logits else math.nan)
+        shares = []
+        for removed, logits in zip(self.removed, self.logits, strict=True):
+            valid = ~logits.isneginf()
+            shares.append((removed * valid).sum(1) / valid.sum(1).clamp(min=1))
+        return torch.cat(shares)
+
 
 def scalar(
     terms: Callable[Parameters, ContrastiveTerms],
 ) -> Callable[Parameters, Tensor]:
-    """Return the method ``forward`` of a loss: it takes the arguments of ``terms``, returns the
-    loss, and keeps what the loss remembers of the samples.
+    """Return the method ``forward`` of a loss: it takes the arguments of ``terms``, and returns
+    the loss alone.
     """
 
     @functools.wraps(terms)
     def forward(*arguments: Parameters.args, **facts: Parameters.kwargs) -> Tensor:
-        loss: Any = arguments[0]
-        index: Any = facts.get("index")
-        return loss.finished(terms(*arguments, **facts), index)
+        return terms(*arguments, **facts).loss
 
     return forward
 
@@ -79,9 +89,12 @@ class EstimatorLoss(nn.Module):
             estimator's lower bound; NaN before the first call.
         share_of_hard_removed: scalar tensor, the share of the latest call's hard negatives that the
             estimator left out; NaN if there were none.
+        keeps_averages: whether calls in training mode keep the new averages of their samples;
+            otherwise, call :meth:`keep`, once for several calls with the same samples.
     """
 
     sides: int = 1  # directions
+    keeps_averages: bool = True
 
     def __init__(
         self,
@@ -108,20 +121,20 @@ class EstimatorLoss(nn.Module):
         """Whether a call changes what is remembered of its samples: in training mode."""
         return self.training
 
-    def finished(self, terms: ContrastiveTerms, index: Tensor | None) -> Tensor:
-        """Return the loss of a call, and keep what is remembered and logged of it."""
+    def finished(self, terms: ContrastiveTerms, index: Tensor | None) -> ContrastiveTerms:
+        """Keep what is logged of a call and remembered of its samples, and return its terms."""
         removed = terms.removed_hard
         self.share_at_bound = terms.at_bound.detach().float().mean()
         self.share_of_hard_removed = (
             torch.tensor(math.nan) if removed is None else removed.nanmean()
         )
-        if index is not None:
+        if index is not None and self.keeps_averages:
             self.keep(index, terms)
-        return terms.loss
+        return terms
 
     @torch.no_grad()
     def keep(self, index: Tensor, *terms: ContrastiveTerms) -> None:
-        """Keep the new averages of a batch, in training mode; ``forward`` does so itself.
+        """Keep the new averages of a batch, in training mode.
 
         Args:
             index: (B,) numbers of the samples.

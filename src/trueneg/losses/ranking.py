@@ -262,7 +262,7 @@ class RankingLoss(CrossModalLoss):
             anchors, candidates = _joint(anchors, candidates)
         with outside_autocast(anchors.device):
             terms = self._of_features(anchors, candidates, self.scale, facts)
-        return self.finished(terms, index)
+        return self.finished(terms, index).loss
 
     @property
     def remembers(self) -> bool:
@@ -445,13 +445,11 @@ class TextNumbers:
         if group is not None:
             group = checked_shape("group", group, self.anchors.shape).to(self.anchors)
             queries = joined_queries(queries, gathered(group, self.gathers)[0].flatten())
-        same_query = queries[:, None] == queries
-        found = torch.zeros(
-            len(same_query), self.texts, dtype=torch.int32, device=same_query.device
-        )
+        same_query = (queries[:, None] == queries).to(torch.uint8)
+        found = same_query.new_zeros(len(queries), self.texts)
         for numbers in (self.everyones_anchors, self.everyones_positives):
-            found.scatter_add_(1, numbers.expand_as(same_query), same_query.to(found.dtype))
-        return found > 0
+            found.scatter_reduce_(1, numbers.expand_as(same_query), same_query, "amax")
+        return found.bool()
 
     def _token_ids(self, columns: list[Features]) -> Tensor:
         """Return (rows of all columns, length) token ids, padded as in all processes."""

@@ -99,6 +99,7 @@ class PairCriterion:
         self._switch = self._probability(values.pop("switched_off_by", None), "switched_off_by")
         self.loss: Any = build(values, directions=directions, samples=data.samples)
         self.loss.bound_gradient = bound_gradient
+        self.loss.keeps_averages = False  # several similarities of the same pairs share one
         self._debiased = CrossModalLoss(Debiased(), directions)
         estimator: Any = getattr(self.loss, "estimator", None)
         self.on_embeddings = estimator is None
@@ -159,7 +160,7 @@ class PairCriterion:
         return ObjectiveTerms(
             loss,
             at_bound.view(-1, of_pairs).float().mean(0),
-            _removed(terms).view(-1, of_pairs).float().mean(0),
+            terms.share_removed().view(-1, of_pairs).float().mean(0),
             *self._truth(terms, pairs),
         )
 
@@ -272,16 +273,3 @@ class PairCriterion:
 
 def _of_batch(eta: Tensor | float | None, pairs: PairBatch) -> Tensor | float | None:
     return eta[pairs.anchors] if isinstance(eta, Tensor) else eta
-
-
-def _removed(terms: ContrastiveTerms) -> Tensor:
-    """Return the share of each anchor's negatives that is left out, (A,)."""
-    if not terms.removed:
-        return torch.zeros_like(terms.log_negative_mass)
-    shares = [
-        (share, ~logits.isneginf())
-        for share, logits in zip(terms.removed, terms.logits, strict=True)
-    ]
-    return torch.cat(
-        [(share * valid).sum(1) / valid.sum(1).clamp(min=1) for share, valid in shares]
-    )

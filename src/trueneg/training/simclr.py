@@ -143,7 +143,6 @@ class SimCLR(TrainingRun):
                 **rated._asdict(),
             )
             terms.loss.backward()
-            self.loss.keep(chosen, terms)
         return terms, labels
 
     def _embed(
