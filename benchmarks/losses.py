@@ -145,6 +145,7 @@ def marking(batch):
     guide = {
         "negative_similarity": torch.rand(2 * batch, 2 * batch),
         "positive_similarity": 0.5 + 0.5 * torch.rand(2 * batch),
+        "unused": "ignore",
     }
     losses = {
         "CL": (ContrastiveLoss(Uncorrected()), {}),

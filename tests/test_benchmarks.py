@@ -161,7 +161,7 @@ def test_image_cache(run, monkeypatch, tmp_path):
 
 
 def test_losses(run, tmp_path):
-    tiny = {"BATCHES": (16, 32), "SMALL_BATCHES": (16,), "PEAK_BATCH": 32}
+    tiny = {"BATCHES": (16, 32), "SMALL_BATCHES": (16,), "PEER_BATCHES": (16,), "PEAK_BATCH": 32}
     printed = run(
         "losses", "--threads", 1, "--seconds", 0, "--table", tmp_path / "table.md", **tiny
     )
@@ -172,6 +172,8 @@ def test_losses(run, tmp_path):
         "ReCo",
         "CL in chunks of 1024",
         "quantile, 1 %",
+        "Sigmoid",
+        "SupCon",
         "256",
     } <= names
     assert (tmp_path / "table.md").read_text() in printed

@@ -12,9 +12,8 @@ PINNED = dict(
         r"^([\w-]+)==([\d.]+)$", (ROOT / "tests/oldest.txt").read_text(encoding="utf-8"), re.M
     )
 )
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-    "optional-dependencies"
-]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"] | {"losses": PROJECT["dependencies"]}
 BOUNDS = {
     name: dict(re.findall(r"^([\w-]+)(?:\[\w+\])?>=([\d.]+)", "\n".join(listed), re.M))
     for name, listed in EXTRAS.items()
@@ -26,14 +25,13 @@ def numbers(version: str) -> list[int]:
     return [int(part) for part in re.sub(r"(\.0)+$", "", version).split(".")]
 
 
-@pytest.mark.parametrize("extra", ["report", "pipeline"])
+@pytest.mark.parametrize("extra", ["losses", "report", "pipeline"])
 def test_every_requirement_is_pinned(extra):
     assert {*BOUNDS[extra]} <= {*PINNED}
 
 
 @pytest.mark.parametrize("name", PINNED)
 def test_a_pinned_version_is_the_lower_bound(name):
-    (bound,) = [
-        BOUNDS[extra][name] for extra in ("report", "pipeline", "dev") if name in BOUNDS[extra]
-    ]
+    extras = "losses", "report", "pipeline", "dev"
+    (bound,) = [BOUNDS[extra][name] for extra in extras if name in BOUNDS[extra]]
     assert numbers(PINNED[name]) == numbers(bound)
