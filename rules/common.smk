@@ -30,7 +30,6 @@ CHECKOUT = Path(workflow.current_basedir).parent  # workflow.basedir is elsewher
 PUBLISHED = CHECKOUT / "config/published.csv"
 # Snakemake refuses an image whose path has a space; a relative path rarely has one.
 IMAGE = os.path.relpath(CHECKOUT / "trueneg.sif")
-
 quote_python()
 refuse_unsupported(workflow, IMAGE, sys.argv[1:] if workflow.is_main_process else [])
 
@@ -59,6 +58,7 @@ STUDIES = configuration.studies
 LISTED = {"figures": registry.figures_by_name, "tables": registry.tables_by_name}
 setting = JobSettings(config).setting
 growing = JobSettings(config).growing
+experiments = {name: study.experiment_settings for name, study in configuration.computed.items()}
 
 
 def drawn(studies, kinds=registry.FILES, others=False):

@@ -83,7 +83,7 @@ rule compare:
     params:
         **versions.version_parameter("comparison"),
         study=setting("{study}"),
-        protocol=lambda wildcards: protocols[wildcards.study],
+        protocol=lookup("{study}", within=protocols),
     script:
         "../workflow/scripts/compare.py"
 

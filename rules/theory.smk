@@ -17,7 +17,7 @@ rule simulate:
         **growing("{study}"),
     params:
         **versions.version_parameter("simulation"),
-        settings=lambda wildcards: configuration.computed[wildcards.study].experiment_settings,
+        settings=lookup("{study}", within=experiments),
     script:
         "../workflow/scripts/simulate.py"
 

@@ -436,7 +436,7 @@ def init_pairs(
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {table}.")
     images = _images(table, rows)
-    image, others = images[0], ", ".join(images[1:])
+    image, *others = images
     # as the study reads names
     rows[image] = rows[image].map(lambda name: image_table.relative(name, folder))
     found = image_table.files_of(folder, filter(None, rows[image].unique()))
@@ -452,7 +452,7 @@ def init_pairs(
         rows[name] = rows[name].map(identifier)
     group = next((name for name in groups if rows[name].nunique() >= FEWEST_GROUPS), None)
     study.describe(rows, texts[0], "texts", [] if text else texts)
-    unused = f" (other columns of images are not used: {others})"
+    unused = f" (other columns of images are not used: {', '.join(others)})"
     study.found.append(f"images: {image}, {len(found):,} of them{unused if others else ''}")
     if lacking:
         study.found.append(

@@ -41,15 +41,15 @@ class AnchorCriterion:
     """
 
     name: ClassVar[str]
-    needs_labels: ClassVar[bool] = False
-    needs_similarity: ClassVar[bool] = False
+    needs_labels: bool = False
+    needs_similarity: bool = False
     needs_positive_similarity: ClassVar[bool] = False
     needs_probability: ClassVar[bool] = False
     keeps_average: ClassVar[bool] = False
     keeps_threshold: ClassVar[bool] = False
     uses_class_probability: ClassVar[bool] = False
     uses_extra_positives: ClassVar[bool] = False
-    marks: ClassVar[bool] = False
+    marks: bool = False
     compares_samples: ClassVar[bool] = False
     combines: ClassVar[bool] = True
     pairwise: ClassVar[bool] = False
@@ -193,7 +193,7 @@ class Selecting(Estimator):
     and gradient are 0.
     """
 
-    marks: ClassVar[bool] = True
+    marks = True
 
     def marked(self, anchors: Anchors) -> Tensor:
         """Return (A, K) bool: which negatives to leave out."""

@@ -285,9 +285,9 @@ class CrossModalLoss(EstimatorLoss):
             image, hard_negatives = image.split((count, len(image) - count))
         positive = torch.linalg.vecdot(scaled, image)
         gathers = self.gather_distributed
-        of_images, of_texts = queue if isinstance(queue, tuple) else (queue, None)
-        further = FurtherKeys(hard_negatives, of_images, count, gathers, image, normalises=False)
-        past_texts = FurtherKeys(None, of_texts, count, gathers, scaled, normalises=False)
+        past: Pair = queue if isinstance(queue, tuple) else (queue, None)
+        further = FurtherKeys(hard_negatives, past[0], count, gathers, image, normalises=False)
+        past_texts = FurtherKeys(None, past[1], count, gathers, scaled, normalises=False)
         if further.owners is not None:
             facts = replace(facts, owners=further.owners)
         # one product for both directions

@@ -77,18 +77,8 @@ class GlobalMass(Estimator, nn.Module):
         if not 0 < checked_number("rate", rate) <= 1:
             raise ValueError(f"rate is {rate}; expected a number above 0 and at most 1.")
         self.rate = rate
-        self.filtered = filtered
+        self.filtered = self.needs_similarity = self.marks = filtered
         self.log_averages = nn.Buffer(torch.full((2, samples), -math.inf))
-
-    @property
-    def needs_similarity(self) -> bool:  # type: ignore[override]  # only if filtered
-        """Whether ``similarity`` is required."""
-        return self.filtered
-
-    @property
-    def marks(self) -> bool:  # type: ignore[override]  # only if filtered
-        """Whether it marks individual negatives as false."""
-        return self.filtered
 
     __repr__ = nn.Module.__repr__
 

@@ -51,7 +51,7 @@ class Guided(Selecting):
     """
 
     name: ClassVar[str] = "guided"
-    needs_similarity: ClassVar[bool] = True
+    needs_similarity = True
     needs_positive_similarity: ClassVar[bool] = True
     margin: float = 0.0
     strategy: str = "absolute"

@@ -42,7 +42,7 @@ class Removed(Selecting):
     """
 
     name: ClassVar[str] = "remove"
-    needs_similarity: ClassVar[bool] = True
+    needs_similarity = True
     compares_samples: ClassVar[bool] = True
     threshold: float = 0.5
     top_k: int | None = None

@@ -35,7 +35,7 @@ class Resampled(Estimator):
     """
 
     name: ClassVar[str] = "resample"
-    needs_similarity: ClassVar[bool] = True
+    needs_similarity = True
     size: int = 32
 
     def __post_init__(self):

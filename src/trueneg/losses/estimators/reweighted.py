@@ -36,7 +36,7 @@ class Reweighted(Estimator):
     """
 
     name: ClassVar[str] = "reweight"
-    needs_similarity: ClassVar[bool] = True
+    needs_similarity = True
     exponent: float = 1.0
 
     def __post_init__(self):

@@ -54,19 +54,10 @@ class Sigmoid(AnchorCriterion, nn.Module):
         if not math.isfinite(checked_number("bias", bias)):
             raise ValueError(f"bias is {bias}; expected a finite number.")
         self.positives = checked_choice("positives", positives, POSITIVES)
+        self.needs_labels = self.marks = positives == "labels"
         # of shape (1,), because FSDP2 cannot shard scalars
         self.bias = nn.Parameter(torch.tensor([float(bias)]), requires_grad=learned_bias)
         self.register_load_state_dict_pre_hook(reshape_scalars)
-
-    @property
-    def needs_labels(self) -> bool:  # type: ignore[override]  # only for further positives
-        """Whether ``same_class`` is required."""
-        return self.positives == "labels"
-
-    @property
-    def marks(self) -> bool:  # type: ignore[override]  # only with further positives
-        """Whether it marks individual negatives as false."""
-        return self.positives == "labels"
 
     def extra_repr(self) -> str:
         """Return the settings."""
