@@ -575,8 +575,44 @@ def test_labelled_pairs_of_a_miner_equal_a_loop(name, with_references):
         lambda i, j: (i, j) in negatives,
     )
     book.assert_same(actual, expected, [embeddings, references])
-    with pytest.raises(ValueError, match="indices_tuple"):
-        LabelledLoss(estimator, T)(embeddings, torch.zeros(4).long(), tuple(tuples[:3]))
+    without_labels = LabelledLoss(estimator, T)(embeddings, None, tuple(tuples), *further[:1])
+    assert torch.equal(without_labels, actual)
+    for wrong in (tuples[:3], tuples[:2], [*tuples[:3], tuples[3][:3]]):
+        with pytest.raises(ValueError, match="indices_tuple"):
+            LabelledLoss(estimator, T)(embeddings, torch.zeros(4).long(), tuple(wrong))
+
+
+@pytest.mark.parametrize("name", MASSES)
+@pytest.mark.parametrize("triplets", [False, True])
+def test_labelled_pairs_count_as_often_as_a_miner_lists_them(name, triplets):
+    """As in pytorch-metric-learning, where triplets list a pair once for each partner."""
+    estimator, mass = MASSES[name]
+    embeddings = normal(5, 4)
+    positives = [(3, 1), (0, 1), (0, 1), (0, 2)]
+    negatives = [(0, 3), (0, 4), (3, 0), (0, 3), (3, 2)]
+    if triplets:
+        negatives = [(3, 2), (0, 3), (0, 4), (0, 3)]
+    anchors, own, of_negatives, other = (*torch.tensor(positives).T, *torch.tensor(negatives).T)
+    indices = (anchors, own, other) if triplets else (anchors, own, of_negatives, other)
+    losses = []
+    for i, j in positives:
+        draws, u = (
+            [book.cosine(embeddings[i], embeddings[k]) / T for row, k in pairs if row == i]
+            for pairs in (positives, negatives)
+        )
+        positive = book.cosine(embeddings[i], embeddings[j]) / T
+        losses.append(book.anchor_loss(positive, mass(draws, u)))
+    actual = LabelledLoss(estimator, T)(embeddings, indices_tuple=indices)
+    book.assert_same(actual, sum(losses) / len(losses), [embeddings])
+
+
+def test_labelled_losses_need_labels_or_pairs():
+    embeddings = normal(4, 4)
+    for given in ({}, {"ref_emb": embeddings}, {"labels": None, "ref_labels": torch.arange(4)}):
+        with pytest.raises(ValueError, match="labels is missing"):
+            LabelledLoss(Uncorrected(), T)(embeddings, **given)
+    with pytest.raises(ValueError, match="ref_labels"):
+        LabelledLoss(Uncorrected(), T)(embeddings, torch.arange(4), None, embeddings)
 
 
 @pytest.mark.parametrize("name", MASSES)

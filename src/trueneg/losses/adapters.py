@@ -148,13 +148,13 @@ class LabelledLoss(nn.Module):
 
     P are the pairs of different samples with the same label, and N·g is the mass of an anchor's
     negatives, the samples with other labels; estimators that average draws from the anchor's class
-    take all of its positives. Inside of ``SelfSupervisedLoss``, where the two views of a sample
-    have its number as label, this is :class:`~trueneg.losses.ContrastiveLoss`; inside of
-    ``CrossBatchMemory``, the memory holds further samples. A label below 0 is unknown: the sample
-    has no positive, and is a negative of all others. Both accept a loss by the name of its
-    class only, so derive one: ``class NTXentLoss(LabelledLoss): pass``. Estimators that need
-    labels, similarities or the numbers of samples cannot be used: here, labels say what is a
-    positive.
+    take all of its positives. A miner can choose both, and a pair that it lists twice counts twice.
+    Inside of ``SelfSupervisedLoss``, where the two views of a sample have its number as label, this
+    is :class:`~trueneg.losses.ContrastiveLoss`; inside of ``CrossBatchMemory``, the memory holds
+    further samples. A label below 0 is unknown: the sample has no positive, and is a negative of
+    all others. Both accept a loss by the name of its class only, so derive one: ``class
+    NTXentLoss(LabelledLoss): pass``. Estimators that need labels, similarities or the numbers of
+    samples cannot be used: here, labels say what is a positive.
 
     Args:
         estimator: estimator of the true-negative mass.
@@ -198,7 +198,7 @@ class LabelledLoss(nn.Module):
     def forward(
         self,
         embeddings: Tensor,
-        labels: Tensor,
+        labels: Tensor | None = None,
         indices_tuple: tuple[Tensor, ...] | None = None,
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
@@ -209,58 +209,94 @@ class LabelledLoss(nn.Module):
 
         Args:
             embeddings: (B, D) embeddings; normalised by this method.
-            labels: (B,) labels.
-            indices_tuple: anchors, positives, anchors and negatives, (P,), (P,), (N,) and (N,), as
-                a miner returns them; None: all pairs of equal and of different labels.
+            labels: (B,) labels; None: not needed, because ``indices_tuple`` is given.
+            indices_tuple: anchors, positives, anchors and negatives, (P,), (P,), (N,) and (N,), or
+                triplets of anchors, positives and negatives, (T,) each, as a miner returns them;
+                None: all pairs of equal and of different labels.
             ref_emb: (R, D) samples with which to compare; None: the embeddings.
             ref_labels: (R,) their labels.
             class_probability: η, a single number or one value per embedding, (B,).
 
         Raises:
-            ValueError: if a shape is wrong.
+            ValueError: if a shape is wrong, or neither labels nor pairs are given.
         """
         check_tensors(embeddings=embeddings, ref_emb=ref_emb)
-        labels = checked_shape("labels", labels, (len(embeddings),)).to(embeddings.device)
-        itself = ref_emb is None
         keys = embeddings if ref_emb is None else ref_emb
-        of_keys = checked_shape("ref_labels", labels if itself else ref_labels, (len(keys),))
         with outside_autocast(embeddings.device):
             anchors, keys = map(unit_length, single_precision(embeddings, keys))
             logits = anchors @ keys.mT / self.temperature
-            same = (labels[:, None] == of_keys.to(labels.device)) & (labels >= 0)[:, None]
-            others = torch.ones_like(same)
-            if itself:
-                others.fill_diagonal_(False)
-            is_positive = same & others
-            is_negative = ~same & others
             if indices_tuple is not None:
-                is_positive, is_negative = _chosen(indices_tuple, logits)
+                (positive, is_positive), (negative, is_negative) = (
+                    _listed(logits, *pairs) for pairs in _pairs(indices_tuple)
+                )
+            else:
+                positive = negative = logits
+                of_keys = labels if ref_emb is None else ref_labels
+                is_positive, is_negative = _by_label(logits, labels, of_keys, ref_emb is None)
             pairs = is_positive.sum(1)
-            draws = MaskedLogSumExp.apply(logits, ~is_positive | (pairs == 0)[:, None])
-            mean = torch.where(pairs > 0, draws - pairs.clamp(min=1).log(), 0)
+            draws = MaskedLogSumExp.apply(positive, ~is_positive | (pairs == 0)[:, None])
+            mean = torch.where(pairs > 0, draws - pairs.clamp(min=1).to(draws).log(), 0)
             seen = Anchors(
                 mean,
-                logits,
-                count=logits.shape[1],
+                negative,
+                count=negative.shape[1],
                 temperature=self.temperature,
                 class_probability=class_probability,
             )
             mass = mass_without(self.estimator.estimate, seen, ~is_negative)
             self.share_at_bound = mass.at_bound.float().mean()
-            each = functional.softplus(mass.log[:, None] - logits).masked_fill(~is_positive, 0)
+            each = functional.softplus(mass.log[:, None] - positive).masked_fill(~is_positive, 0)
             return each.sum() / pairs.sum().clamp(min=1)
 
 
-def _chosen(indices: tuple[Tensor, ...], logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (B, R) bool, which pairs are positives and which negatives, from their indices."""
-    if len(indices) != 4:
+def _by_label(
+    logits: Tensor, labels: Tensor | None, of_keys: Tensor | None, itself: bool
+) -> tuple[Tensor, Tensor]:
+    """Return (B, R) bool, which pairs are positives and which negatives, from their labels.
+
+    Args:
+        logits: (B, R) logits.
+        labels: (B,) labels.
+        of_keys: (R,) labels of the samples with which to compare.
+        itself: whether these are the same samples.
+    """
+    if labels is None:
+        raise ValueError("labels is missing; pass labels, or the pairs of a miner (indices_tuple).")
+    labels = checked_shape("labels", labels, logits.shape[:1]).to(logits.device)
+    of_keys = checked_shape("ref_labels", of_keys, logits.shape[1:]).to(logits.device)
+    same = (labels[:, None] == of_keys) & (labels >= 0)[:, None]
+    others = torch.ones_like(same)
+    if itself:
+        others.fill_diagonal_(False)
+    return same & others, ~same & others
+
+
+def _pairs(indices: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Return the anchors and positives, and the anchors and negatives, of a miner's pairs or
+    triplets.
+    """
+    lengths = [len(each) for each in indices]
+    if len(indices) == 3:
+        anchors, positives, negatives = indices
+        indices = anchors, positives, anchors, negatives
+    if len(indices) != 4 or any(
+        len(rows) != len(columns) for rows, columns in (indices[:2], indices[2:])
+    ):
         raise ValueError(
-            f"indices_tuple has {len(indices)} parts; expected anchors, positives, anchors and"
-            " negatives."
+            f"indices_tuple has parts of lengths {lengths}; expected anchors, positives, anchors"
+            " and negatives, or triplets."
         )
-    chosen = []
-    for rows, columns in (indices[:2], indices[2:]):
-        is_pair = torch.zeros_like(logits, dtype=torch.bool)
-        is_pair[rows, columns] = True
-        chosen.append(is_pair)
-    return chosen[0], chosen[1]
+    return indices[:2], indices[2:]
+
+
+def _listed(logits: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the logits of the pairs that are listed for each row, (B, L), as often as they are
+    listed, and which of the L places hold one.
+    """
+    rows, order = rows.to(logits.device).sort(stable=True)
+    numbers = rows.bincount(minlength=len(logits))
+    places = torch.arange(len(rows), device=rows.device) - (numbers.cumsum(0) - numbers)[rows]
+    is_pair = torch.arange(max(int(numbers.max()), 1), device=rows.device) < numbers[:, None]
+    listed = torch.zeros_like(is_pair, dtype=torch.int64)
+    listed[rows, places] = columns.to(logits.device)[order]
+    return logits.gather(1, listed), is_pair
