@@ -45,8 +45,8 @@ class RankingLoss(CrossModalLoss):
     negatives are all candidates but its positive.
 
     With ``contrast="joint"``, the N negatives of pair i are those above, the other anchors, and,
-    for its positive, the candidates of the other pairs, as in GTE (Li et al., 2023) and
-    Qwen3-Embedding (Zhang et al., 2025):
+    for its positive, the candidates of the other pairs, as in Qwen3-Embedding (Zhang et al., 2025),
+    but not, as in GTE (Li et al., 2023), the other anchors:
 
     .. math:: \{u\}_i = \{\gamma \cos(a_i, c_j)\}_{j \ne i} \cup \{\gamma \cos(a_i, a_j)\}_{j \ne i}
               \cup \{\gamma \cos(c_i, c_j)\}_{j \text{ of another pair}}
