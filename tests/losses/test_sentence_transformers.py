@@ -436,3 +436,15 @@ def test_it_works_within_matryoshka_loss(models):
     )
     with pytest.raises(ValueError, match=r"mini_batch_size=None.*MatryoshkaLoss"):
         in_parts(features(model, 3), None).backward()
+
+
+def test_it_works_within_adaptive_layer_loss(models):
+    model, _ = models
+    ours, theirs = RankingLoss(model, Uncorrected()), losses.MultipleNegativesRankingLoss(model)
+    within = [
+        losses.AdaptiveLayerLoss(model, each, n_layers_per_step=-1) for each in (ours, theirs)
+    ]
+    assert_same(model, *within, 3)
+    repeated = features(model, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(within[0](repeated, None), within[0](repeated, None))
