@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -124,9 +125,17 @@ def reshape_scalars(module: nn.Module, state: dict[str, Tensor], prefix: str, *_
     """Accept scalars for a module's own parameters of shape (1,), as released CLIP models have
     them; a hook for ``register_load_state_dict_pre_hook``.
     """
-    for name, _parameter in module.named_parameters(recurse=False):
-        if prefix + name in state:
-            state[prefix + name] = state[prefix + name].reshape(1)
+    for name, parameter in module.named_parameters(recurse=False):
+        value = state.get(prefix + name)
+        if value is None or value.dim() > 0:
+            continue
+        value = value.detach().reshape(1)
+        target: Any = parameter
+        if hasattr(target, "device_mesh"):  # sharded by FSDP2; PyTorch itself shards no scalar
+            from torch.distributed.tensor import distribute_tensor
+
+            value = distribute_tensor(value, target.device_mesh, target.placements)
+        state[prefix + name] = value
 
 
 def check_index(index: Tensor, samples: int) -> None:

@@ -477,7 +477,8 @@ class LogitScale(nn.Module):
     """Learned logit scale (inverse temperature), limited to a maximum as in CLIP.
 
     The parameter is the logarithm of the scale. If it exceeds the maximum, the parameter itself is
-    clamped, not its output, so that gradients can lower it again.
+    clamped, not its output, so that gradients can lower it again. With FSDP2, call :meth:`limit`
+    after each step of the optimiser.
 
     Args:
         initial: initial scale.
@@ -504,6 +505,12 @@ class LogitScale(nn.Module):
 
     def forward(self) -> Tensor:
         """Return the scale as a scalar tensor."""
-        with torch.no_grad():
-            self.log_scale.clamp_(max=self.log_maximum)
+        self.limit()
         return self.log_scale[0].exp()
+
+    @torch.no_grad()
+    def limit(self) -> None:
+        """Clamp the parameter. Each call of the module does it, too, but FSDP2 discards what a
+        forward pass changes.
+        """
+        self.log_scale.clamp_(max=self.log_maximum)

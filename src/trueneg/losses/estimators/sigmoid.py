@@ -55,13 +55,14 @@ class Sigmoid(AnchorCriterion, nn.Module):
             raise ValueError(f"bias is {bias}; expected a finite number.")
         self.positives = checked_choice("positives", positives, POSITIVES)
         self.needs_labels = self.marks = positives == "labels"
+        self.initial_bias = float(bias)
         # of shape (1,), because FSDP2 cannot shard scalars
-        self.bias = nn.Parameter(torch.tensor([float(bias)]), requires_grad=learned_bias)
+        self.bias = nn.Parameter(torch.tensor([self.initial_bias]), requires_grad=learned_bias)
         self.register_load_state_dict_pre_hook(reshape_scalars)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"bias={self.bias.item():g}, positives={self.positives!r}"
+        """Return the settings; the parameter may be on another process."""
+        return f"bias={self.initial_bias:g}, positives={self.positives!r}"
 
     def __call__(
         self,
