@@ -18,7 +18,9 @@ def outside_autocast(device: torch.device) -> AbstractContextManager:
     """Return a context that disables autocast; a null context if it is off (cheaper by several
     operations) or unavailable.
     """
-    is_on = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+    # PyTorch 2.11 cannot compile is_autocast_available; what it compiles for has autocast
+    is_there = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device.type)
+    is_on = is_there and torch.is_autocast_enabled(device.type)
     return torch.autocast(device.type, enabled=False) if is_on else nullcontext()
 
 
@@ -78,6 +80,8 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
     if local.requires_grad:
         # the only part that requires a gradient; the hook adds the other processes' contributions
         everyone[rank] = local
+        # a tensor of its own, because PyTorch 2.11 compiles a hook before the change in place
+        everyone = everyone.view_as(everyone)
         everyone.register_hook(_summed)
     return everyone, rank
 
