@@ -139,6 +139,10 @@ def pairs(similarity, estimator=Uncorrected(), **known):  # noqa: B008 (estimato
             "negative_similarity is a ndarray; expected a tensor",
         ),
         (
+            lambda: two(Oracle(), labels=np.array([0, 1, 0])),
+            "labels is a ndarray; expected a tensor",
+        ),
+        (
             lambda: ContrastiveLoss(Uncorrected())(np.eye(3), np.eye(3)),
             "z1 is a ndarray; expected a tensor",
         ),

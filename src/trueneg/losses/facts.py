@@ -261,6 +261,7 @@ def check_similarity(name: str, similarity: Tensor | None, layout: Layout | None
     """
     if similarity is None:
         raise ValueError(f"{name} is missing; the estimator needs it.")
+    check_tensors(**{name: similarity})
     if layout is not None and similarity.shape != (layout.anchors, layout.columns):
         checked_shape(name, similarity, (layout.anchors, layout.candidates))
     # the sum takes a twentieth of the time
