@@ -185,4 +185,12 @@ def _precision(values: Any) -> Any:
 
 def _library_of(values: Any) -> Any:
     """Return PyTorch for a tensor, else NumPy; PyTorch is not imported if only arrays are used."""
-    return sys.modules["torch"] if type(values).__module__.partition(".")[0] == "torch" else np
+    if type(values).__module__.partition(".")[0] == "torch":
+        return sys.modules["torch"]
+    if np is None:
+        raise ModuleNotFoundError(
+            f"The module numpy is missing, and the values are a {type(values).__name__}; expected a"
+            " tensor, or numpy: pip install numpy.",
+            name="numpy",
+        )
+    return np

@@ -421,6 +421,14 @@ def test_b4_class_probabilities_of_tensors_need_pytorch_alone():
     assert finished.stdout.splitlines() == ["[0.667, 0.667, 0.556, 0.333]", "0.2", "True", "False"]
 
 
+def test_b4_class_probabilities_of_numbers_say_that_numpy_is_missing():
+    finished = alone(
+        "from trueneg.class_probability import from_log_likelihood\nfrom_log_likelihood(-1.0)"
+    )
+    *_, said = finished.stderr.splitlines()
+    assert re.search("numpy is missing.*float.*tensor.*pip install numpy", said)
+
+
 def test_b4_the_command_says_what_is_missing_with_pytorch_alone():
     finished = alone("sys.argv = ['trueneg']\nrunpy.run_module('trueneg', run_name='__main__')")
     assert finished.returncode not in (0, None)
