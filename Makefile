@@ -4,13 +4,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PLUGINS := .venv/cluster
 OLDEST ?= .venv/oldest
+ALONE ?= .venv/alone
 CONSTRAINTS ?= envs/constraints.txt
 # One thread per process: otherwise, tests and jobs that run in parallel would compete for the cores.
 export OMP_NUM_THREADS ?= 1
 # Keep bytecode caches even if the user has disabled them: the tests start hundreds of processes that would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-long test-studies test-cluster test-oldest lint format reference golden constraints docs clean
+.PHONY: demo install test test-long test-studies test-cluster test-oldest test-alone lint format reference golden constraints docs clean
 
 demo: .venv/pipeline ## train, evaluate and draw the default studies
 	$(BIN)/snakemake --forcerun page # even if everything is up to date: Snakemake prints the answers only after a job
@@ -34,7 +35,13 @@ test-cluster: .venv/ready $(PLUGINS)/ready ## the cluster tests, on their own on
 
 test-oldest: $(OLDEST)/ready ## tests that take a few minutes, with the oldest supported versions (tests/oldest.txt) in a separate environment
 	$(OLDEST)/bin/python -m pytest -m "not long and not studies" -p no:cacheprovider tests/config tests/store tests/stats tests/report \
-		tests/losses/test_estimators.py tests/losses/test_contrastive.py tests/losses/test_cross_modal.py tests/data tests/models --ignore=tests/models/towers # an extra
+		tests/losses/test_estimators.py tests/losses/test_contrastive.py tests/losses/test_cross_modal.py \
+		tests/losses/test_own_loops.py tests/losses/test_fsdp.py tests/data tests/models --ignore=tests/models/towers # an extra
+
+test-alone: $(ALONE)/ready ## tests of the losses with nothing but the oldest supported PyTorch, in a separate environment
+	$(ALONE)/bin/python -m pytest -m "not long" -p no:cacheprovider --noconftest tests/losses/pytorch_alone.py tests/losses/test_real_use.py \
+		tests/losses/test_registry.py tests/losses/test_forms.py tests/losses/test_state.py tests/losses/test_distributed.py \
+		tests/losses/test_documentation.py --deselect "tests/losses/test_documentation.py::test_every_example_of_a_docstring_runs[trueneg.class_probability]" # arrays
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -98,6 +105,11 @@ $(OLDEST)/ready: pyproject.toml tests/oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/oldest.txt --editable '.[pipeline]' \
 		hypothesis mpmath pytest statsmodels
+	@touch $@
+
+$(ALONE)/ready: pyproject.toml tests/oldest.txt
+	$(PYTHON) -m venv $(ALONE)
+	$(ALONE)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/oldest.txt --editable . pytest
 	@touch $@
 
 # Outside the environment: with the Slurm plugin in it, every call of Snakemake would look for Slurm, which takes seconds if none answers.
