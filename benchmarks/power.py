@@ -1,7 +1,7 @@
 """Print the smallest difference that a number of seeds detects, from the committed rows of a pilot
 on two seeds.
 
-    python benchmarks/power.py evidence/tuned_baseline_small --pilot 100 101 --seeds 12
+    python benchmarks/power.py evidence/tuned_baseline_small.tar.xz --pilot 100 101 --seeds 12
 
 Standard deviation of a paired difference: a seed shifts all objectives alike, so a configuration's
 change from one pilot seed to the other has, over the configurations, the variance of the difference
@@ -16,6 +16,8 @@ from pathlib import Path
 import pandas as pd
 from statsmodels.stats.power import tt_solve_power
 
+from trueneg.store.archive import read_archive
+
 MEASURED = {
     "task": "linear probe",
     "metric": "accuracy",
@@ -25,23 +27,22 @@ MEASURED = {
 }
 
 
-def measured(folder, seed):
+def measured(rows, seed):
     """Return the test accuracy of every configuration that has rows of this seed."""
-    rows = pd.read_parquet(folder / "rows.parquet", filters=[("seed", "==", seed)])
-    kept = rows[
-        (rows[list(MEASURED)] == pd.Series(MEASURED)).all(axis="columns") & rows["group"].isna()
-    ]
+    is_measured = (rows[list(MEASURED)] == pd.Series(MEASURED)).all(axis="columns")
+    kept = rows[is_measured & rows["group"].isna() & (rows["seed"] == seed)]
     return kept.set_index(["objective", "variant"])["value"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="exported study")
+    parser.add_argument("archive", type=Path, help="exported study")
     parser.add_argument("--pilot", type=int, nargs=2, required=True, metavar="SEED")
     parser.add_argument("--seeds", type=int, required=True, help="seeds of the comparison")
     parser.add_argument("--tests", type=int, default=6, help="tests that share Holm's correction")
     arguments = parser.parse_args()
-    first, second = (measured(arguments.folder, seed) for seed in arguments.pilot)
+    rows = read_archive(arguments.archive).rows()
+    first, second = (measured(rows, seed) for seed in arguments.pilot)
     changes = (first - second).dropna()
     deviation = changes.std()
     print(

@@ -181,7 +181,7 @@ def test_losses(run, tmp_path):
 
 def test_power(run):
     printed = run(
-        "power", ROOT / "evidence/tuned_baseline_small", "--pilot", 100, 101, "--seeds", 12
+        "power", ROOT / "evidence/tuned_baseline_small.tar.xz", "--pilot", 100, 101, "--seeds", 12
     )
     assert printed.count(" points") == 3
 

@@ -27,7 +27,6 @@ ARBITRARY = {
     "losses/sentences.py:decoder_of(model)",
     "losses/sentences.py:tokeniser_of(model)",
     "store/data_input.py:digest(value)",
-    "store/evidence.py:parquet(options)",
     "store/identity.py:_nested(value)",
     "store/records.py:_read(model)",
     "store/records.py:read_json(model)",

@@ -15,7 +15,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from tests.docs.pages import ROOT
 from trueneg.io.files import file_checksum
 from trueneg.report.findings import finding
-from trueneg.store.evidence import read_evidence
+from trueneg.store.archive import archives, read_archive, read_description, study_of
 from trueneg.store.winners import Decision
 
 KEYS = ["dataset", "task", "metric", "labels", "fraction", "direction", "k", "group"]
@@ -66,7 +66,7 @@ def committed(name):
 
 @pytest.mark.parametrize(("name", "study"), EXPORTED.items())
 def test_committed_numbers_are_those_of_the_exported_rows(name, study):
-    rows = pd.read_parquet(ROOT / "evidence" / study / "rows.parquet")
+    rows = read_archive(ROOT / f"evidence/{study}.tar.xz").rows()
     place = ["dataset", "objective", "seed", "split", *KEYS[1:]]
     # float parses every digit
     sides = [pd.read_csv(ROOT / f"docs/results/{name}.csv", converters={"value": float}), rows]
@@ -83,19 +83,15 @@ def test_committed_numbers_are_those_of_the_exported_rows(name, study):
 
 
 def test_the_evidence_is_small():
-    files = [path for path in (ROOT / "evidence").rglob("*") if path.is_file()]
-    assert len(files) <= 150
-    assert sum(path.stat().st_size for path in files) <= 14e6
+    assert sum(path.stat().st_size for path in (ROOT / "evidence").rglob("*")) <= 14e6
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "evidence").glob("*/study.json")), ids=lambda path: path.parent.name
-)
+@pytest.mark.parametrize("path", archives(ROOT / "evidence"), ids=study_of)
 def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
-    evidence = read_evidence(path.parent)
-    assert len(evidence.blocks(path.parent)) > 2 or evidence.artefacts
-    assert evidence.description.missing == {}
-    if (protocol := evidence.description.protocol) is not None:
+    described = read_archive(path).description
+    assert len(described.blocks) > 2 or described.files
+    assert described.missing == {}
+    if (protocol := described.protocol) is not None:
         assert file_checksum(ROOT / protocol.file) == protocol.checksum
         assert protocol.commit
         assert protocol.date
@@ -114,9 +110,8 @@ def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
 )
 def test_the_committed_winners_are_those_of_the_evidence(name):
     winners = json.loads((ROOT / f"docs/results/{name}_winners.json").read_text())
-    assert read_evidence(ROOT / "evidence" / EXPORTED[name]).description.tuning == Decision.of(
-        winners
-    )
+    described = read_description(ROOT / f"evidence/{EXPORTED[name]}.tar.xz")
+    assert described.tuning == Decision.of(winners)
 
 
 @pytest.mark.parametrize("name", NAMES)

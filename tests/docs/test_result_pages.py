@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from tests.docs.pages import ROOT
+from trueneg.store.archive import read_archive
 
 PAGES = {
     # page: measurements of the columns of its comparisons
@@ -110,7 +111,7 @@ def test_the_pilot_shows_means_and_standard_errors(study, reference):
 def test_the_page_on_dcls_estimate_shows_the_csv_and_the_csv_the_exported_curves():
     table = pd.read_csv(ROOT / "docs/results/dcl_estimate.csv")
     names = list(table.columns)
-    curves = pd.read_parquet(ROOT / "evidence/dcl_estimate/curves.parquet")
+    curves = read_archive(ROOT / "evidence/dcl_estimate.tar.xz").curves()
     curves = curves[(curves["epoch"] == 12) & curves["true mean"].notna()]
     pd.testing.assert_frame_equal(
         table, curves[names].sort_values(names[:3], ignore_index=True), check_dtype=False
@@ -136,7 +137,7 @@ def test_the_page_on_dcls_estimate_shows_the_csv_and_the_csv_the_exported_curves
 
 def test_the_pilot_on_radiographs_shows_the_csv_and_the_csv_the_exported_rows():
     table = pd.read_csv(ROOT / "docs/results/open_i_frozen_pilot.csv")
-    rows = pd.read_parquet(ROOT / "evidence/open_i_frozen_pilot/rows.parquet")
+    rows = read_archive(ROOT / "evidence/open_i_frozen_pilot.tar.xz").rows()
     rows = rows[(rows["split"] == "validation") & rows["group"].isna()]
     shared = ["objective", "seed", "task", "metric", "labels", "direction"]
     rows["logit_scale"] = rows["variant"].str.extract(r"([0-9.]+)").astype(float)

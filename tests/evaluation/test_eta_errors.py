@@ -14,6 +14,7 @@ from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.samples import write_subsets
 from trueneg.evaluation.eta_errors import write_eta_errors
 from trueneg.specs.kinds.pairs import ImageTextStudy
+from trueneg.store.archive import read_archive
 
 DATASET = {"source": "textures", "resolution": 32}
 
@@ -33,9 +34,8 @@ def measured(tmp_path):
         subsets = [split_pairs(source, seed) for seed in (3, 4)]
         write_pairs(source, places[0])
         write_subsets(subsets, places[1])
-        record = json.loads(
-            pd.read_parquet(ROOT / "evidence/phantom_replication/runs.parquet")["record"][0]
-        )
+        archive = read_archive(ROOT / "evidence/phantom_replication.tar.xz")
+        record = next(iter(archive.records.values()))
         settings = record["settings"] | {"dataset": DATASET}
         runs = [
             record

@@ -35,7 +35,6 @@ from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.reports.prepare import prepare_reports
 from trueneg.data.samples import read_subsets, write_subsets
 from trueneg.errors import UserError
-from trueneg.evaluation.evaluate import manifest_names
 from trueneg.io.privacy import read_table, write_table
 from trueneg.models.spatial_encoders import _state_dict
 from trueneg.runtime.checkpoint import Checkpoint
@@ -228,7 +227,7 @@ def _run_files(folder: Path) -> dict[str, Target]:
         "curves of a run": Target(finished / "training.parquet", listed),
         "manifest": Target(
             manifest,
-            lambda: (read_manifest(manifest, store), manifest_names(manifest)),
+            lambda: read_manifest(manifest, store),
             is_json=True,
         ),
         "model": Target(finished / "model.safetensors", lambda: read_manifest(manifest, store)),

@@ -3,16 +3,19 @@ weights.
 """
 
 import hashlib
+import io
 import json
+import re
 import shutil
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.projects import ROOT
 from tests.studies import tiny_study, tiny_words, tiny_world
@@ -24,8 +27,9 @@ from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs, evaluate_runs
 from trueneg.io.seals import seal
 from trueneg.report.summary import summarise_study
-from trueneg.store.evidence import EPOCHS, STUDY, table_of
-from trueneg.store.exchange import export_study, import_study, imported_rows
+from trueneg.store.archive import POINTS, STUDY, is_other, read_archive
+from trueneg.store.evaluations import evaluation
+from trueneg.store.exchange import export_study, import_study
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
 from trueneg.training.simclr import SimCLR
@@ -45,10 +49,10 @@ def results(finished_project) -> Path:
 
 @pytest.fixture(scope="module")
 def exported(results, tmp_path_factory) -> Path:
-    """The exported tiny study."""
+    """The archive of the tiny study."""
     folder = tmp_path_factory.mktemp("exported")
     export_study("tiny", STUDIES, results, folder)
-    return folder / "tiny"
+    return folder / "tiny.tar.xz"
 
 
 @pytest.fixture
@@ -64,22 +68,29 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def description(folder: Path) -> dict:
-    return json.loads((folder / STUDY).read_text())
+def members(archive: Path) -> dict[str, bytes]:
+    """Return the content of the files of an archive, by name."""
+    with tarfile.open(archive) as file:
+        return {member.name: file.extractfile(member).read() for member in file}
 
 
-def records(folder: Path) -> list[dict]:
-    return [json.loads(text) for text in pd.read_parquet(folder / "runs.parquet")["record"]]
+def pack(archive: Path, content: dict[str, bytes]) -> None:
+    """Write an archive with Python's own module."""
+    with tarfile.open(archive, "w:xz") as file:
+        for name, data in content.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            file.addfile(member, io.BytesIO(data))
 
 
-def sign(folder: Path) -> None:
-    """Write checksums that match the files."""
-    files = {
-        name: hashlib.sha256(data).hexdigest()
-        for name, data in contents(folder).items()
-        if name != STUDY
-    }
-    (folder / STUDY).write_text(json.dumps(description(folder) | {"files": files}))
+def description(archive: Path) -> dict:
+    return json.loads(members(archive)[STUDY])
+
+
+def records(archive: Path) -> list[dict]:
+    return [
+        json.loads(data) for name, data in members(archive).items() if name.endswith("/run.json")
+    ]
 
 
 class CLBlock:
@@ -118,41 +129,42 @@ def sorted_rows(path: Path) -> pd.DataFrame:
     return pd.read_parquet(path).sort_values(COLUMNS).reset_index(drop=True)
 
 
-def test_an_export_contains_rows_records_and_checksums_but_neither_data_nor_weights(
+def test_an_archive_contains_the_folders_of_runs_without_weights_and_the_same_bytes_again(
     results, exported, tmp_path
 ):
-    files = contents(exported)
-    names = {"rows", "curves", "runs", "subsets"}
-    assert files.keys() == {STUDY, *(f"{name}.parquet" for name in names)}
+    files = members(exported)
+    assert next(iter(files)) == STUDY
     described = json.loads(files.pop(STUDY))
-    assert described["files"] == {
-        place: hashlib.sha256(content).hexdigest() for place, content in files.items()
-    }
-    assert (described["format"], described["study"], described["missing"]) == (2, "tiny", {})
+    assert (described["format"], described["study"], described["missing"]) == (3, "tiny", {})
     assert (described["protocol"], described["tuning"]) == (None, None)
+    assert described["files"] == ["subsets/digits/seed0-1.parquet"]
+    subsets = files.pop("files/subsets/digits/seed0-1.parquet")
+    assert subsets == (results / "tiny/subsets/digits/seed0-1.parquet").read_bytes()
     ((place, record),) = described["user_files"].items()
     assert record == json.loads((results / f"{place}.files.json").read_text())
     assert place.startswith("sources/")
-    assert len(records(exported)) == 6
-    for run in records(exported):
-        assert run["source"]["checksum"] == record["data"]
-        assert run["evaluated"]["settings"]["linear_probe"]["epochs"] == 2
-        assert (
-            run["code"]["versions"]["objective/images/" + run["settings"]["objective"]["name"]] == 1
-        )
+    runs = RunStore(results / "runs").records()
+    assert len(runs) == 6
+    assert {name.split("/")[1] for name in files} == runs.keys()
+    for name, data in files.items():
+        if not name.endswith(".parquet"):
+            assert data == (results / name).read_bytes()
+            assert ("evaluated" in name) != ("code" in json.loads(data))
+    assert len(files) == 3 * len(runs)
     export_study("tiny", STUDIES, results, tmp_path)
-    assert contents(tmp_path / "tiny") == contents(exported)
+    assert (tmp_path / "tiny.tar.xz").read_bytes() == exported.read_bytes()
 
 
-def test_each_table_names_the_files_of_its_rows(results, exported):
-    for path in exported.glob("*.parquet"):
-        if path.stem != "runs":
-            gathered = pd.read_parquet(path)
-            for file, rows in gathered.groupby("file"):
-                original = pd.read_parquet(results / "tiny" / file)
-                pd.testing.assert_frame_equal(
-                    rows[list(original)].reset_index(drop=True), original, check_dtype=False
-                )
+def test_an_archive_gives_the_rows_and_curves_of_the_study(results, exported):
+    archive = read_archive(exported)
+    for table, folder in ((archive.rows(), "rows"), (archive.curves(), "artefacts/curves")):
+        paths = sorted((results / "tiny" / folder).glob("*/*/*.parquet"))
+        original = pd.concat(map(pd.read_parquet, paths), ignore_index=True)
+        sides = [
+            side.sort_values([*COLUMNS[: 1 + 6 * (folder == "rows")]], ignore_index=True)
+            for side in (table[list(original)], original)
+        ]
+        pd.testing.assert_frame_equal(*sides, check_dtype=False, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -182,14 +194,10 @@ def test_an_export_names_the_missing_blocks(project, tmp_path, capsys, lost, rea
     output = capsys.readouterr().out
     assert "4 runs" in output
     assert f"missing: {PLACE} ({reason})" in output
-    assert description(folder / "tiny")["missing"] == {PLACE: reason}
-    files = {
-        file
-        for table in ("rows", "curves")
-        for file in pd.read_parquet(folder / f"tiny/{table}.parquet")["file"]
-    }
-    assert not any(PLACE in file for file in files)
-    assert f"missing: {PLACE}" in import_study(folder / "tiny", tmp_path / "results")
+    described = description(folder / "tiny.tar.xz")
+    assert described["missing"] == {PLACE: reason}
+    assert PLACE not in described["blocks"]
+    assert f"missing: {PLACE}" in import_study(folder / "tiny.tar.xz", tmp_path / "results")
 
 
 def test_new_blocks_of_a_study_are_missing_and_changed_ones_outdated(results, tmp_path):
@@ -203,55 +211,67 @@ def test_new_blocks_of_a_study_are_missing_and_changed_ones_outdated(results, tm
         results,
         tmp_path,
     )
-    missing = description(tmp_path / "tiny")["missing"]
+    missing = description(tmp_path / "tiny.tar.xz")["missing"]
     assert missing.pop("digits/Oracle/seed0-1") == "trained with other settings"
     assert missing == {f"digits/{name}/seed0-1": "not trained" for name in more}
     assert sentence.endswith("3 more.")
-    assert len(records(tmp_path / "tiny")) == 4
+    assert len(records(tmp_path / "tiny.tar.xz")) == 4
 
 
 def test_long_curves_are_thinned_to_evenly_spaced_epochs(project, tmp_path):
-    place = f"artefacts/curves/{PLACE}.parquet"
-    path = project.path / "results/tiny" / place
-    curves = pd.read_parquet(path)
-    curves = pd.concat([curves.assign(epoch=epoch) for epoch in range(1, 201)]).sort_values(
-        ["seed", "epoch"]
-    )
-    curves.to_parquet(path, index=False)
-    seal(project.path / "results", [path])
-    export_study("tiny", STUDIES, project.path / "results", tmp_path / "exported")
-    assert description(tmp_path / "exported/tiny")["epochs"] == EPOCHS
-    import_study(tmp_path / "exported/tiny", tmp_path / "results")
-    for _, run in pd.read_parquet(tmp_path / "results/tiny" / place).groupby("run"):
+    results = project.path / "results"
+    for path in results.glob(f"runs/*/{RunStore.CURVES}"):
+        curve = pd.read_parquet(path).iloc[:1]
+        pd.concat([curve.assign(epoch=epoch) for epoch in range(1, 201)]).to_parquet(path)
+        seal(results, [path])
+    export_study("tiny", STUDIES, results, tmp_path / "exported")
+    assert description(tmp_path / "exported/tiny.tar.xz")["points"] == POINTS
+    import_study(tmp_path / "exported/tiny.tar.xz", tmp_path / "results")
+    curves = pd.read_parquet(tmp_path / f"results/tiny/artefacts/curves/{PLACE}.parquet")
+    for _, run in curves.groupby("run"):
         epochs = run["epoch"].to_numpy()
-        assert (len(epochs), epochs[0], epochs[-1]) == (EPOCHS, 1, 200)
-        assert set(np.diff(epochs)) <= {199 // (EPOCHS - 1), 199 // (EPOCHS - 1) + 1}
+        assert (len(epochs), epochs[0], epochs[-1]) == (POINTS, 1, 200)
+        assert set(np.diff(epochs)) <= {199 // (POINTS - 1), 199 // (POINTS - 1) + 1}
     export_study("tiny", STUDIES, tmp_path / "results", tmp_path / "again")
-    assert contents(tmp_path / "again/tiny") == contents(tmp_path / "exported/tiny")
+    again = (tmp_path / "again/tiny.tar.xz").read_bytes()
+    assert again == (tmp_path / "exported/tiny.tar.xz").read_bytes()
 
 
 def test_an_import_restores_all_files_with_one_time_and_is_exported_to_the_same_bytes(
     results, exported, imported, tmp_path
 ):
     restored, made = contents(imported / "tiny"), contents(results / "tiny")
-    assert restored.items() <= made.items()
-    assert set(restored) == {
-        place
-        for place in made
-        if table_of(place) or place.startswith(("manifests/", "artefacts/runs/"))
-    }
-    assert (
-        len({path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*") if path.is_file()})
-        == 1
-    )
+    curves = {place for place in restored if "/curves/" in place}
+    assert {place: restored[place] for place in restored.keys() - curves}.items() <= made.items()
+    kinds = ("manifests/", "rows/", "artefacts/runs/", "artefacts/curves/")
+    assert set(restored) == {place for place in made if is_other(place) or place.startswith(kinds)}
+    for place in curves:  # in single precision
+        sides = (pd.read_parquet(folder / "tiny" / place) for folder in (imported, results))
+        pd.testing.assert_frame_equal(*sides, check_dtype=False, rtol=1e-6)
+    times = {path: path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*.*")}
+    assert len(set(times.values())) == 1
     store = RunStore(imported / "runs")
     assert {store.state(run) for run in store.records()} == {"imported"}
-    assert store.records().keys() == RunStore(results / "runs").records().keys()
+    assert store.records() == RunStore(results / "runs").records()
     export_study("tiny", STUDIES, imported, tmp_path / "again")
-    assert contents(tmp_path / "again/tiny") == contents(exported)
-    times = {path: path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*")}
+    assert (tmp_path / "again/tiny.tar.xz").read_bytes() == exported.read_bytes()
+    before = contents(imported)
     import_study(exported, imported)
-    assert times == {path: path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*")}
+    assert contents(imported) == before
+    assert times == {path: path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*.*")}
+
+
+def test_an_import_replaces_what_was_damaged_or_lost(exported, imported):
+    before = contents(imported)
+    lost = imported / "tiny" / RECORDS
+    damaged = imported / "tiny/subsets/digits/seed0-1.parquet"
+    lost.unlink()
+    (imported / "tiny" / ROWS).write_bytes(b"PAR1")
+    damaged.write_bytes(b"PAR1")
+    import_study(exported, imported)
+    assert contents(imported) == before
+    times = {path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*.*")}
+    assert len(times) == 1
 
 
 def test_an_import_keeps_the_commit_and_date_of_the_protocol(results, tmp_path, monkeypatch):
@@ -268,8 +288,8 @@ def test_an_import_keeps_the_commit_and_date_of_the_protocol(results, tmp_path, 
     (tmp_path / "results/tiny/protocol.json").write_text(json.dumps(protocol))
     studies = load_configuration({"tiny": tiny_study(protocol="protocol.md")}, "test").studies
     export_study("tiny", studies, tmp_path / "results", tmp_path / "exported")
-    assert description(tmp_path / "exported/tiny")["protocol"] == protocol
-    import_study(tmp_path / "exported/tiny", tmp_path / "other")
+    assert description(tmp_path / "exported/tiny.tar.xz")["protocol"] == protocol
+    import_study(tmp_path / "exported/tiny.tar.xz", tmp_path / "other")
     assert json.loads((tmp_path / "other/tiny/protocol.json").read_text()) == protocol
     (tmp_path / "protocol.md").write_text("HCL - CL\n")
     with pytest.raises(UserError, match="frozen"):
@@ -277,10 +297,11 @@ def test_an_import_keeps_the_commit_and_date_of_the_protocol(results, tmp_path, 
 
 
 def test_winners_are_computed_from_the_rows_of_the_pilot_seeds(tmp_path):
-    folder = tmp_path / "phantom_replication"
-    shutil.copytree(ROOT / "evidence/phantom_replication", folder)
-    described = description(folder)
-    import_study(folder, tmp_path / "results")
+    archive = tmp_path / "phantom_replication.tar.xz"
+    shutil.copyfile(ROOT / "evidence/phantom_replication.tar.xz", archive)
+    files = members(archive)
+    described = json.loads(files[STUDY])
+    import_study(archive, tmp_path / "results")
     decision = json.loads(
         (tmp_path / "results/phantom_replication/tuning/winners.json").read_text()
     )
@@ -299,9 +320,9 @@ def test_winners_are_computed_from_the_rows_of_the_pilot_seeds(tmp_path):
         (best, [*candidates, candidates[0].replace("1", "7")], "phantom"),
         (best, without_winner, "CL on phantom"),
     ):
-        (folder / STUDY).write_text(json.dumps(described))
+        pack(archive, files | {STUDY: json.dumps(described).encode()})
         with pytest.raises(UserError, match=message):
-            import_study(folder, tmp_path / "forged")
+            import_study(archive, tmp_path / "forged")
         assert not (tmp_path / "forged").exists()
 
 
@@ -348,14 +369,14 @@ def test_imported_runs_refuse_other_evaluation_settings_and_steps_that_need_weig
     block.train()
     run = json.loads(block.manifest.read_text())["runs"][0]["id"]
     with pytest.raises(UserError, match=f"{run}.*evaluation"):
-        imported_rows(RunStore(imported / "runs"), run, EVALUATION | {"knn": {"neighbours": 7}})
+        evaluation(RunStore(imported / "runs"), run, EVALUATION | {"knn": {"neighbours": 7}})
     (path,) = (imported / "runs" / run).glob(RunStore.EVALUATED)
     intact = path.read_text()
     path.write_text(intact.replace('"value": 0.', '"value": 1.'))
     with pytest.raises(
         UserError, match=f"{path} was damaged or edited.*import the exported study again"
     ):
-        imported_rows(RunStore(imported / "runs"), run, EVALUATION)
+        evaluation(RunStore(imported / "runs"), run, EVALUATION)
     path.write_text(intact)
     with (
         pytest.raises(UserError, match=f"{run}.*weights"),
@@ -387,129 +408,164 @@ def test_files_made_with_other_settings_are_not_summarised(results, tmp_path):
             summarise_study("tiny", settings, Paths, None)
 
 
-def change_table(name: str, **columns):
-    """Return a function that replaces columns of a table, and keeps its metadata."""
-
-    def change(folder: Path) -> None:
-        path = folder / f"{name}.parquet"
-        table = pq.read_table(path)
-        for column, function in columns.items():
-            values = pa.array(
-                function(table[column].to_pandas()), type=table.schema.field(column).type
-            )
-            table = table.set_column(table.column_names.index(column), column, values)
-        pq.write_table(table, path)
-        sign(folder)
-
-    return change
+def of_first(kind: str):
+    """Return a function that gives the name of the first file of a kind in the folders of runs."""
+    return lambda files: min(name for name in files if name.rpartition("/")[2].startswith(kind))
 
 
-def change_record(records: pd.Series) -> pd.Series:
-    record = json.loads(records[1])
-    record["settings"]["training"]["learning_rate"] = 0.5
-    return records.where(records.index != 1, json.dumps(record))
+def edit(kind: str, change):
+    """Return a function that edits the parsed content of the first file of a kind."""
+
+    def edited(files: dict[str, bytes]) -> None:
+        name = STUDY if kind == STUDY else of_first(kind)(files)
+        content = json.loads(files[name])
+        change(content)
+        files[name] = json.dumps(content).encode()
+
+    return edited
 
 
-def remove_records(folder: Path) -> None:
-    table = pq.read_table(folder / "runs.parquet", filters=[("objective", "!=", "CL")])
-    pq.write_table(table, folder / "runs.parquet")
-    sign(folder)
+def remove(kind: str):
+    return lambda files: files.pop(of_first(kind)(files))
 
 
-def change_file(names: pd.Series) -> pd.Series:
-    return names.str.replace("rows/digits/CL", "rows/../../CL")
+def rename_block(described: dict, place: str) -> None:
+    described["blocks"][place] = described["blocks"].pop(PLACE)
 
 
-def add_file(folder: Path) -> None:
-    (folder / "notes.txt").write_text("")
-
-
-def add_summary(folder: Path) -> None:
-    shutil.copyfile(folder / "rows.parquet", folder / "comparison.parquet")
-    sign(folder)
-
-
-def link_file(folder: Path) -> None:
-    (folder / "curves.parquet").rename(folder.parent / "curves")
-    (folder / "curves.parquet").symlink_to(folder.parent / "curves")
-
-
-def change_description(**changes):
-    return lambda folder: (folder / STUDY).write_text(json.dumps(description(folder) | changes))
-
-
-def rename_files(folder: Path) -> None:
-    table = pq.read_table(folder / "rows.parquet")
-    metadata = {
-        key: value.replace(b"rows/digits/CL", b"rows/../../CL")
-        for key, value in table.schema.metadata.items()
-    }
-    pq.write_table(table.replace_schema_metadata(metadata), folder / "rows.parquet")
-    change_table("rows", file=change_file)(folder)
+def rename_run(described: dict) -> None:
+    described["blocks"][PLACE]["manifest"]["runs"][0]["id"] = "0123"
 
 
 DAMAGES = {
-    "truncated": (lambda folder: (folder / "rows.parquet").write_bytes(b"PAR1"), "rows.parquet"),
-    "missing": (lambda folder: (folder / "runs.parquet").unlink(), "runs.parquet"),
-    "unlisted": (
-        lambda folder: ((folder / "runs.parquet").unlink(), sign(folder)),
-        "has no manifest and record",
+    "no record": (remove("run.json"), "runs/"),
+    "no rows": (remove("evaluated-"), "runs/"),
+    "unknown file": (lambda files: files.update({"notes.txt": b""}), "notes.txt"),
+    "summary": (
+        lambda files: files.update({"files/artefacts/comparison.json": b"{}"}),
+        "comparison.json",
     ),
-    "unknown file": (add_file, "notes.txt"),
-    "summary": (add_summary, "comparison.parquet"),
-    "symbolic link": (link_file, "curves.parquet"),
-    "other format": (change_description(format=3), "format"),
-    "other study": (change_description(study="tinyer"), "tinyer"),
-    "outside": (change_description(user_files={"sources/../../x": {}}), "sources/../../x"),
-    "invalid record": (change_description(user_files={"sources/x": {}}), STUDY),
-    "other settings": (change_table("runs", record=change_record), RECORDS),
-    "no record": (change_table("runs", record=lambda texts: texts.str[:-1]), "runs.parquet"),
-    "incomplete record": (
-        change_table("runs", record=lambda texts: ["{}"] * len(texts)),
-        "runs.parquet",
+    "weights": (
+        lambda files: files.update({"runs/0123/model.safetensors": b""}),
+        "model.safetensors",
     ),
-    "rows without records": (remove_records, f"{PLACE}.parquet has no"),
-    "other block": (change_table("runs", block=lambda names: names + "/.."), "seed0-1/.."),
-    "parent folder": (change_table("runs", dataset=lambda names: [".."] * len(names)), "../"),
-    "rows of another study": (change_table("rows", study=lambda names: names + "er"), "tinyer"),
-    "other run": (
-        change_table("rows", run=lambda names: names.str.replace(names.iloc[0], "0123")),
-        ROWS,
+    "unlisted run": (lambda files: files.update({"runs/0123/run.json": b"{}"}), "runs/0123"),
+    "unlisted file": (
+        lambda files: files.update({"files/subsets/digits/seed7.parquet": b""}),
+        "seed7.parquet is not listed",
+    ),
+    "missing file": (remove("seed0-1.parquet"), "seed0-1.parquet is missing"),
+    "parent folder": (
+        lambda files: files.update({"files/subsets/../seed0.parquet": b""}),
+        "subsets/../seed0",
+    ),
+    "other format": (edit(STUDY, lambda study: study.update(format=2)), "format"),
+    "other study": (edit(STUDY, lambda study: study.update(study="tinyer")), "tinyer"),
+    "data outside": (
+        edit(STUDY, lambda study: study.update(user_files={"sources/../../x": {}})),
+        "sources/../../x",
+    ),
+    "invalid data": (
+        edit(STUDY, lambda study: study.update(user_files={"sources/x": {}})),
+        STUDY,
+    ),
+    "other settings": (
+        edit("run.json", lambda run: run["settings"]["training"].update(learning_rate=0.5)),
+        "has settings and data of run",
+    ),
+    "incomplete record": (edit("run.json", lambda run: run.pop("data")), "run.json"),
+    "other checksum": (edit("run.json", lambda run: run.update(checksum="0")), "different runs"),
+    "other block": (edit(STUDY, lambda study: rename_block(study, f"{PLACE}/..")), "seed0-1/.."),
+    "block outside": (
+        edit(STUDY, lambda study: rename_block(study, "../CL/seed0-1")),
+        "../CL/seed0-1",
+    ),
+    "other run": (edit(STUDY, rename_run), "runs/0123"),
+    "rows of another study": (
+        edit(STUDY, lambda study: study["blocks"][PLACE]["names"].update(study="tinyer")),
+        "tinyer",
     ),
     "not finite": (
-        change_table("rows", value=lambda values: values.where(values.index > 0, np.inf)),
-        "rows/",
+        edit("evaluated-", lambda found: found["rows"][0].update(value=float("inf"))),
+        "finite",
     ),
-    "repeated": (change_table("rows", metric=lambda names: ["accuracy"] * len(names)), "rows/"),
-    "other file": (change_table("rows", file=change_file), "rows/../../CL"),
-    "other files": (rename_files, "rows/../../CL"),
+    "repeated": (
+        edit("evaluated-", lambda found: found["rows"].append(found["rows"][0])),
+        "once per split",
+    ),
+    "no values": (
+        edit("evaluated-", lambda found: found["rows"][0].pop("value")),
+        "value is missing",
+    ),
+    "other evaluation": (
+        edit(STUDY, lambda study: study["evaluation"]["knn"].update(neighbours=7)),
+        "other settings",
+    ),
+    "damaged curve": (
+        lambda files: files.update({of_first("training.parquet")(files): b"PAR1"}),
+        "training.parquet",
+    ),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_and_foreign_files_are_refused_and_nothing_is_written(
+def test_damaged_and_foreign_archives_are_refused_and_nothing_is_written(
     exported, tmp_path, damage, capsys
 ):
-    shutil.copytree(exported, tmp_path / "copies/tiny")
+    files = members(exported)
     change, named = DAMAGES[damage]
-    change(tmp_path / "copies/tiny")
-    assert (
-        main(["rows", "import", str(tmp_path / "copies"), "--results", str(tmp_path / "results")])
-        == 1
-    )
+    change(files)
+    pack(tmp_path / "tiny.tar.xz", files)
+    assert_refused(tmp_path, capsys, named)
+
+
+def assert_refused(folder: Path, capsys, named: str) -> None:
+    """Import the archives in a folder, and expect one line that contains `named`."""
+    assert main(["rows", "import", str(folder), "--results", str(folder / "results")]) == 1
     output = capsys.readouterr()
     assert output.out == ""
     assert named in output.err
     assert len(output.err.splitlines()) == 1
-    assert not (tmp_path / "results").exists()
+    assert not (folder / "results").exists()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "changed", "text", "empty"])
+def test_a_file_that_is_no_intact_archive_is_refused(exported, tmp_path, damage, capsys):
+    data = exported.read_bytes()
+    place = len(data) // 2
+    changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+    content = {"truncated": data[:place], "changed": changed, "text": b"rows", "empty": b""}
+    (tmp_path / "tiny.tar.xz").write_bytes(content[damage])
+    assert_refused(tmp_path, capsys, "tiny.tar.xz")
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE]
+)
+def test_members_that_are_no_files_are_refused(exported, tmp_path, kind, capsys):
+    with tarfile.open(tmp_path / "tiny.tar.xz", "w:xz") as file:
+        for name, data in members(exported).items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            if name.endswith("/run.json"):
+                member.type, member.linkname, member.size = kind, "/etc/passwd", 0
+            file.addfile(member, io.BytesIO(data))
+    assert_refused(tmp_path, capsys, "run.json")
+
+
+def test_a_member_that_occurs_twice_is_refused(exported, tmp_path, capsys):
+    with tarfile.open(tmp_path / "tiny.tar.xz", "w:xz") as file:
+        for _ in range(2):
+            for name, data in members(exported).items():
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                file.addfile(member, io.BytesIO(data))
+    assert_refused(tmp_path, capsys, STUDY)
 
 
 def test_an_import_keeps_runs_that_were_trained_here(exported, project, capsys):
     before = contents(project.path / "results")
-    assert (
-        main(["rows", "import", str(exported.parent), "--results", str(project.path / "results")])
-        == 0
-    )
+    assert main(["rows", "import", str(exported), "--results", str(project.path / "results")]) == 0
     assert "kept 6 runs" in capsys.readouterr().out
     assert contents(project.path / "results") == before
 
@@ -519,14 +575,13 @@ def test_blocks_with_runs_that_were_retrained_since_their_evaluation_are_left_ou
 ):
     results = project.path / "results"
     run = json.loads((results / "tiny" / RECORDS).read_text())[0]
-    path = results / "runs" / run["id"] / RunStore.RECORD
-    path.write_text(json.dumps(run | {"finished": "2099-01-01 00:00:00 +0000"}))
-    seal(results, [path])
+    store = RunStore(results / "runs")
+    record = {key: value for key, value in run.items() if key not in ("checksum", "evaluated")}
+    store.finish(run["id"], record)
     export_study("tiny", STUDIES, results, tmp_path / "exported")
-    assert description(tmp_path / "exported/tiny")["missing"] == {
-        PLACE: "trained again since its evaluation"
-    }
-    assert run["id"] not in {record["id"] for record in records(tmp_path / "exported/tiny")}
+    archive = tmp_path / "exported/tiny.tar.xz"
+    assert description(archive)["missing"] == {PLACE: "not evaluated with these settings"}
+    assert run["id"] not in {record["id"] for record in records(archive)}
 
 
 def test_restricted_studies_are_not_exported(tmp_path):
@@ -541,14 +596,14 @@ def test_restricted_studies_are_not_exported(tmp_path):
     assert export_study("world", phantom, tmp_path / "results", tmp_path / "exported") is None
 
 
-def test_a_folder_with_other_content_is_neither_replaced_nor_imported(results, tmp_path, capsys):
-    (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny/notes").write_text("mine")
-    with pytest.raises(UserError, match="tiny exists"):
+def test_a_file_that_is_no_archive_is_neither_replaced_nor_imported(results, tmp_path, capsys):
+    (tmp_path / "tiny.tar.xz").write_text("mine")
+    with pytest.raises(UserError, match=r"tiny\.tar\.xz"):
         export_study("tiny", STUDIES, results, tmp_path)
-    assert (tmp_path / "tiny/notes").read_text() == "mine"
-    assert main(["rows", "import", str(tmp_path)]) == 1
-    assert str(tmp_path) in capsys.readouterr().err
+    assert (tmp_path / "tiny.tar.xz").read_text() == "mine"
+    (tmp_path / "empty").mkdir()
+    assert main(["rows", "import", str(tmp_path / "empty")]) == 1
+    assert str(tmp_path / "empty") in capsys.readouterr().err
 
 
 def test_check_runs_and_why_mark_imported_runs_even_without_the_data(
@@ -576,3 +631,60 @@ def test_check_runs_and_why_mark_imported_runs_even_without_the_data(
     shutil.rmtree(imported / "sources")
     assert main(["check", str(path), "--results", str(imported)]) == 1
     assert capsys.readouterr().err == "there are no images\n"
+
+
+STEPS = st.tuples(st.sampled_from(["import", "export", "damage", "lose"]), st.integers(0, 10**6))
+
+
+@given(steps=st.lists(STEPS, min_size=2, max_size=6))
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_sequence_of_damage_and_imports_ends_with_the_same_files(
+    exported, tmp_path_factory, steps
+):
+    """An import heals what is damaged or lost, or names what to remove; an export never differs."""
+    folder = tmp_path_factory.mktemp("sequence")
+    results = folder / "results"
+    import_study(exported, results)
+    pristine = contents(results)
+    for step, number in [*steps, ("import", 0)]:
+        present = sorted(place for place in contents(results) if not place.startswith("."))
+        path = results / present[number % len(present)]
+        if step == "damage":
+            path.write_bytes(path.read_bytes()[:-1] + b"?")
+        elif step == "lose":
+            path.unlink()
+        elif step == "import":
+            import_and_heal(exported, results)
+            assert contents(results) == pristine
+        else:
+            export_or_name(results, folder, exported)
+
+
+def refusal(function, *arguments) -> str:
+    """Call a function, and return the message of its user error; empty if there is none."""
+    try:
+        function(*arguments)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def import_and_heal(archive: Path, results: Path) -> None:
+    """Import; first remove the folders of runs that are named as damaged."""
+    while message := refusal(import_study, archive, results):
+        found = re.search(rf"Remove the folder ({re.escape(str(results))}/runs/\w+)", message)
+        assert found, message
+        shutil.rmtree(found[1])
+
+
+def export_or_name(results: Path, folder: Path, archive: Path) -> None:
+    """Export; the archive has the same bytes, unless it or the error names what is missing."""
+    if message := refusal(export_study, "tiny", STUDIES, results, folder):
+        assert str(results) in message
+        return
+    described = read_archive(folder / archive.name).description
+    whole = read_archive(archive).description
+    if described.missing or described.files != whole.files or not described.user_files:
+        assert described.blocks.keys() | described.missing.keys() == whole.blocks.keys()
+    else:
+        assert (folder / archive.name).read_bytes() == archive.read_bytes()

@@ -12,7 +12,9 @@ import yaml
 from tests.studies import tiny_study
 from trueneg.cli.main import main
 from trueneg.errors import UserError
+from trueneg.store.archive import Archive, Description, write_archive
 from trueneg.store.protocol import committed_protocol, precedes
+from trueneg.store.records import Protocol
 
 DATE = "2026-10-01T12:00:00+02:00"
 AUTHOR = {
@@ -124,15 +126,17 @@ def test_a_file_that_differs_from_its_commit_or_was_never_committed_is_refused(
 
 
 def store(checkout, place):
-    """Store the protocol in a file with another commit, alone or in the description of evidence;
+    """Store the protocol in a file with another commit, alone or in an archive;
     return it.
     """
     checksum = hashlib.sha256((checkout / "docs/protocol.md").read_bytes()).hexdigest()
     protocol = {"file": "docs/protocol.md", "checksum": checksum, "commit": "0123", "date": DATE}
     (checkout / place).parent.mkdir(parents=True)
-    (checkout / place).write_text(
-        json.dumps({"protocol": protocol} if "evidence" in place else protocol)
-    )
+    if "evidence" in place:
+        described = Description(study="tiny", protocol=Protocol(**protocol))
+        write_archive(checkout / place, Archive(described, {}, checkout / place))
+    else:
+        (checkout / place).write_text(json.dumps(protocol))
     return protocol
 
 
@@ -148,7 +152,7 @@ def test_without_git_the_commit_is_unknown(checkout, monkeypatch, lost):
     assert precedes(protocol, [{"finished": "2026-10-01 11:59:00 +0200"}]) is None
 
 
-@pytest.mark.parametrize("place", ["results/tiny/protocol.json", "evidence/tiny/study.json"])
+@pytest.mark.parametrize("place", ["results/tiny/protocol.json", "evidence/tiny.tar.xz"])
 def test_a_stored_commit_and_date_take_precedence_over_git(checkout, place):
     protocol = store(checkout, place)
     assert committed_protocol("tiny", "docs/protocol.md") == protocol

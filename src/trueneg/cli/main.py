@@ -21,7 +21,7 @@ from trueneg.legible import LegibleFormatter, legible, print_traceback
 from trueneg.planning.checkout import require_plain_path
 from trueneg.report.run_table import as_text, run_table
 from trueneg.store import exchange
-from trueneg.store.evidence import exported_studies
+from trueneg.store.archive import archives
 from trueneg.store.protocol import CHECKOUT
 
 DEFAULT = ["config/config.yaml"]
@@ -197,15 +197,13 @@ def _add_rows(commands: Commands) -> None:
         ),
     )
     exports.add_argument("config", nargs="+", help="configuration files")
-    exports.add_argument(
-        "folder", type=Path, help="folder of the exports, with one subfolder per study"
-    )
+    exports.add_argument("folder", type=Path, help="folder of the archives, one per study")
     exports.add_argument(
         "--study", action="append", help="export only this study (may be repeated)"
     )
     exports.set_defaults(command=_export)
     imports = actions.add_parser("import", help="add exported studies to the results")
-    imports.add_argument("folder", type=Path, help="folder that `trueneg rows export` wrote")
+    imports.add_argument("folder", type=Path, help="folder of archives, or one archive")
     imports.set_defaults(command=_import)
     for command in (exports, imports):
         _add_results(command)
@@ -317,15 +315,15 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _import(options: argparse.Namespace) -> None:
-    folders = exported_studies(options.folder)
-    if not folders:
+    found = archives(options.folder)
+    if not found:
         raise UserError(
-            f"{options.folder} contains no exported study; expected a folder that `trueneg rows"
-            " export` wrote."
+            f"{options.folder} contains no exported study; expected a folder of archives that"
+            " `trueneg rows export` wrote, or one of them."
         )
     stamp = time.time_ns()
-    for folder in folders:
-        print(exchange.import_study(folder, options.results, stamp))
+    for path in found:
+        print(exchange.import_study(path, options.results, stamp))
 
 
 def _convert(options: argparse.Namespace) -> None:

@@ -36,8 +36,11 @@ def verify(results: Path) -> tuple[int, str]:
         for path in sorted((results / store).glob(f"*/{RunStore.RECORD}"))
     ]
     for folder in trained:
+        store = RunStore(folder.parent)
         try:
-            RunStore(folder.parent).checksum(folder.name)
+            store.checksum(folder.name)
+            for path in store.sealed(folder.name):
+                store.require_intact(folder.name, path)
         except (UserError, OSError) as error:
             faults.append(str(error))
     verified = (

@@ -4,26 +4,22 @@ training records.
 
 import contextlib
 import importlib
-import json
 import pkgutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 
 from trueneg.data.draw import read_samples
 from trueneg.data.samples import read_subsets
 from trueneg.errors import UserError
-from trueneg.io.files import write_tables, write_text
 from trueneg.runtime.devices import leased_device
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import provenance, records, versions
-from trueneg.store.exchange import imported_rows
-from trueneg.store.rows import save_rows
+from trueneg.store.evaluations import evaluation, gather_block, keep_evaluation, listed_for
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.frozen import read_frozen
 
@@ -102,7 +98,7 @@ def first_run(**block: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
     """
     with encoded_runs(**block, count=1) as encoded:
         ((run,),) = encoded
-        names = manifest_names(block["manifest"])
+        names = records.read_json(block["manifest"], records.Manifest)
         yield (
             run,
             {"dataset": names["dataset"], "objective": names["objective"], "seed": run.subset.seed},
@@ -131,35 +127,24 @@ def evaluate_runs(
         block: further arguments of :func:`encoded_runs`.
     """
     store = RunStore(block["store"])
-    listed = records.read_json(block["manifest"], records.Manifest)["runs"]
-    imported = {
-        run["id"]: imported_rows(store, run["id"], settings)
-        for run in listed
-        if store.state(run["id"]) == "imported"
-    }
-    trained_for = manifest_names(block["manifest"])
-    names = {**trained_for, **names}
-    measured = [row for earlier in imported.values() for row in earlier["rows"]]
+    manifest = records.read_json(block["manifest"], records.Manifest)
+    listed = [run["id"] for run in manifest["runs"]]
+    imported = [run for run in listed if store.state(run) == "imported"]
+    for run in imported:
+        evaluation(store, run, settings)  # raises an error before others are measured
+    of_runs = store.record(listed[0])["settings"]
     with encoded_runs(threads=settings["threads"], without=imported, **block) as encoded:
-        settings_of_runs = store.record(listed[0]["id"])["settings"]
-        measured += [
-            row
-            for ready in encoded
-            for row in rows_of(task_package(settings_of_runs), ready, settings)
+        measured = [
+            row for ready in encoded for row in rows_of(task_package(of_runs), ready, settings)
         ]
-    save_rows([{**names, **row} for row in measured], rows)
-    code = versions.evaluation_versions(kind_of(settings_of_runs), settings)
-    evaluated_now = provenance.environment(code) | {"settings": settings}
-    curve_tables = []
-    described = []
+    code = versions.evaluation_versions(kind_of(of_runs), settings)
+    evaluated = provenance.environment(code) | {"settings": settings}
     for run in listed:
-        path = store.folder(run["id"]) / RunStore.CURVES
-        curve = records.read_rows(path, remedy="Remove its folder to train the run again.")
-        curve_tables.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
-        evaluated = imported[run["id"]]["evaluated"] if run["id"] in imported else evaluated_now
-        described.append({**store.record(run["id"]), **trained_for, "evaluated": evaluated})
-    write_tables({curves: pd.concat(curve_tables)})
-    write_text(runs, json.dumps(described, indent=2) + "\n")
+        if run not in imported:
+            of_run = (row for row in measured if row["run"] == run)
+            keep_evaluation(store, run, evaluated, of_run)
+    names = {**listed_for(manifest), **names}
+    gather_block(store, manifest, names, settings).write(rows, curves, runs)
 
 
 def task_package(settings: Section) -> str:
@@ -184,13 +169,3 @@ def rows_of(package: str, runs: Sequence[Any], settings: Section) -> Iterator[di
                     **measured._asdict(),
                     "value": float(value),
                 }
-
-
-def manifest_names(manifest: str | Path) -> dict[str, str]:
-    """Return the study, dataset, objective and, if a winner decided it, variant that the runs of a
-    manifest were trained for.
-    """
-    content = records.read_json(manifest, records.Manifest)
-    return {
-        key: content[key] for key in ("study", "dataset", "objective", "variant") if key in content
-    }

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.scored_sentences import PROBABILITY_COLUMNS
-from trueneg.evaluation.evaluate import encoded_runs, manifest_names
+from trueneg.evaluation.evaluate import encoded_runs
 from trueneg.evaluation.human_ratings import (
     calibration,
     expert_agreement,
@@ -38,7 +38,8 @@ from trueneg.evaluation.rated_pairs import RatedCaptions, anchor_rows, rated_pai
 from trueneg.io.files import write_tables
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.specs.sections import Section
-from trueneg.store.records import read_rows
+from trueneg.store.evaluations import listed_for
+from trueneg.store.records import Manifest, read_json, read_rows
 from trueneg.store.run_store import RunStore
 from trueneg.text.words import TERM
 from trueneg.training.text_similarity import embeddings_of
@@ -106,7 +107,7 @@ def measure_ratings(
         UserError: if too few pairs are rated.
     """
     all_ratings = read_rows(ratings)
-    names = {**manifest_names(block["manifest"]), **names}
+    names = {**listed_for(read_json(block["manifest"], Manifest)), **names}
     store = RunStore(block["store"])
     by_run = []
     with encoded_runs(threads=settings["threads"], **block) as encoded:

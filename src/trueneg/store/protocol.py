@@ -1,34 +1,19 @@
 """The protocol of a study: a file, committed to git before the runs, that names its comparisons."""
 
-import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
 from trueneg.io.reading import reading
-from trueneg.store.records import Record
+from trueneg.store.archive import SUFFIX, read_description
+from trueneg.store.records import Protocol, Record
 
 EXPECTED = "expected a file committed to git"
 CHECKOUT = Path(__file__).resolve().parents[3]  # if the package is used from a checkout
 PROTOCOL = "protocol.json"  # below results/<study>; an import writes it
-
-
-class Protocol(BaseModel):
-    """A protocol: ``file``, ``checksum`` (SHA-256), and the last ``commit`` that changed the file
-    with its ``date``, if known.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    file: str
-    checksum: str
-    commit: str | None
-    date: str | None
 
 
 def committed_protocol(
@@ -44,7 +29,7 @@ def committed_protocol(
         path: the study's setting ``protocol``, in the working directory or else in the checkout;
             None: no protocol.
         results: the results folder.
-        checkout: the folder of the Snakefile, with the exported studies in ``evidence``.
+        checkout: the folder of the Snakefile, with the archives of studies in ``evidence``.
 
     Raises:
         UserError: if the file is missing, is not committed, or differs from the committed or the
@@ -60,7 +45,7 @@ def committed_protocol(
     checksum = file_checksum(file)
     stored = _stored(results / study / PROTOCOL)
     for folder in folders:
-        stored = stored or _stored(folder / "evidence" / study / "study.json", "protocol")
+        stored = stored or _archived(folder / f"evidence/{study}{SUFFIX}")
     if stored:
         place, protocol = stored
         if protocol.checksum != checksum:
@@ -98,18 +83,18 @@ def committed_protocol(
     return {"file": path, "checksum": checksum, "commit": commit, "date": date}
 
 
-def _stored(path: Path, key: str | None = None) -> tuple[Path, Protocol] | None:
-    """Return the protocol in a JSON file, or under one of its keys, and the file; None if there is
-    none.
-    """
+def _stored(path: Path) -> tuple[Path, Protocol] | None:
+    """Return the protocol in a JSON file, and the file; None if there is none."""
     if not path.is_file():
         return None
-    with reading(
-        path, "JSON with a protocol", "Restore the file, or import the exported folder again."
-    ):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        content = content if key is None else content[key]
-        return None if content is None else (path, Protocol.model_validate(content))
+    with reading(path, "JSON with a protocol", "Restore the file, or import the archive again."):
+        return path, Protocol.model_validate_json(path.read_bytes())
+
+
+def _archived(path: Path) -> tuple[Path, Protocol] | None:
+    """Return the protocol in an archive, and the archive; None if there is none."""
+    protocol = read_description(path).protocol if path.is_file() else None
+    return None if protocol is None else (path, protocol)
 
 
 def _git(file: Path, *command: str) -> str:

@@ -136,6 +136,40 @@ class EvaluatedRun(RunRecord):
     evaluated: EvaluationEnvironment
 
 
+class MeasuredRow(Content):
+    """A measured number: the split, the fields of a measurement, and the value."""
+
+    split: str
+    task: str
+    metric: str
+    labels: str | None
+    fraction: float | None
+    direction: str | None
+    k: int | None
+    group: str | None
+    value: float
+
+
+class Evaluation(Content):
+    """The rows of a run, and how they were measured."""
+
+    evaluated: EvaluationEnvironment
+    rows: list[MeasuredRow]
+
+
+class Protocol(BaseModel):
+    """A protocol: ``file``, ``checksum`` (SHA-256), and the last ``commit`` that changed the file
+    with its ``date``, if known.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    file: str
+    checksum: str
+    commit: str | None
+    date: str | None
+
+
 class TrainedModel(Content):
     """The keys that the records of all runs and language models have."""
 

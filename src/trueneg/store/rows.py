@@ -8,7 +8,6 @@ from typing import Any
 
 from pandas import DataFrame
 
-from trueneg.io.files import write_tables
 from trueneg.stats.measurement import KEYS
 from trueneg.store import records
 
@@ -57,11 +56,6 @@ def reported(rows: DataFrame, selection: Iterable[Mapping[str, Any]]) -> DataFra
             for dataset, objective, variant in places
         ]
     ]
-
-
-def save_rows(rows: Iterable[dict[str, Any]], path: str | Path) -> None:
-    """Write rows as a parquet file."""
-    write_tables({path: to_table(rows)})
 
 
 def load_rows(path: str | Path) -> DataFrame:

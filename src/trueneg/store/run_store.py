@@ -6,9 +6,9 @@ is used). This record is written last, so a run with a record is finished. Until
 and ``progress.json`` hold its progress. None of these files is a declared output of a job, because
 Snakemake deletes declared outputs before a job starts or after it fails.
 
-An imported run (:mod:`trueneg.store.exchange`) has no model. Its record contains the model's
-``checksum``, and each file ``evaluated-*.json`` contains the rows that were measured with one
-study's evaluation settings.
+Each file ``evaluated-*.json`` contains the rows that were measured with one study's evaluation
+settings (:mod:`trueneg.store.evaluations`). An imported run (:mod:`trueneg.store.exchange`) has no
+model, and a file ``imported`` that names the archive.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class RunStore:
     CHECKPOINT = "checkpoint.safetensors"
     PREVIOUS = "checkpoint.previous.safetensors"
     PROGRESS = "progress.json"
-    EVALUATED, LOCK = "evaluated-*.json", "lock"
+    EVALUATED, IMPORTED, LOCK = "evaluated-*.json", "imported", "lock"
     TRAINED = ("finished", "imported")  # states of runs that need no training
 
     def __init__(self, path: str | Path):
@@ -67,7 +67,7 @@ class RunStore:
         if (folder / self.RECORD).is_file():
             if (folder / self.MODEL).is_file():
                 return "finished"
-            if any(folder.glob(self.EVALUATED)):
+            if (folder / self.IMPORTED).is_file():
                 return "imported"
         return "started" if folder.is_dir() else "missing"
 
@@ -94,25 +94,45 @@ class RunStore:
         return read_json(path, model, remedy)
 
     def checksum(self, identifier: str) -> str:
-        """Return the checksum of a run's model, after comparing all files of the run with the ones
-        recorded for them.
+        """Return the checksum of a run's model, after comparing the files of its training, and the
+        rows of an imported run, with the checksums recorded for them.
 
         Raises:
             UserError: if a file is not the one that was written, or is missing; the model of an
                 imported run may be.
         """
-        results = self.path.parent
         weights = self.folder(identifier) / self.MODEL
-        for path in sealed_files(results, f"{self.path.name}/{identifier}/"):
-            if problem := damage(results, path):
-                raise UserError(f"{path} {problem}. {self.removal(identifier)}")
+        is_imported = self.state(identifier) == "imported"
+        for path in self.sealed(identifier):
+            if is_imported or not path.match(self.EVALUATED):  # which can be measured again
+                self.require_intact(identifier, path)
         recorded = self.record(identifier)["checksum"]
-        if self.state(identifier) != "imported" and (actual := file_checksum(weights)) != recorded:
+        if not is_imported and (actual := file_checksum(weights)) != recorded:
             raise UserError(
                 f"{weights} is damaged: its SHA-256 is {actual[:12]}…, but {self.RECORD} beside it"
                 f" says {recorded[:12]}…. {self.removal(identifier)}"
             )
         return recorded
+
+    def sealed(self, identifier: str) -> Iterator[Path]:
+        """Yield the files of a run whose checksums were recorded."""
+        return sealed_files(self.path.parent, f"{self.path.name}/{identifier}/")
+
+    def require_intact(self, identifier: str, path: Path) -> Path:
+        """Return a file of a run after comparing it with its seal.
+
+        Raises:
+            UserError: if it is damaged.
+        """
+        problem = damage(self.path.parent, path)
+        if problem and path.match(self.EVALUATED) and self.state(identifier) != "imported":
+            raise UserError(
+                f"{path} {problem}. Run `snakemake --forcerun evaluate` with the study's"
+                " configuration to measure its rows again."
+            )
+        if problem:
+            raise UserError(f"{path} {problem}. {self.removal(identifier)}")
+        return path
 
     def removal(self, identifier: str) -> str:
         """Return a sentence that says how to have a damaged run or language model trained again."""
@@ -138,14 +158,14 @@ class RunStore:
         """
         folder = self.folder(identifier)
         # of an earlier training or an import
-        for path in sealed_files(self.path.parent, f"{self.path.name}/{identifier}/"):
+        for path in self.sealed(identifier):
             remove_seal(self.path.parent, path)
+        for path in [*folder.glob(self.EVALUATED), folder / self.IMPORTED]:
+            path.unlink(missing_ok=True)
         record = {**record, "checksum": file_checksum(folder / self.MODEL)}
         write_text(folder / self.RECORD, json.dumps(record, indent=2, default=str) + "\n")
         others = (
-            path
-            for path in folder.iterdir()
-            if not path.name.startswith((".", "checkpoint", "evaluated-"))
+            path for path in folder.iterdir() if not path.name.startswith((".", "checkpoint"))
         )
         seal(
             self.path.parent,
