@@ -15,6 +15,9 @@ from trueneg.losses import (
 )
 from trueneg.losses.adapters import LabelledLoss
 
+get_all_pairs_indices = pytest.importorskip(
+    "pytorch_metric_learning.utils.loss_and_miner_utils", reason="its pairs are compared"
+).get_all_pairs_indices
 pml = pytest.importorskip(
     "pytorch_metric_learning.losses", reason="compares with pytorch-metric-learning's own losses"
 )
@@ -102,6 +105,20 @@ def test_unknown_labels_are_no_class_and_eta_is_passed_by_name():
     assert 0 <= loss.share_at_bound <= 1
     given = LabelledLoss(Debiased(eta), 0.5)(embeddings, torch.tensor([-1, -1, 0, 0, 1, 1]))
     torch.testing.assert_close(given, unknown)
+
+
+def test_unknown_labels_are_no_class_of_a_miner_or_a_memory():
+    """Both are called with the labels that the loss gets, so that −1 is a class to them."""
+    labels = torch.tensor([0, 0, 1, 1, -1, -1, -1, 2])
+    alone = torch.tensor([0, 0, 1, 1, 4, 5, 6, 2])
+    embeddings, loss = draws(0, 8, 8), LabelledLoss(Debiased(0.1), 0.5)
+    mined = loss(embeddings, labels, get_all_pairs_indices(labels))
+    assert_same(mined, loss(embeddings, alone), [embeddings])
+    memories = [pml.CrossBatchMemory(NTXentLoss(Debiased(0.1), 0.5), 8, 16) for _ in range(2)]
+    for update in range(3):
+        inputs = draws(update, 8, 8).float()
+        never_again = torch.where(labels < 0, alone + 10 * (update + 1), labels)
+        torch.testing.assert_close(memories[0](inputs, labels), memories[1](inputs, never_again))
 
 
 def test_every_call_logs_and_remembers():

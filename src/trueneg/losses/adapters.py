@@ -152,9 +152,10 @@ class LabelledLoss(nn.Module):
     Inside of ``SelfSupervisedLoss``, where the two views of a sample have its number as label, this
     is :class:`~trueneg.losses.ContrastiveLoss`; inside of ``CrossBatchMemory``, the memory holds
     further samples. A label below 0 is unknown: the sample has no positive, and is a negative of
-    all others. Both accept a loss by the name of its class only, so derive one: ``class
-    NTXentLoss(LabelledLoss): pass``. Estimators that need labels, similarities or the numbers of
-    samples cannot be used: here, labels say what is a positive.
+    all others, also where a miner takes the unknown ones for a class. Both wrappers accept a loss
+    by the name of its class only, so derive one: ``class NTXentLoss(LabelledLoss): pass``.
+    Estimators that need labels, similarities or the numbers of samples cannot be used: here, labels
+    say what is a positive.
 
     Args:
         estimator: estimator of the true-negative mass.
@@ -227,7 +228,7 @@ class LabelledLoss(nn.Module):
             logits = anchors @ keys.mT / self.temperature
             if indices_tuple is not None:
                 (positive, is_positive), (negative, is_negative) = (
-                    _listed(logits, *pairs) for pairs in _pairs(indices_tuple)
+                    _listed(logits, *pairs) for pairs in _pairs(indices_tuple, labels)
                 )
             else:
                 positive = negative = logits
@@ -271,9 +272,11 @@ def _by_label(
     return same & others, ~same & others
 
 
-def _pairs(indices: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def _pairs(
+    indices: tuple[Tensor, ...], labels: Tensor | None
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Return the anchors and positives, and the anchors and negatives, of a miner's pairs or
-    triplets.
+    triplets. To a miner, unknown labels are a class: its positives are negatives.
     """
     lengths = [len(each) for each in indices]
     if len(indices) == 3:
@@ -286,7 +289,14 @@ def _pairs(indices: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], tuple[Tenso
             f"indices_tuple has parts of lengths {lengths}; expected anchors, positives, anchors"
             " and negatives, or triplets."
         )
-    return indices[:2], indices[2:]
+    if labels is None:
+        return indices[:2], indices[2:]
+    is_known = labels.to(indices[0].device)[indices[0]] >= 0
+    negatives = (
+        torch.cat((chosen, others[~is_known]))
+        for chosen, others in zip(indices[2:], indices[:2], strict=True)
+    )
+    return tuple(each[is_known] for each in indices[:2]), tuple(negatives)
 
 
 def _listed(logits: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
