@@ -425,6 +425,11 @@ class CrossModalLoss(EstimatorLoss):
         if not isinstance(logit_scale, Tensor):
             number = checked_positive("logit_scale", logit_scale)
             return values * number, 1 / number
+        if logit_scale.numel() != 1:
+            raise ValueError(
+                f"logit_scale has shape {tuple(logit_scale.shape)}; expected a number. A call takes"
+                " similarities; of_features takes two batches of features."
+            )
         scale = logit_scale.reshape(())
         return values * scale, 1 / (scale if self.bound_gradient else scale.detach())
 
