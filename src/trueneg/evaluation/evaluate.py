@@ -98,10 +98,14 @@ def first_run(**block: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
     """
     with encoded_runs(**block, count=1) as encoded:
         ((run,),) = encoded
-        names = records.read_json(block["manifest"], records.Manifest)
+        manifest = records.read_json(block["manifest"], records.Manifest)
         yield (
             run,
-            {"dataset": names["dataset"], "objective": names["objective"], "seed": run.subset.seed},
+            {
+                "dataset": manifest["dataset"],
+                "objective": manifest["objective"],
+                "seed": run.subset.seed,
+            },
         )
 
 
