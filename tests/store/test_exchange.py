@@ -5,6 +5,7 @@ weights.
 import hashlib
 import io
 import json
+import lzma
 import re
 import shutil
 import tarfile
@@ -27,9 +28,12 @@ from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs, evaluate_runs
 from trueneg.io.seals import seal
 from trueneg.report.summary import summarise_study
+from trueneg.specs.kinds.images import ImageStudy
+from trueneg.store import exchange
 from trueneg.store.archive import POINTS, STUDY, is_other, read_archive
-from trueneg.store.evaluations import evaluation
+from trueneg.store.evaluations import evaluation, keep_evaluation
 from trueneg.store.exchange import export_study, import_study
+from trueneg.store.identity import evaluation_digest
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
 from trueneg.training.simclr import SimCLR
@@ -258,7 +262,8 @@ def test_an_import_restores_all_files_with_one_time_and_is_exported_to_the_same_
     before = contents(imported)
     import_study(exported, imported)
     assert contents(imported) == before
-    assert times == {path: path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*.*")}
+    times = {path.stat().st_mtime_ns for path in (imported / "tiny").rglob("*.*")}
+    assert len(times) == 1
 
 
 def test_an_import_replaces_what_was_damaged_or_lost(exported, imported):
@@ -438,8 +443,8 @@ def rename_run(described: dict) -> None:
 
 
 DAMAGES = {
-    "no record": (remove("run.json"), "runs/"),
-    "no rows": (remove("evaluated-"), "runs/"),
+    "no record": (remove("run.json"), "expected its record, one file of rows"),
+    "no rows": (remove("evaluated-"), "expected its record, one file of rows"),
     "unknown file": (lambda files: files.update({"notes.txt": b""}), "notes.txt"),
     "summary": (
         lambda files: files.update({"files/artefacts/comparison.json": b"{}"}),
@@ -536,7 +541,7 @@ def test_a_file_that_is_no_intact_archive_is_refused(exported, tmp_path, damage,
     changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
     content = {"truncated": data[:place], "changed": changed, "text": b"rows", "empty": b""}
     (tmp_path / "tiny.tar.xz").write_bytes(content[damage])
-    assert_refused(tmp_path, capsys, "tiny.tar.xz")
+    assert_refused(tmp_path, capsys, "cannot be read as an archive")
 
 
 @pytest.mark.parametrize(
@@ -560,7 +565,137 @@ def test_a_member_that_occurs_twice_is_refused(exported, tmp_path, capsys):
                 member = tarfile.TarInfo(name)
                 member.size = len(data)
                 file.addfile(member, io.BytesIO(data))
-    assert_refused(tmp_path, capsys, STUDY)
+    assert_refused(tmp_path, capsys, "'study.json' is not a file of an exported study")
+
+
+def test_a_member_that_would_fill_the_memory_is_refused(exported, tmp_path, capsys):
+    hole = tarfile.TarInfo("runs/0123/run.json")
+    hole.type = tarfile.GNUTYPE_SPARSE
+    header = bytearray(hole.tobuf(tarfile.GNU_FORMAT))
+    header[483:495] = b"%011o\0" % (5 * 2**30)  # the size with its holes
+    header[148:156] = b"%06o\0 " % tarfile.calc_chksums(header)[0]
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        member = tarfile.TarInfo(STUDY)
+        member.size = len(members(exported)[STUDY])
+        file.addfile(member, io.BytesIO(members(exported)[STUDY]))
+    packed = archive.getvalue()[: 512 + -(-member.size // 512) * 512] + bytes(header) + bytes(1024)
+    (tmp_path / "tiny.tar.xz").write_bytes(lzma.compress(packed))
+    assert_refused(tmp_path, capsys, "larger than exports are")
+
+
+def test_a_name_that_leads_out_of_the_results_is_refused(exported, tmp_path, capsys):
+    files = members(exported)
+    edit(STUDY, lambda study: study.update(study="..", blocks={}, files=[]))(files)
+    (tmp_path / "in").mkdir()
+    pack(tmp_path / "in/...tar.xz", {STUDY: files[STUDY]})
+    results = tmp_path / "results"
+    assert main(["rows", "import", str(tmp_path / "in/...tar.xz"), "--results", str(results)]) == 1
+    assert "contains the study '..'" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == [tmp_path / "in"]
+
+
+def other_study(exported: Path, folder: Path, neighbours: int) -> Path:
+    """Write an archive of another study with the same runs, evaluated with other settings."""
+    content = members(exported)
+    described = json.loads(content.pop(STUDY).replace(b'"study": "tiny"', b'"study": "twin"'))
+    described["evaluation"]["knn"]["neighbours"] = neighbours
+    files = {}
+    for name, data in content.items():
+        if "/evaluated-" in name:
+            found = json.loads(data)
+            found["evaluated"]["settings"]["knn"]["neighbours"] = neighbours
+            for row in found["rows"]:
+                row["value"] = 0.25
+            digest = evaluation_digest(ImageStudy, found["evaluated"]["settings"])
+            files[f"{name.rpartition('/')[0]}/evaluated-{digest}.json"] = json.dumps(found).encode()
+        else:
+            files[name] = data
+    folder.mkdir(parents=True, exist_ok=True)
+    pack(folder / "twin.tar.xz", {STUDY: json.dumps(described).encode()} | files)
+    return folder / "twin.tar.xz"
+
+
+def test_studies_that_share_runs_are_imported_in_any_order_and_healed(exported, tmp_path):
+    twin = other_study(exported, tmp_path, 7)
+    orders = {"first": [exported, twin], "last": [twin, exported]}
+    for name, archives in orders.items():
+        for archive in archives:
+            import_study(archive, tmp_path / name)
+    assert contents(tmp_path / "first") == contents(tmp_path / "last")
+    values = pd.read_parquet(tmp_path / "first/twin" / ROWS)["value"]
+    assert set(values) == {0.25}
+    before = contents(tmp_path / "last")
+    shutil.rmtree(next((tmp_path / "last/runs").iterdir()))
+    for archive in (exported, twin):
+        import_study(archive, tmp_path / "last")
+    assert contents(tmp_path / "last") == before
+
+
+def test_an_archive_with_the_rows_of_another_evaluation_replaces_the_tables(exported, tmp_path):
+    results = tmp_path / "results"
+    for neighbours in (5, 7, 5):
+        import_study(other_study(exported, tmp_path / str(neighbours), neighbours), results)
+        (record, *_) = json.loads((results / "twin" / RECORDS).read_text())
+        assert record["evaluated"]["settings"]["knn"]["neighbours"] == neighbours
+
+
+@pytest.mark.parametrize("calls", [1, 4, 9])
+def test_an_interrupted_import_is_completed_by_the_next_one(
+    exported, imported, tmp_path, monkeypatch, calls
+):
+    results = tmp_path / "other"
+    counted = iter(range(calls))
+
+    def interrupted(*arguments):
+        if next(counted, None) is None:
+            raise KeyboardInterrupt
+        seal(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(exchange, "seal", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            import_study(exported, results)
+    import_study(exported, results)
+    assert contents(results) == contents(imported)
+    times = {path.stat().st_mtime_ns for path in (results / "tiny").rglob("*.*")}
+    assert len(times) == 1
+
+
+def test_an_import_keeps_the_record_of_the_data_that_were_read_here(exported, tmp_path):
+    results = tmp_path / "results"
+    ((place, record),) = description(exported)["user_files"].items()
+    path = results / f"{place}.files.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(record | {"data": "own"}))
+    import_study(exported, results)
+    assert json.loads(path.read_text())["data"] == "own"
+
+
+def test_rows_that_are_measured_again_replace_damaged_ones(project):
+    store = RunStore(project.path / "results/runs")
+    identifier = next(iter(store.records()))
+    before = evaluation(store, identifier, EVALUATION)
+    (path,) = store.folder(identifier).glob(RunStore.EVALUATED)
+    path.write_text("{}")
+    with pytest.raises(UserError, match=r"damaged or edited.*--forcerun evaluate"):
+        evaluation(store, identifier, EVALUATION)
+    settings = before["evaluated"]["settings"] | {"threads": 3}  # does not affect rows
+    keep_evaluation(store, identifier, before["evaluated"] | {"settings": settings}, before["rows"])
+    assert [*store.folder(identifier).glob(RunStore.EVALUATED)] == [path]
+    assert evaluation(store, identifier, EVALUATION)["rows"] == before["rows"]
+
+
+def test_rows_that_differ_from_the_tables_are_not_exported(project, tmp_path):
+    results = project.path / "results"
+    store = RunStore(results / "runs")
+    run = json.loads((results / "tiny" / RECORDS).read_text())[0]["id"]
+    found = evaluation(store, run, EVALUATION)
+    found["rows"][0]["value"] /= 2
+    keep_evaluation(store, run, found["evaluated"], found["rows"])
+    export_study("tiny", STUDIES, results, tmp_path)
+    reason = "measured again since its rows were gathered"
+    assert description(tmp_path / "tiny.tar.xz")["missing"] == {PLACE: reason}
 
 
 def test_an_import_keeps_runs_that_were_trained_here(exported, project, capsys):

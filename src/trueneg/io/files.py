@@ -96,6 +96,12 @@ def write_text(path: str | Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a file atomically."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def write_tables(tables: Mapping[str | Path, "pd.DataFrame"]) -> None:
     """Write each table atomically as a parquet file; the keys are the paths."""
     for path, table in tables.items():

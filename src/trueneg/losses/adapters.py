@@ -292,11 +292,11 @@ def _pairs(
     if labels is None:
         return indices[:2], indices[2:]
     is_known = labels.to(indices[0].device)[indices[0]] >= 0
-    negatives = (
-        torch.cat((chosen, others[~is_known]))
-        for chosen, others in zip(indices[2:], indices[:2], strict=True)
+    further = [each[~is_known] for each in indices[:2]]
+    return (
+        tuple(each[is_known] for each in indices[:2]),
+        tuple(map(torch.cat, zip(indices[2:], further, strict=True))),
     )
-    return tuple(each[is_known] for each in indices[:2]), tuple(negatives)
 
 
 def _listed(logits: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:

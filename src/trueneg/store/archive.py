@@ -28,12 +28,13 @@ import pyarrow.parquet as pq
 from pandas import DataFrame
 from pydantic import BaseModel, ConfigDict
 
+from trueneg.config.runs import Run
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write
 from trueneg.io.reading import reading
 from trueneg.specs.kinds import kind_of
 from trueneg.stats.measurement import KEYS
-from trueneg.store.identity import same_evaluation
+from trueneg.store.identity import evaluation_digest, run_id
 from trueneg.store.records import (
     Evaluation,
     Manifest,
@@ -42,17 +43,18 @@ from trueneg.store.records import (
     UserFilesRecord,
     require_valid,
 )
-from trueneg.store.rows import to_table
+from trueneg.store.rows import NAMES, to_table
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import Decision
 
 SUFFIX = ".tar.xz"
 STUDY = "study.json"
 POINTS = 50  # largest number of epochs in a training curve
+LARGEST = 2 * 2**30  # bytes of all files in an archive
 AGAIN = "Copy the archive again."
 CONTENT = "an archive that `trueneg rows export` wrote"
 
-NAME, SEEDS = r"(?!\.\.?/)[^/\0]+", r"seed[0-9+-]*[0-9]"
+NAME, SEEDS = r"(?!\.\.?/)[^/\0]{1,100}", r"seed[0-9+-]*[0-9]"
 PLACE = f"{NAME}/{NAME}/{SEEDS}"
 OF_RUN = (
     r"runs/(?P<run>[0-9A-Za-z-]{1,100})/(run\.json|training\.parquet|evaluated-[0-9a-f]+\.json)"
@@ -196,7 +198,7 @@ class Archive:
     def _parsed(self, run: str, name: str, model: type[BaseModel]) -> dict[str, Any]:
         file = f"{self.place}: runs/{run}/{name}"
         with reading(file, "JSON", self.remedy):
-            parsed: dict[str, Any] = json.loads(self.files_of(run)[name])
+            parsed: dict[str, Any] = json.loads(self.files_of(run)[name].decode())
         require_valid(parsed, model, file, self.remedy)
         return parsed
 
@@ -230,6 +232,9 @@ class Archive:
             self.refuse(f"{differing[0]} is {found}")
         for run in self.listed:
             self._check_run(run)
+        for block in described.blocks.values():
+            self._check_seeds(block)
+        self.rows()  # raises an error if a value does not fit the schema of rows
 
     def _check_block(self, place: str, block: Block) -> None:
         manifest = block.manifest
@@ -242,19 +247,41 @@ class Archive:
                 f"{STUDY}: the block {place!r} has runs of {', '.join(listed_for)}; expected runs"
                 f" of {', '.join(expected)}"
             )
-        if block.names.get("study") != study:
+        if block.names.keys() != {*NAMES} or block.names["study"] != study:
             self.refuse(
-                f"{STUDY}: the block {place!r} has rows of {block.names.get('study')}; expected"
-                f" rows of {study}"
+                f"{STUDY}: the block {place!r} has rows named {block.names}; expected"
+                f" {', '.join(NAMES)} of {study}"
             )
+
+    def _check_seeds(self, block: Block) -> None:
+        """Check that each run occurs once in a block, as in its record."""
+        runs = block.manifest["runs"]
+        listed = {(run["id"], run["seed"], run["checksum"]) for run in runs}
+        expected = {(run, self.records[run]["seed"], self.listed[run]) for run, *_ in listed}
+        if listed != expected or len(listed) < len(runs) or not runs:
+            self.refuse(f"{STUDY}: the runs {sorted(listed)[:2]} are not those of their records")
 
     def _check_run(self, run: str) -> None:
         record = self.records[run]
         if record["id"] != run or record.get("checksum") != self.listed[run]:
             self.refuse(f"runs/{run} and {STUDY} name different runs")
+        of_run = Run(
+            *(record[key] for key in ("study", "dataset", "objective", "seed", "settings"))
+        )
+        expected = run_id(of_run, record["data"])
+        if expected != run:
+            self.refuse(
+                f"run {run} has settings and data of run {expected}; they were changed, or another"
+                " version of TrueNeg exported them"
+            )
         found = self.evaluation(run)
         kind = kind_of(record["settings"])
-        if not same_evaluation(kind, found["evaluated"]["settings"], self.description.evaluation):
+        digests = {
+            evaluation_digest(kind, settings)
+            for settings in (found["evaluated"]["settings"], self.description.evaluation)
+        }
+        name = RunStore.EVALUATED.replace("*", digests.pop())
+        if digests or name not in self.files_of(run):
             self.refuse(f"runs/{run} was evaluated with other settings than those in {STUDY}")
         keys = {tuple(row[key] for key in ("split", *KEYS)) for row in found["rows"]}
         is_finite = all(math.isfinite(row["value"]) for row in found["rows"])
@@ -288,9 +315,8 @@ def read_archive(path: Path) -> Archive:
     """
     with reading(path, CONTENT, AGAIN):
         members = dict(_members(path))
-        description = Description.model_validate_json(members.pop(STUDY))
-    archive = Archive(description, members, path)
-    archive.check()
+        archive = Archive(Description.model_validate_json(members.pop(STUDY)), members, path)
+        archive.check()
     return archive
 
 
@@ -303,6 +329,7 @@ def read_description(path: Path) -> Description:
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of each file; nothing is written to the disk."""
     seen = set[str]()
+    size = 0
     with tarfile.open(path, "r:xz") as archive:
         for member in archive:
             name = member.name
@@ -310,6 +337,9 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
             is_known = (
                 name == STUDY or re.fullmatch(OF_RUN, name) or (of_study and is_other(of_study))
             )
+            size += member.size
+            if size > LARGEST or member.issparse():
+                raise UserError(f"{path}: {name!r} is larger than exports are. {AGAIN}")
             file = archive.extractfile(member) if member.isreg() else None
             if file is None or not is_known or name in seen or (not seen and name != STUDY):
                 raise UserError(f"{path}: {name!r} is not a file of an exported study. {AGAIN}")

@@ -1,13 +1,13 @@
 """The rows of a run, which stay in its folder, and what is gathered from them for a block of seeds.
 
-A file ``evaluated-*.json`` beside a run's record contains the ``rows`` that were measured with one
-study's evaluation settings, without the columns that name the run, and how they were ``evaluated``:
-settings, code and machine. The studies that use the run give it names of their own.
+A file ``evaluated-<digest>.json`` beside a run's record contains the ``rows`` that were measured
+with one study's evaluation settings, without the columns that name the run, and how they were
+``evaluated``: settings, code and machine. The digest stands for these settings. The studies that
+use the run give it names of their own.
 """
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,11 +16,11 @@ from pandas import DataFrame
 
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
-from trueneg.io.seals import remove_seal, seal
+from trueneg.io.seals import damage, is_sealed, remove_seal, seal
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.sections import Section
 from trueneg.stats.measurement import KEYS
-from trueneg.store.identity import same_evaluation
+from trueneg.store.identity import evaluation_digest
 from trueneg.store.records import Evaluation, Record, read_json, read_rows
 from trueneg.store.rows import IDENTITY, to_table, typed
 from trueneg.store.run_store import RunStore
@@ -43,6 +43,17 @@ class BlockTables(NamedTuple):
         write_tables({rows: self.rows, curves: self.curves})
         write_text(runs, json.dumps(self.runs, indent=2) + "\n")
 
+    def are_in(self, results: Path, files: Sequence[Path]) -> bool:
+        """Return whether files in the results folder are intact and have this content."""
+        if not all(is_sealed(results, file) and not damage(results, file) for file in files):
+            return False
+        rows, curves, runs = files
+        is_same = [
+            made.equals(read_rows(file))
+            for made, file in ((self.rows, rows), (self.curves, curves))
+        ]
+        return all(is_same) and bool(read_json(runs) == self.runs)
+
 
 def keep_evaluation(
     store: RunStore, identifier: str, evaluated: Record, rows: Iterable[Record]
@@ -55,35 +66,19 @@ def keep_evaluation(
         evaluated: how they were measured.
         rows: the rows; of their columns, :data:`MEASURED` are kept.
     """
-    settings = json.dumps(evaluated["settings"], sort_keys=True)
-    digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
-    content = {
-        "evaluated": evaluated,
-        "rows": [{key: row[key] for key in MEASURED} for row in rows],
-    }
-    with store.owned(identifier, patience=60) as folder:
-        path = folder / RunStore.EVALUATED.replace("*", digest)
-        earlier = evaluation_file(store, identifier, evaluated["settings"])
-        if earlier is not None and earlier != path:
-            earlier.unlink()
-            remove_seal(store.path.parent, earlier)
-        write_text(path, json.dumps(content, indent=1) + "\n")
+    measured = [{key: row[key] for key in MEASURED} for row in rows]
+    path = evaluation_file(store, identifier, evaluated["settings"])
+    with store.owned(identifier, patience=60):
+        remove_seal(store.path.parent, path)
+        write_text(path, json.dumps({"evaluated": evaluated, "rows": measured}, indent=1) + "\n")
         seal(store.path.parent, [path])
 
 
-def evaluation_file(store: RunStore, identifier: str, settings: Section) -> Path | None:
-    """Return the file with the rows of a run that were measured with the given settings; None if
-    there is none.
-
-    Raises:
-        UserError: if such a file is damaged.
-    """
+def evaluation_file(store: RunStore, identifier: str, settings: Section) -> Path:
+    """Return the path of the rows of a run that are measured with the given settings."""
     kind = kind_of(store.record(identifier)["settings"])
-    for path in sorted(store.folder(identifier).glob(RunStore.EVALUATED)):
-        earlier = read_json(store.require_intact(identifier, path), Evaluation)["evaluated"]
-        if same_evaluation(kind, earlier["settings"], settings):
-            return path
-    return None
+    name = RunStore.EVALUATED.replace("*", evaluation_digest(kind, settings))
+    return store.folder(identifier) / name
 
 
 def evaluation(store: RunStore, identifier: str, settings: Section) -> dict[str, Any]:
@@ -91,16 +86,17 @@ def evaluation(store: RunStore, identifier: str, settings: Section) -> dict[str,
     ``evaluated``.
 
     Raises:
-        UserError: if there are none, or a file of the run is damaged.
+        UserError: if there are none, or they are damaged.
     """
     path = evaluation_file(store, identifier, settings)
-    if path is None:
+    if not path.is_file() and store.state(identifier) == "imported":
         raise UserError(
-            f"{store.folder(identifier)}: this run was imported without weights, and its rows were"
-            " measured with other evaluation settings. Restore them, or remove this folder and the"
-            " manifests that list it to train it again."
+            f"{path.parent}: this run was imported without weights, and its rows were measured with"
+            " other evaluation settings. Restore them, or remove this folder and the manifests that"
+            " list it to train it again."
         )
-    content: dict[str, Any] = read_json(path, Evaluation)
+    store.require_intact(identifier, path)
+    content: dict[str, Any] = read_json(path, Evaluation, store.remedy(identifier, path))
     return content
 
 
@@ -110,7 +106,11 @@ def listed_for(manifest: Record) -> dict[str, str]:
 
 
 def gather_block(
-    store: RunStore, manifest: Record, names: Mapping[str, str], settings: Section
+    store: RunStore,
+    manifest: Record,
+    names: Mapping[str, str],
+    settings: Section,
+    without_curve: Collection[str] = (),
 ) -> BlockTables:
     """Gather the rows, curves and records of the runs in a manifest from their folders.
 
@@ -119,6 +119,7 @@ def gather_block(
         manifest: the manifest; the study and the objective that the runs are listed for.
         names: columns that identify the rows; a run may have been trained under other names.
         settings: the study's evaluation settings.
+        without_curve: ids of runs whose curves are left out.
 
     Raises:
         UserError: if a run has no rows with these settings, or a file is damaged.
@@ -129,15 +130,19 @@ def gather_block(
     for run in manifest["runs"]:
         identifier = run["id"]
         identity = {**names, "seed": run["seed"], "run": identifier}
-        found = evaluation(store, identifier, settings)
+        # another job may be measuring them again
+        with store.owned(identifier, patience=60) as folder:
+            found = evaluation(store, identifier, settings)
+            record = store.record(identifier)
+            path = folder / RunStore.CURVES
+            # pilots are exported without curves
+            is_left_out = store.state(identifier) == "imported" and not path.is_file()
+            if identifier not in without_curve and not is_left_out:
+                store.require_intact(identifier, path)
+                curve = read_rows(path, remedy=store.remedy(identifier, path))
+                curves.append(curve.assign(**identity))
         rows += [row | identity for row in found["rows"]]
-        path = store.folder(identifier) / RunStore.CURVES
-        # pilots are exported without curves
-        if path.is_file() or store.state(identifier) != "imported":
-            remedy = "Remove its folder to train the run again."
-            curve = read_rows(store.require_intact(identifier, path), remedy=remedy)
-            curves.append(curve.assign(**identity))
-        runs.append(
-            {**store.record(identifier), **listed_for(manifest), "evaluated": found["evaluated"]}
-        )
-    return BlockTables(to_table(rows), pd.concat(curves[1:] or curves), runs)
+        own = {key: value for key, value in record.items() if key != "variant"}
+        runs.append(own | listed_for(manifest) | {"evaluated": found["evaluated"]})
+    gathered = pd.concat(curves[1:] or curves, ignore_index=True)
+    return BlockTables(to_table(rows), gathered, runs)

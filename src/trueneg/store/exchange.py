@@ -11,15 +11,17 @@ import io
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trueneg.config.contradictions import RESERVED_NAMES
-from trueneg.config.runs import Job, Run, all_runs
+from trueneg.config.runs import Job, all_runs
 from trueneg.errors import UserError
-from trueneg.io.files import atomic_write, write_text
-from trueneg.io.seals import damage, require_intact, seal
+from trueneg.io.files import writable, write_bytes, write_text
+from trueneg.io.seals import damage, is_sealed, require_intact, seal
 from trueneg.legible import counted
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
@@ -40,9 +42,9 @@ from trueneg.store.archive import (
 from trueneg.store.blocks import absent, block_files, listed, planned_blocks
 from trueneg.store.data_input import DataInput, of_dataset, of_joined_reports
 from trueneg.store.evaluations import evaluation_file, gather_block, listed_for
-from trueneg.store.identity import different_settings, run_id
+from trueneg.store.identity import different_settings
 from trueneg.store.protocol import PROTOCOL, committed_protocol
-from trueneg.store.records import Manifest, Protocol, Record, UserFilesRecord, read_json, read_rows
+from trueneg.store.records import Manifest, Protocol, UserFilesRecord, read_json, read_rows
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import VALIDATION, WINNERS, Decision, as_text, select_from, selecting
 
@@ -75,7 +77,7 @@ def export_study(
             " with --study."
         )
     if target.exists():
-        read_description(target)  # refuses to replace anything else
+        _refuse_other_file(target, name)
     source = results / name
     archive = _archive_of_runs(name, studies[name], results, target)
     described = archive.description
@@ -97,6 +99,19 @@ def export_study(
     )
 
 
+def _refuse_other_file(target: Path, name: str) -> None:
+    """Refuse to replace a file that is no archive of the study."""
+    try:
+        found = read_description(target).study
+    except UserError:
+        found = "no readable archive"
+    if found != name:
+        raise UserError(
+            f"{target} exists and is {found}; expected nothing, or an earlier export of {name}."
+            " Move it away, or choose another folder."
+        )
+
+
 def _archive_of_runs(name: str, study: Study, results: Path, target: Path) -> Archive:
     """Return an archive of the study's runs, which says what is missing, and of its decision."""
     remedy = (
@@ -114,10 +129,15 @@ def _archive_of_runs(name: str, study: Study, results: Path, target: Path) -> Ar
         if reason := _missing_or_outdated(results / name, place, job, store, described.evaluation):
             described.missing[place] = reason
             continue
-        manifest = read_json(results / name / block_files(place)[0], Manifest)
-        names = listed_for(manifest) | job.row_names
-        described.blocks[place] = Block(names=names, manifest=manifest)
-        for run in manifest["runs"]:
+        manifest, rows, _, runs = (results / name / file for file in block_files(place))
+        listed_runs = read_json(manifest, Manifest)
+        names = listed_for(listed_runs) | job.row_names
+        block = Block(names=names, manifest=listed_runs)
+        if reason := _differs(store, block, described.evaluation, rows, runs):
+            described.missing[place] = reason
+            continue
+        described.blocks[place] = block
+        for run in listed_runs["runs"]:
             archive.content |= _files_of(store, run["id"], described.evaluation, not job.is_pilot)
     if pilots and described.blocks.keys() >= {*pilots}:
         winners, _ = select_from(archive.rows(*pilots), selecting(study))
@@ -145,8 +165,23 @@ def _missing_or_outdated(
     # raises an error if a model is damaged: its rows may be wrong, too
     if any(store.checksum(run["id"]) != run["checksum"] for run in listed):
         return "trained again since its evaluation"
-    if not all(evaluation_file(store, run["id"], evaluation) for run in listed):
+    if not all(evaluation_file(store, run["id"], evaluation).is_file() for run in listed):
         return "not evaluated with these settings"
+    return ""
+
+
+def _differs(
+    store: RunStore, block: Block, evaluation: Mapping[str, Any], rows: Path, runs: Path
+) -> str:
+    """Return why the rows of a block are not exported: they are not those in the folders of its
+    runs, or not finite; empty if they can be.
+    """
+    require_intact(store.path.parent, [rows, runs])
+    tables = gather_block(store, block.manifest, block.names, evaluation)
+    if not tables.rows.equals(read_rows(rows)) or tables.runs != read_json(runs):
+        return "measured again since its rows were gathered"
+    if not np.isfinite(tables.rows["value"]).all():
+        return "some of its values are not finite"
     return ""
 
 
@@ -156,7 +191,6 @@ def _files_of(
     """Return the content of a run's files in an archive."""
     folder = store.folder(identifier)
     evaluated = evaluation_file(store, identifier, evaluation)
-    assert evaluated is not None
     files = {path.name: path.read_bytes() for path in (folder / RunStore.RECORD, evaluated)}
     curve = folder / RunStore.CURVES
     if with_curve and curve.is_file():
@@ -203,77 +237,87 @@ def import_study(path: Path, results: Path, stamp: int | None = None) -> str:
     archive = read_archive(path)
     described = archive.description
     name = study_of(path)
-    if name in RESERVED_NAMES or described.study != name:
+    if not name.strip(".") or name in RESERVED_NAMES or described.study != name:
         raise UserError(
-            f"{path} contains the study {described.study}; expected an archive named after its"
+            f"{path} contains the study {described.study!r}; expected an archive named after its"
             f" study, whose name is none of {', '.join(RESERVED_NAMES)}."
         )
-    for run, record in archive.records.items():
-        _refuse_foreign(archive, run, record)
     decided = _decided(archive)
     store = RunStore(results / "runs")
-    outcomes = {run: _import_run(archive, run, store) for run in archive.listed}
-    kept = [run for run, outcome in outcomes.items() if outcome == "kept"]
-    made = [
-        file
-        for place in described.blocks
-        for file in _import_block(archive, place, outcomes, results)
-    ]
+    kept = {run for run in archive.listed if not _import_run(archive, run, store)}
+    made = []
+    for place in described.blocks:
+        if trained := _trained_here(archive, place, store, kept):
+            kept |= trained
+        else:
+            made += _import_block(archive, place, results)
     files = {results / name / file: data for file, data in (archive.others() | decided).items()}
-    files |= _described(described, results)
+    if described.protocol is not None:
+        files[results / name / PROTOCOL] = _json(described.protocol.model_dump())
     for file, data in files.items():
-        if not file.exists() or (not kept and file.read_bytes() != data):
-            with atomic_write(file) as temporary:
-                temporary.write_bytes(data)
+        is_there = file.is_file() and is_sealed(results, file)
+        if not is_there or (not kept and file.read_bytes() != data):
+            write_bytes(file, data)
+            seal(results, [file])
             made.append(file)
-    # jobs that read the data rewrite their records
-    seal(results, [file for file in made if not file.name.endswith(".files.json")])
-    if made and not kept:  # so that none is older than another one
-        places = described.blocks
-        made = [*files, *(results / name / file for place in places for file in block_files(place))]
+    made += _import_data_records(described, results)
     stamp = stamp or time.time_ns()
-    for file in made:
-        os.utime(file, ns=(stamp, stamp))
+    for file in made if kept else {*made, *files}:
+        with writable(file):
+            os.utime(file, ns=(stamp, stamp))
     note = f"; kept {counted(len(kept), 'run')} already in {store.path}" if kept else ""
-    added = counted(len(archive.listed) - len(kept), "run")
+    added = counted(len(archive.listed.keys() - kept), "run")
     return f"{name}: imported {added}{note}{_missing(described.missing)}."
 
 
-def _import_block(
-    archive: Archive, place: str, outcomes: Mapping[str, str], results: Path
-) -> list[Path]:
-    """Write the files of a block, unless one of its runs was trained here, or they are those of an
-    earlier import; return them.
+def _import_data_records(description: Description, results: Path) -> list[Path]:
+    """Write the records of the data that were read, unless there are own ones, and return them; no
+    seals, because jobs that read the data rewrite them.
     """
+    records = {
+        results / f"{place}.files.json": record for place, record in description.user_files.items()
+    }
+    absent = [file for file in records if not file.exists()]
+    for file in absent:
+        write_bytes(file, _json(records[file]))
+    return absent
+
+
+def _trained_here(archive: Archive, place: str, store: RunStore, kept: set[str]) -> set[str]:
+    """Return the runs of a block, or of what is in its place, that are kept because they were
+    trained here.
+    """
+    listed_runs = {run["id"] for run in archive.description.blocks[place].manifest["runs"]}
+    present = store.path.parent / archive.description.study / block_files(place)[0]
+    if present.is_file():
+        runs = read_json(present, Manifest)["runs"]
+        kept = kept | {run["id"] for run in runs if store.state(run["id"]) == "finished"}
+        listed_runs |= {run["id"] for run in runs}
+    return kept & listed_runs
+
+
+def _import_block(archive: Archive, place: str, results: Path) -> list[Path]:
+    """Write the files of a block, unless they are there, and return them."""
     described = archive.description
     block = described.blocks[place]
-    files = [results / described.study / file for file in block_files(place)]
-    of_runs = {outcomes[run["id"]] for run in block.manifest["runs"]}
-    is_present = "added" not in of_runs and _is_intact(block, files, results)
-    if "kept" in of_runs or is_present:
-        return []
-    store = RunStore(results / "runs")
-    write_text(files[0], json.dumps(block.manifest, indent=2) + "\n")
-    gather_block(store, block.manifest, block.names, described.evaluation).write(*files[1:])
-    return files
-
-
-def _is_intact(block: Block, files: Sequence[Path], results: Path) -> bool:
-    """Return whether the files of a block are those of an earlier import of it."""
-    if not all(file.is_file() and not damage(results, file) for file in files):
-        return False
-    return bool(json.loads(files[0].read_text()) == block.manifest)
-
-
-def _described(description: Description, results: Path) -> dict[Path, bytes]:
-    """Return the files with the protocol of a study and the records of its data."""
-    files = {
-        results / f"{place}.files.json": _json(record)
-        for place, record in description.user_files.items()
-    }
-    if description.protocol is not None:
-        path = results / description.study / PROTOCOL
-        files[path] = _json(description.protocol.model_dump())
+    manifest, *others = files = [results / described.study / file for file in block_files(place)]
+    without_curve = [
+        run["id"]
+        for run in block.manifest["runs"]
+        if RunStore.CURVES not in archive.files_of(run["id"])
+    ]
+    tables = gather_block(
+        RunStore(results / "runs"),
+        block.manifest,
+        block.names,
+        described.evaluation,
+        without_curve,
+    )
+    is_listed = is_sealed(results, manifest) and not damage(results, manifest)
+    if not (is_listed and read_json(manifest) == block.manifest and tables.are_in(results, others)):
+        write_text(manifest, json.dumps(block.manifest, indent=2) + "\n")
+        tables.write(*others)
+        seal(results, files)
     return files
 
 
@@ -341,44 +385,27 @@ def _inputs(name: str, studies: Mapping[str, Study]) -> Iterator[DataInput]:
             yield of_joined_reports(dataset, studies)
 
 
-def _refuse_foreign(archive: Archive, identifier: str, record: Record) -> None:
-    """Check that a run's id follows from its settings and data."""
-    run = Run(*(record[key] for key in ("study", "dataset", "objective", "seed", "settings")))
-    expected = run_id(run, record["data"])
-    if expected != identifier:
-        archive.refuse(
-            f"run {identifier} has settings and data of run {expected}; they were changed, or"
-            " another version of TrueNeg exported them"
-        )
-
-
-def _import_run(archive: Archive, identifier: str, store: RunStore) -> str:
-    """Write the files of a run to the store.
-
-    Returns:
-        ``"added"``; ``"present"`` if they were already there; or ``"kept"`` if another training of
-            the run is kept instead.
+def _import_run(archive: Archive, identifier: str, store: RunStore) -> bool:
+    """Write the files of a run to the store, unless they are there; return False if another
+    training of the run is kept instead.
     """
-    checksum = archive.listed[identifier]
-    folder = store.folder(identifier)
-    state = store.state(identifier)
-    if state == "finished" or (state == "imported" and store.checksum(identifier) != checksum):
-        return "kept"
-    files = archive.files_of(identifier)
-    if state == "imported":  # another study may have brought the same run
-        files = {
-            name: content
-            for name, content in files.items()
-            if not (folder / name).is_file()
-            or (Path(name).match(RunStore.EVALUATED) and (folder / name).read_bytes() != content)
-        }
-        if not files:
-            return "present"
-    files[RunStore.IMPORTED] = f"{archive.place.name}\n".encode()
-    with store.owned(identifier):
+    files = archive.files_of(identifier) | {RunStore.IMPORTED: b"by trueneg rows import\n"}
+    results = store.path.parent
+    with store.owned(identifier, patience=60) as folder:
+        state = store.state(identifier)
+        if state == "imported":  # maybe by another study
+            if store.checksum(identifier) != archive.listed[identifier]:
+                return False
+        elif state == "finished":
+            return False
+        else:  # nothing of an earlier training or import may remain
+            store.clear(identifier)
+            (folder / RunStore.CURVES).unlink(missing_ok=True)
         for name, content in files.items():
-            with atomic_write(folder / name) as temporary:
-                temporary.write_bytes(content)
+            path = folder / name
+            is_own = path.match(RunStore.EVALUATED)
+            if not is_sealed(results, path) or (is_own and path.read_bytes() != content):
+                write_bytes(path, content)
         store.forget_progress(identifier)
-        seal(store.path.parent, [folder / name for name in files])
-    return "added"
+        seal(results, [folder / name for name in files])
+    return True

@@ -147,17 +147,28 @@ def same_evaluation(kind: type[TrainedStudy], recorded: Section, requested: Sect
             longer exist are ignored.
         requested: resolved settings.
     """
+    return evaluation_digest(kind, recorded) == evaluation_digest(kind, requested)
+
+
+def evaluation_digest(kind: type[TrainedStudy], settings: Section) -> str:
+    """Return eight characters that stand for everything in evaluation settings that affects rows;
+    empty if a value is no longer allowed.
+
+    Defaults are left out, so that a new key does not change the digest of earlier settings.
+
+    Args:
+        kind: kind of the study.
+        settings: the settings; keys that no longer exist are ignored.
+    """
     (model,) = models_within(kind.model_fields["evaluation"].annotation)
+    known = {key: value for key, value in settings.items() if key in model.model_fields}
     try:
-        earlier = model.model_validate(
-            {key: value for key, value in recorded.items() if key in model.model_fields}
-        )
-    except ValidationError:  # a value that is no longer allowed
-        return False
+        resolved = model.model_validate(known)
+    except ValidationError:
+        return ""
     technical = {key for key, field in model.model_fields.items() if is_technical(field)}
-    return earlier.model_dump(exclude=technical) == model.model_validate(
-        dict(requested)
-    ).model_dump(exclude=technical)
+    content = resolved.model_dump(mode="json", exclude=technical, exclude_defaults=True)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:

@@ -145,7 +145,7 @@ class MeasuredRow(Content):
     labels: str | None
     fraction: float | None
     direction: str | None
-    k: int | None
+    k: Count | None
     group: str | None
     value: float
 

@@ -8,7 +8,7 @@ Snakemake deletes declared outputs before a job starts or after it fails.
 
 Each file ``evaluated-*.json`` contains the rows that were measured with one study's evaluation
 settings (:mod:`trueneg.store.evaluations`). An imported run (:mod:`trueneg.store.exchange`) has no
-model, and a file ``imported`` that names the archive.
+model, but a file ``imported``.
 """
 
 import contextlib
@@ -124,15 +124,27 @@ class RunStore:
         Raises:
             UserError: if it is damaged.
         """
-        problem = damage(self.path.parent, path)
-        if problem and path.match(self.EVALUATED) and self.state(identifier) != "imported":
-            raise UserError(
-                f"{path} {problem}. Run `snakemake --forcerun evaluate` with the study's"
-                " configuration to measure its rows again."
-            )
-        if problem:
-            raise UserError(f"{path} {problem}. {self.removal(identifier)}")
+        if problem := damage(self.path.parent, path):
+            raise UserError(f"{path} {problem}. {self.remedy(identifier, path)}")
         return path
+
+    def remedy(self, identifier: str, path: Path) -> str:
+        """Return a sentence that says how to replace a damaged file of a run."""
+        if path.match(self.EVALUATED) and self.state(identifier) != "imported":
+            return (
+                "Run `snakemake --forcerun evaluate` with the study's configuration to measure its"
+                " rows again."
+            )
+        return self.removal(identifier)
+
+    def clear(self, identifier: str) -> None:
+        """Remove the record, rows and curve of an earlier training or import, and their seals."""
+        folder = self.folder(identifier)
+        for path in self.sealed(identifier):
+            remove_seal(self.path.parent, path)
+        for path in (*folder.glob(self.EVALUATED), folder / self.RECORD, folder / self.IMPORTED):
+            with writable(path):
+                path.unlink(missing_ok=True)
 
     def removal(self, identifier: str) -> str:
         """Return a sentence that says how to have a damaged run or language model trained again."""
@@ -157,11 +169,7 @@ class RunStore:
         is finished.
         """
         folder = self.folder(identifier)
-        # of an earlier training or an import
-        for path in self.sealed(identifier):
-            remove_seal(self.path.parent, path)
-        for path in [*folder.glob(self.EVALUATED), folder / self.IMPORTED]:
-            path.unlink(missing_ok=True)
+        self.clear(identifier)
         record = {**record, "checksum": file_checksum(folder / self.MODEL)}
         write_text(folder / self.RECORD, json.dumps(record, indent=2, default=str) + "\n")
         others = (
