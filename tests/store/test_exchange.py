@@ -465,6 +465,7 @@ DAMAGES = {
         "subsets/../seed0",
     ),
     "other format": (edit(STUDY, lambda study: study.update(format=2)), "format"),
+    "no format": (edit(STUDY, lambda study: study.pop("format")), "format"),
     "other study": (edit(STUDY, lambda study: study.update(study="tinyer")), "tinyer"),
     "data outside": (
         edit(STUDY, lambda study: study.update(user_files={"sources/../../x": {}})),
@@ -584,14 +585,15 @@ def test_a_member_that_would_fill_the_memory_is_refused(exported, tmp_path, caps
     assert_refused(tmp_path, capsys, "larger than exports are")
 
 
-def test_a_name_that_leads_out_of_the_results_is_refused(exported, tmp_path, capsys):
+@pytest.mark.parametrize("name", ["..", ".", ".checksums", "runs"])
+def test_a_name_that_leads_out_of_the_studies_is_refused(exported, tmp_path, capsys, name):
     files = members(exported)
-    edit(STUDY, lambda study: study.update(study="..", blocks={}, files=[]))(files)
+    edit(STUDY, lambda study: study.update(study=name, blocks={}, files=[]))(files)
     (tmp_path / "in").mkdir()
-    pack(tmp_path / "in/...tar.xz", {STUDY: files[STUDY]})
-    results = tmp_path / "results"
-    assert main(["rows", "import", str(tmp_path / "in/...tar.xz"), "--results", str(results)]) == 1
-    assert "contains the study '..'" in capsys.readouterr().err
+    archive = tmp_path / f"in/{name}.tar.xz"
+    pack(archive, {STUDY: files[STUDY]})
+    assert main(["rows", "import", str(archive), "--results", str(tmp_path / "results")]) == 1
+    assert f"contains the study {name!r}" in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == [tmp_path / "in"]
 
 
@@ -705,17 +707,29 @@ def test_an_import_keeps_runs_that_were_trained_here(exported, project, capsys):
     assert contents(project.path / "results") == before
 
 
+@pytest.mark.parametrize(
+    ("is_evaluated", "reason"),
+    [
+        (False, "not evaluated with these settings"),
+        (True, "trained again since its evaluation"),  # for another study
+    ],
+)
 def test_blocks_with_runs_that_were_retrained_since_their_evaluation_are_left_out(
-    project, tmp_path
+    project, tmp_path, is_evaluated, reason
 ):
     results = project.path / "results"
     run = json.loads((results / "tiny" / RECORDS).read_text())[0]
     store = RunStore(results / "runs")
+    before = evaluation(store, run["id"], EVALUATION)
     record = {key: value for key, value in run.items() if key not in ("checksum", "evaluated")}
+    if is_evaluated:
+        (store.folder(run["id"]) / RunStore.MODEL).write_bytes(b"another model")
     store.finish(run["id"], record)
+    if is_evaluated:
+        keep_evaluation(store, run["id"], before["evaluated"], before["rows"])
     export_study("tiny", STUDIES, results, tmp_path / "exported")
     archive = tmp_path / "exported/tiny.tar.xz"
-    assert description(archive)["missing"] == {PLACE: "not evaluated with these settings"}
+    assert description(archive)["missing"] == {PLACE: reason}
     assert run["id"] not in {record["id"] for record in records(archive)}
 
 
@@ -817,9 +831,8 @@ def export_or_name(results: Path, folder: Path, archive: Path) -> None:
     if message := refusal(export_study, "tiny", STUDIES, results, folder):
         assert str(results) in message
         return
-    described = read_archive(folder / archive.name).description
-    whole = read_archive(archive).description
-    if described.missing or described.files != whole.files or not described.user_files:
-        assert described.blocks.keys() | described.missing.keys() == whole.blocks.keys()
-    else:
-        assert (folder / archive.name).read_bytes() == archive.read_bytes()
+    exported, whole = members(folder / archive.name), members(archive)
+    described = json.loads(exported.pop(STUDY))
+    assert exported.items() <= whole.items()
+    planned = json.loads(whole[STUDY])["blocks"].keys()
+    assert described["missing"].keys() == planned - described["blocks"].keys()

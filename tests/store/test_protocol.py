@@ -133,7 +133,7 @@ def store(checkout, place):
     protocol = {"file": "docs/protocol.md", "checksum": checksum, "commit": "0123", "date": DATE}
     (checkout / place).parent.mkdir(parents=True)
     if "evidence" in place:
-        described = Description(study="tiny", protocol=Protocol(**protocol))
+        described = Description(format=3, study="tiny", protocol=Protocol(**protocol))
         write_archive(checkout / place, Archive(described, {}, checkout / place))
     else:
         (checkout / place).write_text(json.dumps(protocol))

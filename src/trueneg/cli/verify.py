@@ -39,7 +39,7 @@ def verify(results: Path) -> tuple[int, str]:
         store = RunStore(folder.parent)
         try:
             store.checksum(folder.name)
-            for path in store.sealed(folder.name):
+            for path in store.sealed(folder.name):  # also rows that can be measured again
                 store.require_intact(folder.name, path)
         except (UserError, OSError) as error:
             faults.append(str(error))

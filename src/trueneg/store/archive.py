@@ -19,7 +19,7 @@ import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -93,6 +93,7 @@ class Description(BaseModel):
     """The content of ``study.json``.
 
     Attributes:
+        format: number of this layout.
         study: name of the study.
         protocol: the study's protocol.
         missing: why a block is not in the archive, by its place (data set, objective and seeds).
@@ -106,7 +107,7 @@ class Description(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    format: Literal[3] = 3
+    format: Literal[3]
     study: str
     protocol: Protocol | None = None
     missing: dict[str, str] = {}
@@ -292,7 +293,7 @@ class Archive:
             with reading(f"{self.place}: runs/{run}/{RunStore.CURVES}", "a curve", self.remedy):
                 pq.read_table(io.BytesIO(curve)).column("epoch")
 
-    def refuse(self, problem: str) -> None:
+    def refuse(self, problem: str) -> NoReturn:
         """Raise a user error about the archive."""
         raise UserError(f"{self.place}: {problem}. {self.remedy}")
 

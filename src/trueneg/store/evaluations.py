@@ -22,11 +22,10 @@ from trueneg.specs.sections import Section
 from trueneg.stats.measurement import KEYS
 from trueneg.store.identity import evaluation_digest
 from trueneg.store.records import Evaluation, Record, read_json, read_rows
-from trueneg.store.rows import IDENTITY, to_table, typed
+from trueneg.store.rows import IDENTITY, NAMES, to_table, typed
 from trueneg.store.run_store import RunStore
 
 MEASURED = ("split", *KEYS, "value")  # columns of a run's rows
-NAMES = ("study", "dataset", "objective", "variant")  # in a manifest
 
 
 class BlockTables(NamedTuple):

@@ -117,7 +117,7 @@ def _archive_of_runs(name: str, study: Study, results: Path, target: Path) -> Ar
     remedy = (
         "Run `snakemake --forcerun evaluate` with the study's configuration, then export again."
     )
-    archive = Archive(Description(study=name), {}, target, remedy)
+    archive = Archive(Description(format=3, study=name), {}, target, remedy)
     if not isinstance(study, TrainedStudy):
         return archive
     described = archive.description
@@ -206,7 +206,9 @@ def _others(folder: Path, places: Iterable[str]) -> list[str]:
     subsets = {f"subsets/{dataset}/{block}.parquet" for dataset, block in seeds}
     files = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.parquet"))]
     return [
-        file for file in files if file in subsets or (is_other(file) and file[:8] != "subsets/")
+        file
+        for file in files
+        if (file in subsets if file.startswith("subsets/") else is_other(file))
     ]
 
 
@@ -237,10 +239,12 @@ def import_study(path: Path, results: Path, stamp: int | None = None) -> str:
     archive = read_archive(path)
     described = archive.description
     name = study_of(path)
-    if not name.strip(".") or name in RESERVED_NAMES or described.study != name:
+    is_hidden = name.startswith(".") or not name  # might lead out of the results, or into the seals
+    if is_hidden or name in RESERVED_NAMES or described.study != name:
         raise UserError(
             f"{path} contains the study {described.study!r}; expected an archive named after its"
-            f" study, whose name is none of {', '.join(RESERVED_NAMES)}."
+            " study, whose name does not begin with a dot and is none of"
+            f" {', '.join(RESERVED_NAMES)}."
         )
     decided = _decided(archive)
     store = RunStore(results / "runs")
