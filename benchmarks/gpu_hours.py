@@ -1,5 +1,5 @@
-"""Estimate how long training the shipped studies takes on one GPU, with the cost model of ``trueneg
-check``; needs no data.
+"""Estimate how long training the shipped studies takes on one GPU, with the cost model that orders
+the runs; needs no data.
 
     python benchmarks/gpu_hours.py config/studies/*.yaml
 
@@ -9,11 +9,12 @@ not included.
 
 import sys
 
-from trueneg.cli.pace import SUSTAINED
 from trueneg.config.order import features_cost, relative_cost
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs, features_key, frozen_towers
 from trueneg.specs.kinds.trained import TrainedStudy
+
+SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
 
 
 def main() -> None:

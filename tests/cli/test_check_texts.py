@@ -13,6 +13,12 @@ import yaml
 from tests.cli.test_check_towers import bert
 from tests.studies import tiny_texts, tiny_words
 from trueneg.cli.main import main
+from trueneg.config.reading import read_configuration
+from trueneg.config.runs import all_runs, features_key, frozen_towers
+from trueneg.data.texts.reading import prepare_texts
+from trueneg.specs.kinds.texts import TextStudy
+from trueneg.store.data_input import of_dataset
+from trueneg.training.frozen import compute_features
 
 TABLE = tiny_texts()["dataset"]
 VECTORS = {"name": "vectors", "path": "vectors.npy"}
@@ -45,7 +51,7 @@ def checked(capsys, dataset=None, *, words=None, **changes):
     return code, [line.strip() for line in (printed.out + printed.err).splitlines()]
 
 
-def test_texts_are_described_with_counts_of_equal_and_left_out_ones_and_an_estimate(capsys):
+def test_texts_are_described_with_counts_of_equal_and_left_out_ones(capsys):
     code, lines = checked(capsys)
     assert code == 0
     (data,) = [line for line in lines if "with 6 labels" in line]
@@ -62,8 +68,27 @@ def test_texts_are_described_with_counts_of_equal_and_left_out_ones_and_an_estim
     assert "7 negatives" in known
     assert "equal another one after normalisation" in known
     assert "1.27 (18 %) share its class" in known  # 7 · 8 / 44
-    assert any(line.startswith("8 runs to train in 4 jobs: about ") for line in lines)
+    assert any(line.startswith("8 runs to train in 4 jobs: ") for line in lines)
     assert not any("MISSING" in line or "WARNING" in line for line in lines)
+
+
+def test_updates_on_stored_vectors_are_measured_once_these_exist(capsys):
+    checked(capsys)
+    studies = read_configuration([Path("study.yaml")]).studies
+    settings = all_runs("intents", studies["intents"])[0].settings
+    ((_, made),) = frozen_towers(settings).items()
+    prepare_texts(of_dataset(TextStudy, settings["dataset"], studies).settings, {}, "texts.npz")
+    for measured in (False, True):
+        assert main(["check", "study.yaml", "--time"]) == 0
+        assert ("measured updates on cpu" in capsys.readouterr().out) == measured
+        compute_features(
+            made,
+            source="texts.npz",
+            features=f"results/features/{features_key(made)}.npz",
+            cache="cache",
+            device="cpu",
+            threads=1,
+        )
 
 
 def test_too_few_draws_for_what_is_learned_of_each_text_are_reported(capsys):
@@ -187,7 +212,7 @@ def test_texts_too_long_for_a_tower_are_refused_once_there_are_texts(tmp_path, c
     # nothing to measure yet
     code, lines = checked(capsys, {"path": "none.csv"}, text_encoder=tower)
     assert code == 0
-    assert "1 frozen tower to compute once: about" in lines[-1]
+    assert "1 frozen tower to compute once, of texts" in lines[-1]
 
 
 def test_class_probabilities_of_a_language_model_wait_for_their_study(capsys):

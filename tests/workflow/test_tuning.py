@@ -122,7 +122,7 @@ def test_runs_and_why_show_the_runs_of_both_stages(tuned):
 def test_check_estimates_a_time_for_both_stages(tmp_path):
     project = new_project(tmp_path / "project")
     project.configure(tuned=tuned_study(seeds=3))
-    checked = project.trueneg("check", "study.yaml").stdout
+    checked = project.trueneg("check", "--time", "study.yaml").stdout
     assert re.search(rf"first stage: {PILOTS * 2} runs to train in \d+ jobs: about", checked)
     assert re.search(
         rf"second stage, at most: {len(NAMES) * 3} runs to train in \d+ jobs: about", checked

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from trueneg.cli.estimates import estimated_time, features_time
-from trueneg.cli.pace import Pace
+from trueneg.cli.estimates import estimated_time, towers_to_compute
+from trueneg.cli.pace import Paces
 from trueneg.cli.planned_data import PlannedData, PlannedRun, missing_texts
 from trueneg.cli.planned_networks import check_language_models, check_towers
 from trueneg.config.order import relative_cost
@@ -46,7 +46,7 @@ ByStage: TypeAlias = dict[str, list[list[PlannedRun]]]  # for each job of a stag
 
 
 def describe(
-    name: str, studies: Mapping[str, Study], results: Path, machine: Pace, every_image: bool = False
+    name: str, studies: Mapping[str, Study], results: Path, paces: Paces, every_image: bool = False
 ) -> str:
     """Describe what the study would run, what exists, what is missing, and how long the rest would
     take.
@@ -55,7 +55,7 @@ def describe(
         name: the study.
         studies: all studies of the configuration.
         results: the results folder.
-        machine: the speed of this machine.
+        paces: the paces of runs.
         every_image: whether to decode all of the user's own images that have not been read yet.
 
     Raises:
@@ -64,7 +64,7 @@ def describe(
     """
     study = studies[name]
     describe_kind = pkgutil.resolve_name(study.DESCRIBED_BY)
-    lines = describe_kind(name, study, studies, results, machine, every_image)
+    lines = describe_kind(name, study, studies, results, paces, every_image)
     return "\n  ".join([f"{name}: {study.title}", *lines])
 
 
@@ -73,7 +73,7 @@ def describe_trained(
     study: TrainedStudy,
     studies: Mapping[str, Any],
     results: Path,
-    machine: Pace,
+    paces: Paces,
     every_image: bool,
 ) -> list[str]:
     """Describe a study that trains encoders."""
@@ -105,7 +105,7 @@ def describe_trained(
         lines += pkgutil.resolve_name(study.PLANNED_NETWORKS)(study, runs, results, is_read)
     if not missing:
         return [*lines, "Nothing to train: every run is in the store."]
-    return lines + _times(missing, runs, study, results, machine)
+    return lines + _times(missing, runs, results, paces)
 
 
 def describe_experiments(
@@ -118,7 +118,7 @@ def describe_experiments(
 
 
 def describe_likelihood(
-    name: str, study: LikelihoodStudy, studies: Any, results: Path, machine: Pace, *unused: Any
+    name: str, study: LikelihoodStudy, studies: Any, results: Path, paces: Paces, *unused: Any
 ) -> list[str]:
     """Describe a study of the likelihoods of sentences."""
     lines = []
@@ -130,9 +130,8 @@ def describe_likelihood(
         state = "not created yet" if not is_made else "outdated" if changes else "up to date"
         scores = [folder / f"likelihoods/{model}.parquet" for model in study.language_models]
         made = sum(path.is_file() for path in scores) if state == "up to date" else 0
-        later = "" if is_made else " (their time is estimated once the sentences exist)"
         lines.append(
-            f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models{later}"
+            f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models"
         )
         lines += changes if is_made else [f"MISSING {part}" for part in missing_texts(study)]
         lines += [f"{corpus}: {skipped}"] if skipped else []
@@ -144,7 +143,7 @@ def describe_likelihood(
             for name, path in zip(study.language_models, scores, strict=True)
             if not (made and path.is_file())
         ]
-        lines += check_language_models(study, sentences, without, machine)
+        lines += check_language_models(study, sentences, without)
     return lines
 
 
@@ -257,24 +256,16 @@ def _missing(study: TrainedStudy, planned: Iterable[Planned], winners: Path | No
 def _times(
     missing: ByStage,
     runs: Sequence[PlannedRun],
-    study: TrainedStudy,
     results: Path,
-    machine: Pace,
+    paces: Paces,
 ) -> list[str]:
     """Estimate how long the missing runs would take, by stage and in all."""
-    store = RunStore(results / "runs")
-    times = {
-        stage: estimated_time(of_jobs, store, study, machine) for stage, of_jobs in missing.items()
-    }
+    times = {stage: estimated_time(of_jobs, paces) for stage, of_jobs in missing.items()}
     lines = [f"{stage}{sentence}" for stage, (sentence, _) in times.items()]
-    lines += features_time(runs, results, machine)
+    lines += towers_to_compute(runs, results)
     cores = os.cpu_count() or 1
     seconds = sum(each for _, each in times.values()) / cores  # NaN: unknown
-    if (
-        seconds < A_DAY
-        and not machine.has_gpu
-        and all(run.settings["training"]["device"] != "cuda" for run, _ in runs)
-    ):
+    if seconds < A_DAY:
         lines.append(
             f"in all: roughly {duration(seconds)} on this machine's {counted(cores, 'core')},"
             " without evaluation"

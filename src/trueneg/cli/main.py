@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trueneg.cli import check, init, verify, why
-from trueneg.cli.pace import Pace
+from trueneg.cli.pace import Paces
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
@@ -91,9 +91,9 @@ def _add_check(commands: Commands) -> None:
         help="decode all of your own images, not only open the first 20,000",
     )
     checks.add_argument(
-        "--pace",
+        "--time",
         action="store_true",
-        help="measure this machine's speed first, and keep it for later checks",
+        help="measure a few updates of each kind of run that has not finished here, and keep them",
     )
     checks.set_defaults(command=_check)
     _add_results(checks)
@@ -228,10 +228,10 @@ def _check(options: argparse.Namespace) -> bool:
         print(legible(text))
         return faults > 0
     studies = read_configuration(options.config).studies
-    machine = Pace(options.results, measures=options.pace)
+    paces = Paces(options.results, measures=options.time)
     is_ready = True
     for name in studies:
-        text = check.describe(name, studies, options.results, machine, options.images)
+        text = check.describe(name, studies, options.results, paces, options.images)
         print(legible(text))
         is_ready = is_ready and "\n  MISSING " not in text
     chosen = "" if options.config == DEFAULT else f" --configfile {shlex.join(options.config)}"

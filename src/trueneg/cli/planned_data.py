@@ -16,6 +16,7 @@ from trueneg.data.images.image_source import ImageSource, data_checksum, read_so
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import TEST_FRACTION, image_subset
 from trueneg.data.pairs import chexpert_8x200, image_table
+from trueneg.data.pairs.inputs import data_checksum as data_checksum_of_pairs
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.pair_source import PairSource, beside, read_pairs
 from trueneg.data.pairs.pair_splits import pair_subset
@@ -159,12 +160,10 @@ def planned_pairs(
         )
         return recorded._replace(changes=[f"MISSING {part}" for part in absent])
     if path.is_file() and not changes:
-        from trueneg.data.pairs.inputs import data_checksum as checksum_of_pairs
-
         again: list[str] = []
         source = read_pairs(path)
         splits = privacy.read_table(beside(path, "splits"))[0]
-        checksum: Any = functools.partial(checksum_of_pairs, source)
+        checksum: Any = functools.partial(data_checksum_of_pairs, source)
         description = (
             f"{source.name}, {len(source.images):,} images of {source.size[0]} px,"
             f" {len(source.sentences):,} sentences"
@@ -234,13 +233,10 @@ def planned_texts(
     inputs = [texts, *([data_input.of_joined_reports(dataset, studies)] if dataset["text"] else [])]
     path = results / f"{texts.place}.npz"
     changes = _changes(results, *inputs)
-    checksum = None
+    is_current = path.is_file() and not changes
     again = changes if path.is_file() else []
-    if path.is_file() and not changes:
-        from trueneg.data.pairs.inputs import data_checksum as checksum_of_pairs
-
+    if is_current:
         source = read_texts(path)
-        checksum = functools.partial(checksum_of_pairs, source)
     elif missing := [f"MISSING {part}" for part in reader.missing_files(texts.settings)]:
         recorded = _recorded(texts, results)
         return (
@@ -248,6 +244,12 @@ def planned_texts(
         )
     else:
         source = reader.read_source(texts.settings)
+    # what the job writes, unless class probabilities are still to be joined
+    checksum = (
+        functools.partial(data_checksum_of_pairs, source)
+        if is_current or not dataset["text"]
+        else None
+    )
     subset = text_subset(source, dataset, seed)
     listed = source.sentences["sentence"].tolist()
     labels = f" with {len(source.label_names)} labels" if source.label_names else ""

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.cli.estimates import language_model_seconds
-from trueneg.cli.pace import Pace
 from trueneg.cli.planned_data import PlannedRun, missing_images
 from trueneg.config.runs import all_towers, datasets, features_key
 from trueneg.data.user_files import compare_files
 from trueneg.io.downloads import announced
-from trueneg.legible import duration
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.store import data_input
@@ -159,17 +156,15 @@ def _build_towers(networks: Iterable[tuple[Mapping[str, Any], Sequence[str]]]) -
 
 
 def check_language_models(
-    study: LikelihoodStudy, sentences: pd.DataFrame | None, missing: Collection[str], machine: Pace
+    study: LikelihoodStudy, sentences: pd.DataFrame | None, missing: Collection[str]
 ) -> list[str]:
-    """Create or load the language models of a study, count tokens, list models to download, and
-    estimate the time.
+    """Create or load the language models of a study, count tokens, and list models to download.
 
     Args:
         study: the likelihood study.
         sentences: table with ``patient`` and ``sentence``; None: the reports have not been split
             yet.
         missing: names of the models whose scores are missing.
-        machine: the speed of this machine.
 
     Raises:
         UserError: as in the jobs, if a model cannot be created or loaded, or there are too few
@@ -184,19 +179,15 @@ def check_language_models(
 
     lines: list[str] = []
     texts = [] if sentences is None else sentences["sentence"].tolist()
-    seconds = 0.0
     for name in missing:
         model = study.language_models[name]
-        loaded = None
         if model.train and sentences is not None:
             table = with_folds(sentences, model.folds, study.seed)
             for fold in range(model.folds):
                 learned = training_parts(table, fold, model.validation, study.seed)[0]["sentence"]
                 if model.model is None:  # the vocabulary needs room for every character
                     characters = "".join(sorted(set().union(*learned)))
-                    loaded = new_masked_lm(
-                        [characters, *learned[:COUNTED]], model.model_dump(), study.seed
-                    )
+                    new_masked_lm([characters, *learned[:COUNTED]], model.model_dump(), study.seed)
         if model.model is not None:
             hub: dict[str, Any] = {
                 "revision": model.revision,
@@ -210,15 +201,6 @@ def check_language_models(
                     list(dict.fromkeys(texts))[:COUNTED], loaded[1], longest_input(*loaded)
                 ):
                     lines.append(f"{name}: {unusual}")
-        if loaded is not None and texts:
-            seconds += language_model_seconds(
-                loaded[0].num_parameters(), texts, model, machine.speed
-            )
-    if seconds:
-        lines.append(
-            f"training and scoring of language models takes about {duration(seconds)} with one"
-            f" process (from {machine.origin})"
-        )
     return list(dict.fromkeys(lines))
 
 

@@ -48,13 +48,6 @@ class Task(Settings):
     METRICS: ClassVar[Mapping[str, DisplayedMetric]] = {}
     CHANCE: ClassVar[Mapping[str, float]] = {}
 
-    @property
-    def encoder_passes(self) -> float:
-        """Passes of the image encoder over the labelled images, in forward passes; a backward pass
-        counts as two.
-        """
-        return 0.0
-
     def rows(self, study: Any) -> Iterator[Measurement]:
         """Yield the measurements that a study's rows contain if its data provide what the task
         needs.

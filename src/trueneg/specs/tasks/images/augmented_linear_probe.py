@@ -19,10 +19,5 @@ class AugmentedProbeSettings(LinearProbeSettings):
         True, description="update the encoder's batch statistics, as the public code does"
     )
 
-    @property
-    def encoder_passes(self) -> float:
-        """Passes over the labelled images, for all label pools and fractions."""
-        return self.epochs * sum(self.label_fractions) * len(self.label_pools)
-
 
 TASK = AugmentedProbeSettings

@@ -38,14 +38,8 @@ class ListSettings(Task):
 
 
 class ClassifierSettings(Task):
-    """A classifier trained on fractions of the labels.
+    """A classifier trained on fractions of the labels."""
 
-    Attributes:
-        PASSES: forward passes of the image encoder per labelled image and epoch; a backward pass
-            counts as two.
-    """
-
-    PASSES: ClassVar[float] = 0.0
     NEEDS = "labels"
     METRICS = AUC
     CHANCE: ClassVar = {"AUC": 0.5}
@@ -57,11 +51,6 @@ class ClassifierSettings(Task):
     batch_size: Count = Field(64, description="labelled images per step")
     learning_rate: Positive = Field(1e-4, description="learning rate of Adam")
     weight_decay: NonNegative = Field(1e-6, description="weight decay of Adam")
-
-    @property
-    def encoder_passes(self) -> float:
-        """Passes over the training images, for all fractions."""
-        return self.PASSES * self.epochs * sum(self.fractions)
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         for fraction in self.fractions:

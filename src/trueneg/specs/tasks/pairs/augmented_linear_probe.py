@@ -10,7 +10,6 @@ class AugmentedClassifierSettings(ClassifierSettings):
     """A linear head on the frozen encoder, trained on augmented images (ReCo, section 4.3)."""
 
     ROWS = ("augmented linear probe",)
-    PASSES = 1.0
     OPTIONAL = "measured only if given"
 
     learning_rate: Positive = Field(0.01, description="learning rate of Adam")

@@ -7,7 +7,6 @@ class FineTuningSettings(ClassifierSettings):
     """Joint training of the encoder and a linear head."""
 
     ROWS = ("fine-tuning",)
-    PASSES = 3.0
     OPTIONAL = "measured only if given, because it trains the encoder several times"
 
 
