@@ -29,6 +29,7 @@ KINDS = (
     "results/runs/*/run.json",
     "results/runs/*/training.parquet",
 )
+ALL_OF_RUN = ("model.safetensors", "run.json", "training.parquet")
 MANIFEST = "results/tiny/manifests/digits/CL/seed0-1.json"
 
 
@@ -86,6 +87,36 @@ def test_check_files_names_every_damaged_file_and_its_remedy(project):
             else f"`snakemake {place}`"
         ) in line
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_check_files_names_every_missing_file_and_what_makes_it(project):
+    block = "digits/CL/seed0-1"
+    gone = [
+        f"results/tiny/{name}"
+        for name in (
+            f"rows/{block}.parquet",
+            f"artefacts/curves/{block}.parquet",
+            "artefacts/rows.parquet",
+            "artefacts/comparison.json",
+            "tables/accuracy.csv",
+        )
+    ]
+    runs = sorted(path.parent for path in project.path.glob("results/runs/*/run.json"))
+    gone += [f"results/runs/{runs[number].name}/{name}" for number, name in enumerate(ALL_OF_RUN)]
+    for path in gone:
+        (project.path / path).unlink()
+    shutil.rmtree(runs[len(ALL_OF_RUN)])
+    done = project.trueneg("check", "study.yaml", "--files")
+    assert done.returncode == 1
+    # a missing curve or model leaves a record that does not fit
+    assert f"2 damaged, {len(gone) - 2 + 1} missing" in done.stdout
+    for path in gone:
+        place = path.removesuffix("/run.json")
+        (line,) = [line for line in done.stdout.splitlines() if line.strip().startswith(place)]
+        is_run = "/runs/" in path
+        assert ("trains the run again" if is_run else f"Run `snakemake {path}`") in line
+    assert f"  results/runs/{runs[len(ALL_OF_RUN)].name} has no finished run" in done.stdout
+    assert "Errno" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -199,4 +230,6 @@ def test_check_files_reports_no_intact_or_removed_file(project):
     for path in project.path.glob("results/sources/*.npz"):  # decoded again when a job needs it
         path.unlink()
     done = project.trueneg("check", "study.yaml", "--files")
-    assert (done.returncode, " 0 damaged" in done.stdout) == (0, True)
+    assert (done.returncode, " 0 damaged, 0 missing" in done.stdout) == (0, True)
+    # manifests and rows of three objectives
+    assert "results/tiny: 6 files removed that this configuration does not need" in done.stdout

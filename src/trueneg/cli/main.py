@@ -223,11 +223,11 @@ def _add_convert(commands: Commands) -> None:
 
 def _check(options: argparse.Namespace) -> bool:
     require_plain_path(CHECKOUT)
+    studies = read_configuration(options.config).studies
     if options.files:
-        faults, text = verify.verify(options.results)
+        faults, text = verify.verify(options.results, studies)
         print(legible(text))
         return faults > 0
-    studies = read_configuration(options.config).studies
     paces = Paces(options.results, measures=options.time)
     is_ready = True
     for name in studies:

@@ -1,34 +1,51 @@
 """Compare every file in the results with the checksum recorded when it was written, and say how to
-replace damaged ones.
+replace those that are damaged or missing.
 """
 
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 from trueneg.errors import UserError
 from trueneg.io.seals import damage, remedy, sealed_files
 from trueneg.legible import counted
-from trueneg.store.run_store import RunStore
+from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.settings import Study
+from trueneg.store.blocks import BLOCK, block_files, planned_blocks
+from trueneg.store.records import Manifest, read_json
+from trueneg.store.run_store import RunStore, fault_of_listed
 
 STORES = ("runs", "language_models")
+# Other files are made again when a job needs them.
+SHOWN = ("artefacts", "figures", "tables", "tuning")
 
 
-def verify(results: Path) -> tuple[int, str]:
+def verify(results: Path, studies: Mapping[str, Study]) -> tuple[int, str]:
     """Compare the files of jobs, of runs and of language models with their checksums.
+
+    A file that was written and is gone is missing if the studies plan it: a file of a block, or
+    what tables, figures and page are made of. A run is missing if a manifest lists it.
 
     Args:
         results: the results folder.
+        studies: the studies of the configuration.
 
     Returns:
-        The number of damaged files, and a text with a line for each of them that says how to
-            replace it.
+        The number of damaged and missing files, and a text with a line for each of them that says
+            how to replace it.
     """
-    files = [
+    sealed = [
         path
         for path in sealed_files(results, "")
-        if path.is_file() and path.relative_to(results).parts[0] not in STORES
+        if path.relative_to(results).parts[0] not in STORES
     ]
+    files = [path for path in sealed if path.is_file()]
+    gone = [path for path in sealed if not path.is_file()]
+    missing = [path for path in gone if _is_planned(path.relative_to(results), studies)]
     faults = [
-        f"{path} {problem}. {remedy(path)}" for path in files if (problem := damage(results, path))
+        f"{path} {problem}. {remedy(path)}"
+        for path in sorted(files + missing)
+        if (problem := damage(results, path))
     ]
     trained = [
         path.parent
@@ -36,15 +53,57 @@ def verify(results: Path) -> tuple[int, str]:
         for path in sorted((results / store).glob(f"*/{RunStore.RECORD}"))
     ]
     for folder in trained:
-        store = RunStore(folder.parent)
-        try:
-            store.checksum(folder.name)
-            for path in store.sealed(folder.name):  # also rows that can be measured again
-                store.require_intact(folder.name, path)
-        except (UserError, OSError) as error:
-            faults.append(str(error))
+        faults += _faults_of_run(RunStore(folder.parent), folder.name)
+    lost = list(_lost_runs(results))
     verified = (
         f"{counted(len(files), 'file')} and {counted(len(trained), 'trained model')} verified:"
-        f" {len(faults)} damaged"
+        f" {len(faults) - len(missing)} damaged, {len(missing) + len(lost)} missing"
     )
-    return len(faults), "\n  ".join([verified, *faults])
+    others = Counter(path.relative_to(results).parts[0] for path in gone if path not in missing)
+    removed = [
+        f"{results / top}: {counted(count, 'file')} removed that this configuration does not need"
+        for top, count in others.items()
+    ]
+    return len(faults) + len(lost), "\n  ".join([verified, *faults, *lost, *removed])
+
+
+def _is_planned(path: Path, studies: Mapping[str, Study]) -> bool:
+    """Return whether a file below the results folder is planned by a study, and is no intermediate
+    one.
+    """
+    name, *rest = path.parts
+    if not rest:  # such as the page's start
+        return True
+    if (study := studies.get(name)) is None:
+        return False
+    place = str(PurePosixPath(*rest))
+    if isinstance(study, TrainedStudy) and any(
+        path.match(f"{name}/{pattern.format('*/*/*')}") for pattern in BLOCK
+    ):
+        return any(place in block_files(block) for block in planned_blocks(name, study))
+    return rest[0] in SHOWN
+
+
+def _faults_of_run(store: RunStore, identifier: str) -> Iterator[str]:
+    try:
+        store.checksum(identifier)
+        for path in store.sealed(identifier):  # also rows that can be measured again
+            store.require_intact(identifier, path)
+    except (UserError, OSError) as error:
+        yield str(error)
+
+
+def _lost_runs(results: Path) -> Iterator[str]:
+    """Say which runs a manifest lists whose record is gone, once each."""
+    store = RunStore(results / "runs")
+    said = set()
+    for manifest in sorted(results.glob("*/manifests/*/*/*.json")):
+        try:
+            runs = read_json(manifest, Manifest)["runs"]
+        except UserError:  # damaged, which was said
+            continue
+        for run in runs:
+            is_lost = not (store.folder(run["id"]) / RunStore.RECORD).is_file()
+            if is_lost and run["id"] not in said:
+                said.add(run["id"])
+                yield fault_of_listed(run, manifest, store)

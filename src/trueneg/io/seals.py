@@ -67,8 +67,9 @@ def require_intact(results: Path, paths: Iterable[str | Path]) -> None:
 
 
 def remedy(path: Path) -> str:
-    """Return a sentence that says how to recreate a damaged file."""
-    return f"Remove it and run `snakemake {path}` with the study's configuration to recreate it."
+    """Return a sentence that says how to recreate a damaged or missing file."""
+    start = "Remove it and run" if path.is_file() else "Run"
+    return f"{start} `snakemake {path}` with the study's configuration to recreate it."
 
 
 def sealed_files(results: Path, place: str) -> Iterator[Path]:

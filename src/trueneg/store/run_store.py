@@ -107,6 +107,8 @@ class RunStore:
             if is_imported or not path.match(self.EVALUATED):  # which can be measured again
                 self.require_intact(identifier, path)
         recorded = self.record(identifier)["checksum"]
+        if not is_imported and not weights.is_file():
+            raise UserError(f"{weights} is missing. {self.removal(identifier)}")
         if not is_imported and (actual := file_checksum(weights)) != recorded:
             raise UserError(
                 f"{weights} is damaged: its SHA-256 is {actual[:12]}…, but {self.RECORD} beside it"
