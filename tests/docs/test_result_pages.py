@@ -43,6 +43,48 @@ def measured(contrasts, measurement):
     return {row["contrast"]: row for row in contrasts.to_dict("records")}
 
 
+def other_tasks(page):
+    """The rows of a page's study in the table of all families of tasks."""
+    table = pd.read_csv(ROOT / "docs/results/other_tasks.csv")
+    table = table[table["study"].str.removesuffix("_tuned") == page]
+    renamed = {"low": "difference low", "high": "difference high"}
+    return table.rename(columns=renamed).to_dict("records")
+
+
+@pytest.mark.parametrize("page", ["banking77", "banking77_finetune", "clinc150"])
+def test_the_table_of_other_tasks_is_that_of_the_csv(page):
+    rows = {(row["measured"], row["contrast"]): shown(row) for row in other_tasks(page)}
+    text = (ROOT / f"docs/results/{page}.md").read_text(encoding="utf-8")
+    section = text.split("## Other families of tasks")[1].split("\n## ")[0]
+    table = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("|")
+    ]
+    head, _, *body = table
+    assert [cells[0] for cells in body] == list(dict.fromkeys(measured for measured, _ in rows))
+    for name, *cells in body:
+        assert cells == [rows[name, contrast] for contrast in head[1:]]
+
+
+def test_the_other_tasks_are_those_of_the_evidence():
+    archive = read_archive(ROOT / "evidence/banking77_finetune.tar.xz").rows()
+    archive = archive[(archive["split"] == "test") & (archive["labels"] == "seen")]
+    chosen = archive[(archive["metric"] == "nDCG") & (archive["k"] == 10)]
+    values = chosen.pivot_table(index="seed", columns="objective", values="value").dropna()
+    rows = {
+        row["contrast"]: row
+        for row in other_tasks("banking77_finetune")
+        if row["measured"] == "nDCG@10"
+    }
+    for name, row in rows.items():
+        treatment, baseline = name.split(" − ")
+        differences = values[treatment] - values[baseline]
+        low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+        found = [row["seeds"], row["difference"], row["difference low"], row["difference high"]]
+        assert found == pytest.approx([len(differences), differences.mean(), low, high], rel=1e-4)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_each_comparison_is_that_of_the_csv(page):
     contrasts = pd.read_csv(ROOT / f"docs/results/{page}_contrasts.csv")
@@ -78,7 +120,7 @@ def test_each_interval_in_the_text_is_in_the_csv(page):
         .replace(r"\*", "")
         .replace("*", "")
     )
-    known = {shown(row) for row in contrasts.to_dict("records")}
+    known = {shown(row) for row in [*contrasts.to_dict("records"), *other_tasks(page)]}
     stated = re.findall(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]", " ".join(text.split()))
     assert stated
     assert set(stated) <= known
