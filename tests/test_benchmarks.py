@@ -388,7 +388,7 @@ def test_every_script_has_a_test():
     assert {f"test_{path.stem}" for path in (ROOT / "benchmarks").glob("*.py")} <= globals().keys()
 
 
-def test_the_comparison_of_all_tasks_prints_the_committed_table(run):
+def test_other_tasks(run):
     study = "banking77_finetune"
     printed = run("other_tasks", ROOT / f"evidence/{study}.tar.xz").splitlines()
     committed = (ROOT / "docs/results/other_tasks.csv").read_text(encoding="utf-8").splitlines()
