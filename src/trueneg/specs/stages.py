@@ -18,6 +18,6 @@ VERSIONS = {
     "evaluation/images": 1,  # encoding the images of a run
     "evaluation/image-text": 1,  # encoding the pairs of a run
     "evaluation/text": 1,  # encoding the texts of a run
-    "simulation": 1,  # the experiments of the theory
+    "simulation": 2,  # the experiments of the theory
     "comparison": 1,  # selection, headroom and primary contrast
 }

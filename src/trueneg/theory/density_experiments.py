@@ -5,7 +5,7 @@ for exact values.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -20,6 +20,8 @@ from trueneg.theory.scores import Experiment, Setting, simulate_scores
 
 POPULATIONS = {"true negatives": 0.0, "false negatives": 1.0}
 SHOWN_ALPHAS = (0.5, 0.7, 0.9, 1.0)
+# 0.52: in the authors' empirical_distribution.py
+OBSERVED_ALPHAS = (0.5, 0.52, 0.9, 1.0)
 POINTS = 61  # points at which a density is evaluated
 
 
@@ -52,8 +54,8 @@ def class_conditional_densities(
 def observation_densities(
     setting: Experiment, density_draws: int = 20_000, temperature: float = 2.0
 ) -> Iterator[DataFrame]:
-    """Compute densities of e^(x/t) for one anchor with a uniform base (BCL, Fig. 4): in closed
-    form, and as a kernel estimate.
+    """Compute densities of e^(x/t) for one anchor with a normal base (BCL, Fig. 4): in closed form,
+    and as a kernel estimate; also for the α that the authors' code draws where the figure says 0.5.
 
     Returns:
         ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"),
@@ -61,10 +63,10 @@ def observation_densities(
         ``standard error`` (of the kernel estimate, to first order, ignoring its bias near the
             ends).
     """
-    process = setting.varied(base="uniform", temperature=temperature)
-    observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * process.half_width / temperature)
+    process = setting.varied(base="normal", temperature=temperature)
+    observation = np.linspace(0.05, 5, POINTS)
     score = temperature * np.log(observation)
-    for keys, population, drawn in _populations(process, density_draws):
+    for keys, population, drawn in _populations(process, density_draws, OBSERVED_ALPHAS):
         # The density of y = e^(x/t) is that of x times dx/dy = t/y.
         exact = population.density(score) * temperature / observation
         kernel = gaussian_kde(np.exp(drawn / temperature))
@@ -125,15 +127,15 @@ def normalisation(setting: Experiment) -> Iterator[DataFrame]:
 
 
 def _populations(
-    setting: Setting, count: int
+    setting: Setting, count: int, alphas: Sequence[float] = SHOWN_ALPHAS
 ) -> Iterator[tuple[dict[str, Any], Conditional, ndarray]]:
-    """Yield the columns, distribution and sampled scores for each plotted α and population; base
-    intervals are not shifted.
+    """Yield the columns, distribution and sampled scores for each α and population; base intervals
+    are not shifted.
     """
     unshifted = setting.varied(
         slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count
     )
-    for alpha in SHOWN_ALPHAS:
+    for alpha in alphas:
         process = unshifted.varied(alpha=alpha)
         scores = simulate_scores(process)
         # With τ⁺ = 0 all negatives are true; positives have the distribution of false negatives.
