@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from trueneg.theory.distributions import Conditional, base_probability, mixing
+from trueneg.training.schedules import location_of
 
 BASES = {"uniform": stats.uniform(-0.4, 1.0), "normal": stats.norm(0.3)}
 ALPHAS = (0.5, 0.7, 0.9, 1.0)
@@ -30,6 +31,22 @@ def test_densities_are_the_papers_mixtures_of_order_statistics(base, alpha):
     np.testing.assert_allclose(
         Conditional(base, mixing(alpha, 0.3)).density(score), 0.7 * true + 0.3 * false
     )
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_true_negative_is_farther_than_a_false_one_with_this_probability(alpha):
+    """Not α, as the paper's equation 15 says, but ½ + (2α − 1)/3; drawn as pairs of the base."""
+    generator = np.random.default_rng(7)
+    pairs = np.sort(generator.normal(size=(2, 200_000, 2)), axis=-1)
+    is_usual = generator.random((2, 200_000)) < alpha
+    true = np.where(is_usual[0], pairs[0, :, 0], pairs[0, :, 1])
+    false = np.where(is_usual[1], pairs[1, :, 1], pairs[1, :, 0])
+    expected = 0.5 + (2 * alpha - 1) / 3
+    assert (true < false).mean() == pytest.approx(expected, abs=0.004)
+    distributions = [Conditional(stats.norm(), mixing(alpha, share)) for share in (0, 1)]
+    area = quad(lambda x: distributions[0].distribution(x) * distributions[1].density(x), -9, 9)[0]
+    assert area == pytest.approx(expected)
+    assert location_of(area, "model") == pytest.approx(alpha)
 
 
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES)

@@ -2,6 +2,7 @@
 gradients.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -181,6 +182,27 @@ def test_no_gradient_exceeds_the_lipschitz_constant(negatives, positives, eta):
             longest, math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients))
         )
     assert 0 < longest <= constant
+
+
+def test_constants_printed_in_the_proofs_are_too_small():
+    """SSD, equations 24, 43 and 46 (docs/theory.md)."""
+    slope = 254 / (1 + 254 * math.exp(-2))  # of log(1 + N z) at the least z, e⁻²
+    assert math.exp(-2) < slope < math.exp(2)
+    # of ψ for d at d = 0, with a = 2 and b = 0: the positive's similarity is −1 in both
+    a, b, d = torch.tensor(2.0), torch.tensor(0.0), torch.tensor(0.0, requires_grad=True)
+    ((a.exp() - d * b.exp()) / (1 - d)).backward()
+    assert math.e < float(d.grad) == pytest.approx(math.exp(2) - 1)
+    rho = {0: 0.5, 1: 0.25, 2: 0.25}
+    tasks = {pair: rho[pair[0]] * rho[pair[1]] for pair in itertools.combinations(rho, 2)}
+    marginal = [
+        sum(
+            weight / sum(tasks.values()) * rho[label] / sum(rho[each] for each in pair)
+            for pair, weight in tasks.items()
+            if label in pair
+        )
+        for label in rho
+    ]
+    assert marginal == pytest.approx([8 / 15, 7 / 30, 7 / 30])
 
 
 def test_the_terms_of_theorem_4_follow_its_equation():

@@ -93,6 +93,17 @@ def test_a_measured_location_rises_as_the_encoder_learns(source):
     assert all(0.5 <= value <= 0.99 for value in values)
 
 
+def test_a_measured_location_may_follow_the_model_of_the_densities(source):
+    """α = ½ + 3/2·(AUC − ½), clipped, from the same encoder."""
+    first = []
+    for link in ("auc", "model"):
+        setting = {"schedule": "adjusted", "every": 0.5, "link": link}
+        training = started(source, settings=settings_with({"alpha": setting}, epochs=2))
+        first.append(training.train_epoch()["alpha"])
+    assert 0.5 < first[0] < 0.99
+    assert first[1] == pytest.approx(min(0.5 + 1.5 * (first[0] - 0.5), 0.99))
+
+
 def test_a_schedule_outside_the_range_of_the_form_is_refused():
     study = tiny_study()
     study["objectives"]["BCL"] = {

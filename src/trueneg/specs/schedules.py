@@ -31,7 +31,7 @@ class Linear(Settings):
 
 class AdjustedSchedule(Settings):
     """A value measured on validation images: BCL's timely-adjust sets α to the macro-AUC (Eq. 15)
-    every 20 epochs (of 400).
+    every 20 epochs (of 400). Under its Eqs. 13 and 14, the AUC is ½ + (2α − 1)/3 instead.
     """
 
     NEEDS: ClassVar[str] = "labels"
@@ -39,6 +39,13 @@ class AdjustedSchedule(Settings):
     schedule: Literal["adjusted"]
     every: Fraction = Field(
         0.05, description="interval between two measurements, as a fraction of the run"
+    )
+    link: Literal["auc", "model"] = Field(
+        "auc",
+        description=(
+            "auc: α is the macro-AUC, as the paper says; model: the α that has this AUC under"
+            " Eqs. 13 and 14, ½ + 3/2·(AUC − ½)"
+        ),
     )
 
 

@@ -41,7 +41,8 @@ class Setting(ProcessSettings):
     """Parameters of the process; the defaults are those of the BCL paper's numerical experiments.
 
     Args:
-        alpha: α in [0.5, 1], the probability that a true negative is farther than a false one.
+        alpha: α in [0.5, 1], the share of the true negatives that are the farther of two draws of
+            the base, and of the false ones that are the nearer.
         class_probability: τ⁺ in [0, 1), the probability that a negative is false. Not specified in
             the paper; 0.1 here.
         slide: the largest shift of an anchor's base interval, in [0, 1]; shifts are uniform in

@@ -51,9 +51,20 @@ def interval_of(setting: Mapping[str, Any], progress: float) -> int:
     return math.floor(progress / setting["every"] + 1e-9)
 
 
+def location_of(auc: float, link: str) -> float:
+    """Return BCL's α for a macro-AUC: the AUC itself (link ``"auc"``: Eq. 15), or the α under which
+    a true negative is farther than a false one that often (``"model"``: Eqs. 13 and 14).
+
+    Example:
+        >>> location_of(0.75, "auc"), location_of(0.75, "model")
+        (0.75, 0.875)
+    """
+    return auc if link == "auc" else 0.5 + 1.5 * (auc - 0.5)
+
+
 def macro_auc(embeddings: Tensor, groups: Tensor) -> float:
-    r"""Estimate how often an anchor is nearer to its own group than to another: BCL's α (Liu and
-    Wang, 2023, Eq. 15).
+    r"""Estimate how often an anchor is nearer to its own group than to another (Liu and Wang, 2023,
+    Eq. 15).
 
     .. math::
 

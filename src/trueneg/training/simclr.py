@@ -47,7 +47,7 @@ from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import GuideBatch, Rated, rate_views
 from trueneg.training.loop import TrainingRun
 from trueneg.training.monitors import ViewMonitors, marks_negatives
-from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
+from trueneg.training.schedules import interval_of, location_of, macro_auc, scheduled_value
 
 FIRST_VALUE = 0.5  # initial value of scheduled parameters, until the first epoch sets them
 
@@ -185,12 +185,12 @@ class SimCLR(TrainingRun):
             if setting["schedule"] != "adjusted":
                 self.scheduled[name] = scheduled_value(setting, progress)
             elif self.epoch == 0 or interval_of(setting, before) < interval_of(setting, progress):
-                self.scheduled[name] = self.processes.same(self._measured_location())
+                self.scheduled[name] = self.processes.same(self._measured_location(setting["link"]))
 
     @torch.no_grad()
-    def _measured_location(self) -> float:
-        """Measure BCL's α: macro-AUC of held-out embeddings, clipped to [0.5, 0.99] (at 1, the
-        nearest negative has weight 0).
+    def _measured_location(self, link: str) -> float:
+        """Measure BCL's α by the macro-AUC of held-out embeddings, clipped to [0.5, 0.99] (at 1,
+        the nearest negative has weight 0).
         """
         images, labels = (part.to(self.device) for part in self.data.held_out)
         self.network.eval()
@@ -198,7 +198,7 @@ class SimCLR(TrainingRun):
             self.augmentation.normalise(images).contiguous(memory_format=torch.channels_last)
         )
         self.network.train()
-        return min(max(macro_auc(embeddings, labels), 0.5), 0.99)
+        return min(max(location_of(macro_auc(embeddings, labels), link), 0.5), 0.99)
 
 
 def compares_samples(loss: EstimatorLoss) -> bool:

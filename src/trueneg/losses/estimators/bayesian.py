@@ -43,9 +43,10 @@ class Bayesian(Estimator):
     they have equal weights.
 
     Args:
-        alpha: α in [0.5, 1], the probability that a true negative is farther away than a false one:
-            0.5 for an uninformative encoder (all negatives then have equal weights, apart from the
-            effect of β), 1 for a perfect encoder.
+        alpha: α in [0.5, 1], the share of the true negatives that are the farther of two draws of
+            the base: 0.5 for an uninformative encoder (all negatives then have equal weights, apart
+            from the effect of β). A true negative is farther away than a false one with the
+            probability ½ + (2α − 1)/3 (docs/theory.md).
         beta: β ≥ 0, the concentration on near negatives; in [0.5, 1] for the released form.
         class_probability: η in [0, 1), a single number or one value per anchor; None if each call
             passes its own.

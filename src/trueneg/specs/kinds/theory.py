@@ -32,7 +32,11 @@ class ProcessSettings(Settings):
     """
 
     alpha: Alpha = Field(
-        0.9, description="α: probability that a true negative is farther away than a false one"
+        0.9,
+        description=(
+            "α: share of the true negatives that are the farther of two draws of the base, and of"
+            " the false ones that are the nearer"
+        ),
     )
     class_probability: Probability = Field(
         0.1, description="τ⁺: probability that a negative is false (not stated in the paper)"

@@ -16,7 +16,10 @@ from trueneg.specs.schedules import AdjustedSchedule, Linear, Scheduled, WarmSta
 from trueneg.specs.settings import NonNegative, Real, Sweepable, values_of
 
 Location = Annotated[Real, Field(ge=0.5, le=1)]
-ALPHA = "α: probability that a true negative is farther away than a false one"
+ALPHA = (
+    "α: share of the true negatives that are the farther of two draws of the base (0.5: the encoder"
+    " tells nothing; see docs/theory.md)"
+)
 Form = Sweepable[Literal["paper", "released", "consistent"]]
 FORM = "variant of the weights; see docs/losses.md"
 
