@@ -1,6 +1,7 @@
 """The nearest-neighbour vote, compared with a loop over plain numbers and with scikit-learn."""
 
 import math
+from types import SimpleNamespace
 
 import hypothesis.strategies as st
 import numpy as np
@@ -10,6 +11,9 @@ from hypothesis import given, settings
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
+from trueneg.data.samples import Subset
+from trueneg.evaluation.images import EncodedRun
+from trueneg.evaluation.images import knn as images_knn
 from trueneg.evaluation.images.knn import effective_k, weighted_knn
 
 
@@ -101,3 +105,31 @@ def test_effective_k_is_at_most_the_smallest_class(labels, k):
     assert effective_k(k, torch.tensor(labels)) == min(
         k, *(labels.count(label) for label in labels)
     )
+
+
+def test_the_task_votes_with_its_temperature_and_the_labels_of_its_pool():
+    """One near neighbour of class 0 outvotes two farther ones of class 1 at a low temperature only;
+    of all images, one of class 1 is nearest. The tested image, of class 1, is no neighbour.
+    """
+    angles = np.radians([10.0, 40.0, 40.0, 5.0, 0.0])
+    features = torch.from_numpy(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+    labels = torch.tensor([0, 1, 1, 1, 1])
+    subset = Subset(0, "", train=np.arange(3), test=np.array([4]), pool=np.arange(4))
+    source = SimpleNamespace(class_names=("zero", "one"), labels=labels.numpy())
+    run = EncodedRun("run", subset, source, features, labels, None, None)
+
+    def accuracy(temperature, pool, neighbours):
+        knn = {"neighbours": neighbours, "temperature": temperature, "label_pools": [pool]}
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(images_knn, "effective_k", lambda k, labels: k)
+            rows = list(images_knn.measure([run], {"knn": knn}))
+        (value,) = [
+            value
+            for _, split, measured, value in rows
+            if measured.metric == "accuracy" and measured.group is None and split == "test"
+        ]
+        return value
+
+    assert accuracy(0.01, "imbalanced", 3) == 0.0
+    assert accuracy(10.0, "imbalanced", 3) == 1.0
+    assert accuracy(0.01, "all", 4) == 1.0

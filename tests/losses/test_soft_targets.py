@@ -30,7 +30,7 @@ from trueneg.losses import (
     build,
 )
 from trueneg.losses.layout import Layout
-from trueneg.losses.targets import Attracted, HalfUniform
+from trueneg.losses.targets import Attracted, HalfUniform, Softmax
 
 
 @PROPERTIES
@@ -264,3 +264,13 @@ class TestComponents:
                 logits[1 - view, i], negatives, [False] * len(places), float(targets[i, i]), shares
             )
         return total
+
+
+@pytest.mark.parametrize("rule", [Softmax(0.5), Attracted(0.3)])
+def test_no_gradient_reaches_the_similarity_of_the_targets(rule):
+    views = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    similarity = torch.rand(8, 8, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    loss = ContrastiveLoss(Uncorrected(), target_rule=rule)(*views, negative_similarity=similarity)
+    loss.backward()
+    assert views.grad.abs().sum() > 0
+    assert similarity.grad is None

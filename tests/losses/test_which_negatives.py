@@ -274,3 +274,9 @@ def test_guided_removal_equals_sentence_transformers(margin, hard, official):
     known = {"negative_similarity": similarity, "positive_similarity": similarity.diagonal()}
     found = CrossModalLoss(Guided(margin), "text").of_features(text, candidates, 2.0, **known)
     assert found.loss.item() == pytest.approx(official, rel=2e-6)
+
+
+def test_a_negative_as_similar_as_the_threshold_is_kept():
+    similarity = torch.tensor([[0.5, 0.75, 0.25]])
+    mass = Removed(0.5)(torch.zeros(1), torch.zeros(1, 3), similarity=similarity)
+    assert mass.exp().item() == pytest.approx(2)

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from trueneg.io.seals import seal
+
 SCRIPT = """
 import ctypes, logging, os, signal, sys, time
 from trueneg.runtime.jobs import job
@@ -87,3 +89,23 @@ def test_the_work_ends_when_the_job_is_killed(start):
     process.kill()
     process.communicate()
     assert f"(process {process.pid}) has ended" in path.read_text()
+
+
+def test_a_job_does_not_start_with_a_damaged_input(tmp_path):
+    results = tmp_path / "results"
+    (results / "study").mkdir(parents=True)
+    path = results / "study/rows.parquet"
+    path.write_bytes(b"rows")
+    script = (
+        "import sys; from trueneg.runtime.jobs import job\n"
+        "with job('log', ['results/study/rows.parquet']): print('at work')"
+    )
+    for content, expected in ((b"rows", 0), (b"ROWS", 1)):
+        seal(results, [path])
+        path.write_bytes(content)
+        done = subprocess.run(
+            [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == expected
+        assert ("at work" in done.stdout) == (expected == 0)
+        assert ("rows.parquet was damaged or edited" in done.stderr) == (expected == 1)

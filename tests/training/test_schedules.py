@@ -114,3 +114,13 @@ def test_a_schedule_outside_the_range_of_the_form_is_refused():
     }
     with pytest.raises(UserError, match=r"objectives\.BCL\.beta .*0\.5.* released form"):
         load_configuration({"tiny": study}, "test")
+
+
+def test_the_network_trains_after_a_location_was_measured(source):
+    setting = {"schedule": "adjusted", "every": 0.5}
+    training = started(source, settings=settings_with({"alpha": setting}, epochs=2))
+    before = {name: value.clone() for name, value in training.network.named_buffers()}
+    assert any("running_mean" in name for name in before)
+    training.train_epoch()
+    assert training.network.training
+    assert any((value != before[name]).any() for name, value in training.network.named_buffers())

@@ -4,6 +4,7 @@ seed.
 
 import copy
 import dataclasses
+import functools
 import math
 import os
 import shutil
@@ -32,7 +33,8 @@ def source():
 
 
 def settings_of(objective="CL", **training):
-    study = tiny_study(training=tiny_study()["training"] | training)
+    objectives = tiny_study()["objectives"] | {"Sigmoid": {"name": "sigmoid"}}
+    study = tiny_study(training=tiny_study()["training"] | training, objectives=objectives)
     return copy.deepcopy(first_run("tiny", {"tiny": study}, objective).to_json()["settings"])
 
 
@@ -257,3 +259,26 @@ def test_a_failed_compilation_reports_the_setting_and_the_remedy(tmp_path):
     assert finished.returncode != 0
     assert "training.compile is true, but torch.compile failed" in finished.stderr
     assert "set training.compile to false" in finished.stderr
+
+
+def test_the_weights_of_the_network_decay_and_the_parameters_of_the_loss_do_not(source):
+    training = started(source, "Sigmoid", weight_decay=0.01)
+    decay = {
+        id(parameter): group["weight_decay"]
+        for group in training.optimizer.param_groups
+        for parameter in group["params"]
+    }
+    assert {decay[id(parameter)] for parameter in training.network.parameters()} == {0.01}
+    assert {decay[id(parameter)] for parameter in training.loss.parameters()} == {0.0}
+
+
+def test_draws_of_the_objective_depend_on_the_seed_alone(source, monkeypatch):
+    """Random removal draws the same however often the network drew before, as by dropout."""
+    settings = settings_of("Oracle")
+    settings["objective"] |= {"shuffled": True}
+    losses = []
+    for state in (1, 2):
+        training = started(source, settings=settings)
+        monkeypatch.setattr(training, "seed_dropout", functools.partial(torch.manual_seed, state))
+        losses.append(training.train_epoch()["loss"])
+    assert losses[0] == losses[1]

@@ -2,11 +2,16 @@
 
 import json
 
+import pytest
+
 from tests.studies import tuned_study
 from tests.training.interrupted import new_job
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import jobs
+from trueneg.errors import UserError
+from trueneg.stats.candidates import CANDIDATE
 from trueneg.stats.measurement import Measurement
+from trueneg.store.winners import chosen
 from trueneg.training.engine import train_runs
 
 
@@ -53,3 +58,23 @@ def test_only_the_winner_is_trained_and_a_finished_run_is_reused(tmp_path):
     assert "variant" not in manifest
     assert [one["id"] for one in manifest["runs"]] == [run["id"]]
     assert model.stat().st_mtime_ns == before
+
+
+def test_winners_selected_on_a_compared_seed_are_refused(tmp_path):
+    (study,) = load_configuration({"tuned": tuned_study(seeds=1)}, "test").studies.values()
+    (job,) = [job for job in jobs("tuned", study) if job.family == "CL"]
+    candidate = dict.fromkeys(CANDIDATE, 0) | {"variant": {"temperature": 0.5}}
+    for column in ("dataset", "objective", "chosen"):
+        del candidate[column]
+    content = {
+        "rule": "largest mean",
+        "seeds": [100, *study.seed_list],
+        "measured": Measurement("knn", "accuracy")._asdict(),
+        "winners": {"digits": {"CL": {"variant": {"temperature": 0.5}, "candidates": [candidate]}}},
+    }
+    path = tmp_path / "winners.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match="selected on seed 0, which is also compared"):
+        chosen(job.to_json(), path)
+    path.write_text(json.dumps(content | {"seeds": [100]}))
+    assert chosen(job.to_json(), path)[0] == '{"temperature":0.5}'
