@@ -12,6 +12,7 @@ from synthetic import numbers, tidy
 from tests.browser.pages import add_likelihoods, add_study
 from tests.studies import tiny_words
 
+from trueneg.io.seals import seal
 from trueneg.report import findings
 from trueneg.report.findings import finding, knowing_the_labels, sentence
 from trueneg.report.gathered import Gathered
@@ -146,6 +147,24 @@ def test_the_sentence_of_a_likelihood_study_names_each_of_several_corpora(tmp_pa
     assert "rises with" in first
     assert "no clear relation" in second
     assert numbers(second)[0] == 0.07
+
+
+def test_no_answer_is_printed_from_damaged_or_missing_files(tmp_path):
+    add_study(tmp_path, "first")
+    (tmp_path / "index.html").write_text("")
+    folder = tmp_path / "first" / "artefacts"
+    rows, intact = folder / "rows.parquet", (folder / "rows.parquet").read_bytes()
+    seal(tmp_path, [rows, folder / "comparison.json"])
+    answer = sentence(Gathered(folder))
+    assert answer in findings.report(tmp_path, ["first"])
+    rows.write_bytes(intact[:-1] + b"!")
+    text = findings.report(tmp_path, ["first"])
+    assert answer not in text
+    assert f"{rows} was damaged or edited" in text
+    rows.unlink()
+    text = findings.report(tmp_path, ["first"])
+    assert answer not in text
+    assert f"{rows} is missing. Run `snakemake" in text
 
 
 def test_the_terminal_shows_the_sentence_of_each_study_on_the_page_with_a_link(tmp_path):

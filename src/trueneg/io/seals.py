@@ -56,13 +56,22 @@ def damage(results: Path, path: Path) -> str:
 
 
 def require_intact(results: Path, paths: Iterable[str | Path]) -> None:
-    """Compare files with their seals.
+    """Compare files with their seals; files that do not exist are not compared.
 
     Raises:
         UserError: if a file differs from its seal.
     """
+    require_present(results, [path for path in paths if Path(path).is_file()])
+
+
+def require_present(results: Path, paths: Iterable[str | Path]) -> None:
+    """Compare files with their seals.
+
+    Raises:
+        UserError: if a sealed file is missing or differs from its seal.
+    """
     for path in map(Path, paths):
-        if path.is_file() and (problem := damage(results, path)):
+        if problem := damage(results, path):
             raise UserError(f"{path} {problem}. {remedy(path)}")
 
 

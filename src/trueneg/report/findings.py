@@ -12,6 +12,7 @@ from pandas import DataFrame
 
 from trueneg.config import runs
 from trueneg.errors import UserError
+from trueneg.io.seals import require_present, sealed_files
 from trueneg.legible import counted, legible
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import chosen_name, edge_notes, seed_count
@@ -230,7 +231,8 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
     """Return, for the terminal, the finding of each study on the page and a link to it; empty
     before the page is written.
 
-    For a study that cannot be read, the reason takes the place of the finding.
+    For a study that cannot be read, or whose files are damaged or missing, the reason takes the
+    place of the finding.
     """
     page = Path(results) / "index.html"
     if not page.is_file():
@@ -241,6 +243,8 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
         if not (folder / "study.yaml").is_file():
             continue
         try:
+            summaries = sealed_files(page.parent, f"{name}/artefacts/")
+            require_present(page.parent, [path for path in summaries if path.parent == folder])
             text = sentence(Gathered(folder))
         except UserError as error:
             text = str(error)
