@@ -181,15 +181,17 @@ def test_unlabelled_images_are_limited_by_the_source_and_exclude_rare_classes():
 @pytest.mark.parametrize(
     ("objective", "facts"),
     [
-        ({"name": "cl", "temperature": [0.2, 0.5]}, ["selected"]),
+        ({"name": "cl", "temperature": [0.2, 0.5]}, ["variants"]),
         (
             {"name": "bcl", "class_probability": 0.1, "alpha": {"schedule": "adjusted"}},
             ["measures"],
         ),
     ],
 )
-def test_nothing_is_selected_or_measured_on_a_validation_split_without_images(objective, facts):
-    study = tiny_study(objectives=tiny_study()["objectives"] | {"Other": objective})
+def test_nothing_is_measured_on_a_validation_split_without_images(objective, facts):
+    study = tiny_study(
+        objectives=tiny_study()["objectives"] | {"Other": objective}, sweeps="one at a time"
+    )
     assert mistakes(tiny=study) == []
     study["dataset"] |= {"validation": 0}
     (sentence,) = mistakes(tiny=study)
@@ -218,7 +220,8 @@ def test_a_guide_of_images_cannot_rate_another_image_above_a_view_of_the_same_on
     for margin, removes in ((0, False), (-0.1, False), ([0, 0.1], False), (0.1, True)):
         found = mistakes(
             tiny=tiny_study(
-                objectives=tiny_study()["objectives"] | {"Other": guided | {"margin": margin}}
+                objectives=tiny_study()["objectives"] | {"Other": guided | {"margin": margin}},
+                sweeps="one at a time",
             )
         )
         assert removes == (found == [])

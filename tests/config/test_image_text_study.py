@@ -8,7 +8,7 @@ from tests.config.mistakes import mistakes, with_key
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import SETTINGS
 from trueneg.config.reading import load_configuration
-from trueneg.config.runs import all_runs, candidates, datasets, negative_counts
+from trueneg.config.runs import all_runs, datasets, negative_counts, variants
 from trueneg.data.pairs import chexpert_labels, open_i
 from trueneg.data.phantom import radiographs
 from trueneg.errors import UserError
@@ -22,7 +22,8 @@ OPEN_I = {"source": "open_i", "text": "words", "path": "folder"}
 
 def study_of(**changes):
     return load_configuration(
-        {"words": tiny_words(), "world": tiny_world(**changes)}, "study.yaml"
+        {"words": tiny_words(), "world": tiny_world(**{"sweeps": "one at a time"} | changes)},
+        "study.yaml",
     ).studies["world"]
 
 
@@ -181,7 +182,7 @@ def test_sweeps_make_variants_and_conditions_make_data_sets():
         objectives=objectives, training=training, conditions=["batch_size"], primary=primary
     )
     assert list(datasets(study)) == ["batch_size=16", "batch_size=32"]
-    assert list(candidates(study)["DCL"]) == [
+    assert list(variants(study)["DCL"]) == [
         "DCL,class_probability=0.05",
         "DCL,class_probability=0.1",
     ]
@@ -236,7 +237,7 @@ def test_training_settings_do_not_change_the_runs_of_released_networks():
         encoder={"name": "resnet18"},
         figures={},
     )
-    assert (len(candidates(other)["CLIP"]), len(candidates(other)["CL"])) == (1, 4)
+    assert (len(variants(other)["CLIP"]), len(variants(other)["CL"])) == (1, 3)
     assert {run.dataset for run in runs_of(other, "CLIP")} == {"batch_size=16", "batch_size=32"}
     assert ids_of(other, "CLIP") == ids_of(study, "CLIP")
 
@@ -468,7 +469,7 @@ def test_settings_that_need_labels_or_truth_are_rejected_without_them(changes, s
     }
     changes = {"objectives": objectives, "primary": BY_RECALL, **changes, "dataset": CAPTIONED}
     changes["primary"] = {"treatment": "DCL-LM", "baseline": "CL", **changes["primary"]}
-    sentences = rejected(CAPTIONS, **changes)
+    sentences = rejected(CAPTIONS, **changes, sweeps="one at a time")
     assert len(sentences) == len(starts)
     assert all(
         sentence.startswith(start) for sentence, start in zip(sentences, starts, strict=True)
@@ -536,37 +537,54 @@ def test_learned_thresholds_take_no_guide_and_no_targets_that_need_one(settings,
     assert not rejected(objectives=objectives | {"GloFND": glofnd})
 
 
+def tuned_by(primary, **changes):
+    """A study whose objectives are all tuned."""
+    scales = {"logit_scale": [5, 10]}
+    names = {"CL": "cl", "DCL": "dcl", "Oracle": "oracle"}
+    objectives = {key: {"name": name, **scales} for key, name in names.items()}
+    objectives["DCL"]["class_probability"] = 0.1
+    return {"objectives": objectives, "primary": primary, "tuning": {"seeds": [90]}} | changes
+
+
 def test_variants_are_selected_by_a_measurement_of_the_validation_split_alone():
-    (sentence,) = rejected(objectives=SWEEP, evaluation=CHEXPERT, primary=BY_PRECISION)
+    (sentence,) = rejected(**tuned_by(BY_PRECISION, evaluation=CHEXPERT))
     assert sentence.startswith("primary.task is 'chexpert 8x200'")
-    assert all(fact in sentence for fact in ("validation", "DCL", "zero-shot"))
-    single = SWEEP | {"DCL": {"name": "dcl", "class_probability": 0.1}}
-    assert rejected(objectives=single, evaluation=CHEXPERT, primary=BY_PRECISION) == []
+    assert all(fact in sentence for fact in ("validation", "tuning.by", "zero-shot"))
+    by = {"task": "zero-shot", "metric": "AUC"}
+    tuning = {"seeds": [90], "by": by}
+    assert rejected(**tuned_by(BY_PRECISION, evaluation=CHEXPERT, tuning=tuning)) == []
+    assert rejected(**tuned_by(COMPARED | by)) == []
+    shown = {"objectives": SWEEP, "evaluation": CHEXPERT, "primary": BY_PRECISION}
+    assert rejected(**shown, sweeps="one at a time") == []
+
+
+def test_several_values_need_tuning_unless_they_are_compared_one_at_a_time():
+    primary = COMPARED | {"task": "zero-shot", "metric": "AUC"}
+    (sentence,) = rejected(objectives=SWEEP, primary=primary)
+    assert sentence.startswith("objectives: ")
+    assert all(fact in sentence for fact in ("DCL", "tuning", "sweeps", "one at a time"))
+    assert "Oracle" not in sentence
+    assert rejected(objectives=SWEEP, primary=primary, sweeps="one at a time") == []
+    single = SWEEP | {"DCL": {"name": "dcl", "class_probability": [0.1]}}
+    assert rejected(objectives=single, primary=primary) == []
     by_size = {
         "training": tiny_world()["training"] | {"batch_size": [16, 32]},
         "conditions": ["batch_size"],
+        "primary": primary | {"dataset": "batch_size=16"},
     }
-    primary = BY_PRECISION | {"dataset": "batch_size=16"}
-    assert rejected(objectives=single, evaluation=CHEXPERT, primary=primary, **by_size) == []
-    assert rejected(objectives=SWEEP, primary=COMPARED) == []
+    assert rejected(objectives=single, **by_size) == []
 
 
 def test_boxes_of_the_test_split_alone_select_no_variant():
     words = tiny_words(reports={"source": "mimic_cxr", "path": "reports"})
     dataset = {"source": "mimic_cxr", "text": "words", "path": "images", "ms_cxr": "boxes"}
-    objectives = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}}
     primary = {"treatment": "DCL", "baseline": "CL", "task": "grounding", "metric": "CNR signed"}
-    (sentence,) = rejected(words, dataset=dataset, objectives=objectives, primary=primary)
+    tuned = tuned_by(primary, dataset=dataset)
+    del tuned["objectives"]["Oracle"]
+    (sentence,) = rejected(words, **tuned)
     assert sentence.startswith("primary.task is 'grounding'")
-    assert (
-        rejected(
-            words,
-            dataset=dataset,
-            objectives=objectives | {"DCL": {"name": "reco"}},
-            primary=primary,
-        )
-        == []
-    )
+    objectives = {"CL": {"name": "cl"}, "DCL": {"name": "reco"}}
+    assert rejected(words, dataset=dataset, objectives=objectives, primary=primary) == []
 
 
 def test_the_mean_recall_of_both_directions_can_be_the_primary_measurement():

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from tests.studies import tiny_study
 from trueneg.config import runs
 from trueneg.config.reading import load_configuration
+from trueneg.specs.kinds.images import ImageStudy
 from trueneg.specs.sources import data_name
 from trueneg.store.identity import run_id
 
 
 def study_of(**changes):
-    return load_configuration({"tiny": tiny_study(**changes)}, "test").studies["tiny"]
+    study = tiny_study(**{"sweeps": "one at a time"} | changes)
+    return load_configuration({"tiny": study}, "test").studies["tiny"]
 
 
 def with_training(**changes):
@@ -47,7 +49,7 @@ def test_lists_are_sweeps_and_labels_contain_the_swept_values():
     labelled = {
         f"DCL,class_probability={eta}": f'{{"class_probability":{eta}}}' for eta in (0.05, 0.1)
     }
-    assert runs.candidates(study)["DCL"] == labelled
+    assert runs.several(study) == {"DCL": labelled}
     jobs = {(job.dataset, job.objective): job for job in runs.jobs("tiny", study)}
     assert jobs["resolution=8,fraction=0.5", "DCL,class_probability=0.1"].row_names == {
         "study": "tiny",
@@ -64,7 +66,7 @@ def test_sweeps_one_at_a_time_change_a_single_setting_of_the_base():
         "DCL": {"name": "dcl", "class_probability": [0.1, 0.05, 0.2]}
     }
     training = tiny_study()["training"] | {"temperature": [0.5, 0.1], "batch_size": [64, 32]}
-    study = study_of(objectives=objectives, training=training, sweeps="one at a time")
+    study = study_of(objectives=objectives, training=training)
     base = {"batch_size": 64, "class_probability": 0.1, "temperature": 0.5}
     changes = [
         {},
@@ -78,10 +80,12 @@ def test_sweeps_one_at_a_time_change_a_single_setting_of_the_base():
         [base | change for change in changes], key=str
     )
     assert len(variants["CL"]) == 3
-    assert [json.loads(variant) for variant in runs.candidates(study)["DCL"].values()] == [base]
+    assert json.loads(next(iter(variants["DCL"].values()))) == base
+    assert runs.families(study) == {}
     ids = identifiers(study)
     assert len(set(ids)) == len(ids) == 2 * (3 + 3 + 3 + 5)
-    assert set(ids) < set(identifiers(study_of(objectives=objectives, training=training)))
+    combined = ImageStudy.model_validate(tiny_study(objectives=objectives, training=training))
+    assert set(ids) < set(identifiers(combined))
 
 
 def test_a_sweep_of_training_creates_variants_of_every_objective():
@@ -152,7 +156,7 @@ def with_batch_sizes(*sizes, **changes):
 def test_conditions_are_data_sets_and_not_candidates_for_selection():
     study = with_batch_sizes(32, 64, learning_rate=[0.001, 0.01])
     assert list(runs.datasets(study)) == ["batch_size=32", "batch_size=64"]
-    assert list(runs.candidates(study)["CL"]) == ["CL,learning_rate=0.001", "CL,learning_rate=0.01"]
+    assert list(runs.variants(study)["CL"]) == ["CL,learning_rate=0.001", "CL,learning_rate=0.01"]
     assert runs.negative_counts(study) == {"batch_size=32": 62, "batch_size=64": 126}
     used = {
         (run.dataset, run.objective): run.settings["training"]

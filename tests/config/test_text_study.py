@@ -7,7 +7,7 @@ import pytest
 from tests.config.mistakes import mistakes, with_key
 from tests.studies import tiny_texts, tiny_words, tiny_world
 from trueneg.config.reading import load_configuration
-from trueneg.config.runs import all_runs, candidates, datasets
+from trueneg.config.runs import all_runs, datasets, variants
 from trueneg.store.identity import run_id
 
 LABELS = {"train": 4, "validation_unseen": 2, "test_unseen": 2}
@@ -314,7 +314,7 @@ def test_a_list_of_numbers_of_labels_or_of_fractions_makes_data_sets_of_the_same
         (3, 1.0),
     ]
     assert len({study.data_key(one) for one in made}) == 1
-    assert list(candidates(study)["CL"]) == ["CL"]
+    assert list(variants(study)["CL"]) == ["CL"]
 
 
 def test_the_identity_of_a_run_has_its_labels_but_neither_paths_nor_rated_pairs():

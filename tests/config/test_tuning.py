@@ -159,6 +159,7 @@ def test_a_sweep_of_training_tunes_every_objective_and_a_follower_takes_over_its
 def test_runs_of_a_winner_have_the_ids_that_the_same_settings_have_without_tuning():
     plain = tuned_study()
     del plain["tuning"], plain["objectives"]["Hardness"]
+    plain["sweeps"] = "one at a time"
     expected = {run_id(run, "data") for run in runs.all_runs("plain", loaded(plain))}
     decided = [job for job in jobs_of(tuned_study()).values() if job.family == job.objective]
     assert {

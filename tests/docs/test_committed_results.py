@@ -13,6 +13,7 @@ from statsmodels.stats.power import tt_solve_power
 from statsmodels.stats.weightstats import ttost_paired
 
 from tests.docs.pages import ROOT
+from trueneg.config.reading import read_configuration
 from trueneg.io.files import file_checksum
 from trueneg.report.findings import finding
 from trueneg.store.archive import archives, read_archive, read_description, study_of
@@ -201,3 +202,22 @@ def test_the_readme_gives_the_answer_of_the_page(name):
     row |= {"low": row["difference low"], "high": row["difference high"], "seeds": row["pairs"]}
     found = " ".join(finding(row, row["objective"], "CL").split())  # without no-break spaces
     assert found in " ".join((ROOT / "README.md").read_text().split()), found
+
+
+def test_the_temperatures_of_the_default_study_are_the_best_ones_of_its_pilot():
+    pilot = pd.read_csv(ROOT / "docs/results/digits_pilot.csv")
+    is_primary = (pilot["task"] == "linear probe") & (pilot["fraction"] == 0.1)
+    rows = pilot[is_primary & (pilot["split"] == "validation")]
+    assert rows.groupby(["objective", "dataset"])["seed"].nunique().eq(8).all()
+    means = rows.groupby(["objective", "dataset"])["value"].mean().unstack()
+    best = means.idxmax(axis=1).str.removeprefix("temperature=").astype(float)
+    best["Random-removal"] = best["Oracle"]  # its control
+    digits = read_configuration([ROOT / "config/config.yaml"]).studies["digits"]
+    assert {name: objective.temperature for name, objective in digits.objectives.items()} == {
+        name: best[name] for name in digits.objectives
+    }
+    path = ROOT / "config/studies/tuned_baseline_replication.yaml"
+    replication = read_configuration([path]).studies["digits_replication"]
+    for name in ("CL", "Oracle", "Random-removal"):
+        assert replication.objectives[name].temperature == best[name]
+    assert not {*rows["seed"]} & {*digits.seed_list, *replication.seed_list}

@@ -58,7 +58,7 @@ for directions in (None, "both"):
     assert loss.estimator == trimmed
 assert loss(torch.eye(8), 5.0).isfinite()
 study = read_configuration(["trim.yaml"]).studies["trim"]
-assert study.objectives["Trimmed"].share == [0.05, 0.1, 0.2]
+assert study.objectives["Trimmed"].share == 0.1
 assert doctest.testmod(trueneg.losses.estimators.trimmed) == (0, 3)
 {examples}
 """

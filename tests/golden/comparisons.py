@@ -8,14 +8,13 @@ import pandas as pd
 
 from tests.golden.golden import Entry
 from tests.golden.numerics import frame_summary
-from trueneg.stats.candidates import describe_candidates
+from trueneg.stats.candidates import select
 from trueneg.stats.comparison import (
     headroom,
     holm,
     means,
     paired_differences,
     primary_contrast,
-    select,
     signed_rank_p,
 )
 from trueneg.stats.measurement import Measurement
@@ -57,12 +56,14 @@ def _rows(split: str, variants: bool = False) -> pd.DataFrame:
 def _selection() -> dict[str, Any]:
     rows = _rows("validation", variants=True)
     candidates = {objective: ["a", "b", "c"] for objective in ("CL", "DCL", "HCL", "Oracle")}
-    chosen, lowest = (select(rows, candidates, MEASURED, higher) for higher in (True, False))
+    table = select(rows, candidates, MEASURED)
+    chosen = table[table["chosen"]].reset_index()
+    negated = select(rows.assign(value=-rows["value"]), candidates, MEASURED)
     return {
         "chosen": chosen["variant"],
-        "means": chosen["validation mean"],
-        "lowest": lowest["variant"],
-        "candidates": frame_summary(describe_candidates(rows, candidates, MEASURED, chosen)),
+        "means": chosen["mean"],
+        "lowest": negated.loc[negated["chosen"], "variant"].reset_index(drop=True),
+        "candidates": frame_summary(table),
     }
 
 

@@ -15,7 +15,7 @@ from trueneg.report.labels import variant_name
 from trueneg.report.published import published_numbers
 from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.stats.candidates import describe_candidates
-from trueneg.stats.comparison import headroom, primary_contrast, select, selected
+from trueneg.stats.comparison import headroom, primary_contrast, selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
 
@@ -60,6 +60,7 @@ def settings(**changes):
         "encoder": {"name": "small"},
         "text_encoder": {"name": "small"},
         "training": {"epochs": 2},
+        "sweeps": "one at a time",
         "objectives": {
             "CL": {"name": "cl"},
             "DCL": {"name": "dcl", "class_probability": list(CONSTANTS)},
@@ -275,12 +276,34 @@ def eta_errors(rows):
     )
 
 
+def mean_of_first(validation, dataset, objective, grid):
+    """Return the mean of the first variant on the validation split; None if it is the only one."""
+    place = {"dataset": dataset, "objective": objective, "variant": grid[0]}
+    values = validation.loc[(validation[list(place)] == pd.Series(place)).all(axis=1), "value"]
+    return values.mean() if len(grid) > 1 else None
+
+
 def write(folder, settings_of_study, datasets=("phantom",), **options):
     """Write all artefacts that the report reads, and return the rows."""
     of = ImageTextStudy.model_validate(settings_of_study)
     measured = rows(of, datasets, **options)
-    candidates = {name: list(grid.values()) for name, grid in runs.candidates(of).items()}
-    selection = select(measured, candidates, MEASURED)
+    grids = {name: list(grid.values()) for name, grid in runs.variants(of).items()}
+    several = {name: grid for name, grid in grids.items() if len(grid) > 1}
+    candidates = describe_candidates(measured, several, MEASURED)
+    validation = MEASURED.rows_of(measured[measured["split"] == "validation"])
+    selection = pd.DataFrame(
+        {
+            "study": "small",
+            "dataset": dataset,
+            "objective": name,
+            "variant": grid[0],
+            "candidates": len(grid),
+            "seeds": len(of.seed_list),
+            "validation mean": mean_of_first(validation, dataset, name, grid),
+        }
+        for dataset in datasets
+        for name, grid in grids.items()
+    )
     chosen = selected(measured, selection)
     labels = headroom(chosen, "CL", "Oracle", 0.5, MEASURED)
     labels["sentence"] = [
@@ -303,9 +326,7 @@ def write(folder, settings_of_study, datasets=("phantom",), **options):
     (folder / "study.yaml").write_text(yaml.safe_dump(settings_of_study, sort_keys=False))
     (folder / "runs.json").write_text("[]")
     measured.to_parquet(folder / "rows.parquet")
-    describe_candidates(measured, candidates, MEASURED, selection).to_parquet(
-        folder / "candidates.parquet"
-    )
+    candidates.to_parquet(folder / "candidates.parquet")
     curves(of, datasets).to_parquet(folder / "curves.parquet")
     published_numbers(of, ROOT / "config/published.csv").to_parquet(folder / "published.parquet")
     eta_errors(measured).to_parquet(folder / "eta_errors.parquet")

@@ -316,18 +316,18 @@ def test_sweeps_of_one_setting_at_a_time_hold_the_others_at_their_base(
     assert "validation" not in footnote(drawn_figure)
 
 
-def test_footnotes_name_the_selected_settings_of_drawn_objectives_only(swept):
+def test_footnotes_name_the_first_settings_of_drawn_objectives_only(swept):
     # Only DCL and its variants have anchors at the bound.
     loss, bound = (
         footnote(drawn(swept, name)).partition("Phantom:")[0]
         for name in ("training_loss", "share_at_bound")
     )
     assert re.search(r"\bReCo\b", loss)
-    assert "Selected on the validation split: DCL" in bound
+    assert "First of the listed values: DCL" in bound
     assert re.findall(r"\b(?:CL|ReCo|Oracle)\b", bound) == []
 
 
-def test_other_settings_of_a_sweep_are_those_selected_on_the_validation_split(swept):
+def test_other_settings_of_a_sweep_are_the_first_listed(swept):
     figure = drawn(swept, "ablation_strength")
     x, y, *_ = curve(figure.axes[0])
     size = f"dimensions={json.loads(Gathered(swept).chosen('ReCo'))['dimensions']}"
@@ -337,7 +337,7 @@ def test_other_settings_of_a_sweep_are_those_selected_on_the_validation_split(sw
     ]
     np.testing.assert_allclose(y, expected)
     # DCL, which sweeps η, is not drawn
-    assert "Selected on the validation split: dimensions." in footnote(figure)
+    assert "At dimensions=64." in footnote(figure)
     assert (
         {"CL", "ReCo"}
         <= set(lines_of(figure.axes[0]))

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +17,7 @@ from tests.studies import tiny_study
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import canonical
 from trueneg.errors import UserError
+from trueneg.report import registry
 from trueneg.report.findings import sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.summary import at_edge, summarise_study
@@ -65,7 +65,7 @@ def summarised(folder, settings, rows, curves):
     return json.loads(outputs.comparison.read_text()), pd.read_parquet(outputs.published)
 
 
-def test_variants_selected_on_the_validation_split_are_compared(tmp_path):
+def test_the_first_variants_are_compared(tmp_path):
     settings = synthetic_pairs.settings(published=[])
     rows = synthetic_pairs.write(tmp_path / "expected", settings)
     comparison, published = summarised(
@@ -281,24 +281,29 @@ def test_selected_numbers_at_either_end_of_their_grid_are_listed(chosen, edges):
     assert at_edge(canonical(chosen), [canonical(chosen)]) == ""
 
 
-def test_notes_of_tables_and_figures_mention_a_winner_at_the_edge_of_its_grid(tmp_path):
+def test_an_untuned_study_selects_nothing_whichever_variant_is_best(tmp_path):
     settings = synthetic_pairs.settings(published=[])
     rows = synthetic_pairs.write(tmp_path / "expected", settings)
-    folder = tmp_path / "found"
-    for best, is_marked in ((0.05, False), (0.01, True)):
-        shutil.rmtree(folder, ignore_errors=True)
-        wanted = (rows["objective"] == "DCL") & (
-            rows["variant"] == canonical({"class_probability": best})
-        )
-        assert wanted.any()
-        raised = rows.assign(value=rows["value"] + 0.5 * (wanted & (rows["split"] == "validation")))
-        summarised(
-            folder, settings, raised, pd.read_parquet(tmp_path / "expected" / "curves.parquet")
-        )
-        gathered = Gathered(folder)
-        for notes in (
-            " ".join(gathered.table_notes),
-            gathered.note_on({gathered.dataset}, {"DCL"}),
-        ):
-            assert ("edge" in notes) == is_marked
-            assert not is_marked or re.search(r"DCL[ ,(]+class_probability", notes)
+    curves = pd.read_parquet(tmp_path / "expected" / "curves.parquet")
+    wanted = (rows["objective"] == "DCL") & (
+        rows["variant"] == canonical({"class_probability": 0.05})
+    )
+    assert wanted.any()
+    raised = rows.assign(value=rows["value"] + 0.5 * (wanted & (rows["split"] == "validation")))
+    first, _ = summarised(tmp_path / "first", settings, rows, curves)
+    found, _ = summarised(tmp_path / "found", settings, raised, curves)
+    assert found["selection"] == first["selection"]
+    (entry,) = (entry for entry in found["selection"] if entry["objective"] == "DCL")
+    assert entry["variant"] == canonical({"class_probability": 0.01})
+    gathered = Gathered(tmp_path / "found")
+    assert gathered.names[gathered.dataset, "DCL"] == "DCL (η = 0.01)"
+    notes = " ".join([*gathered.table_notes, gathered.note_on({gathered.dataset}, {"DCL"})])
+    assert "nothing was selected" in notes
+    assert "edge" not in notes
+    table = registry.tables_by_name(gathered.study)["candidates"].made(gathered)
+    (group,) = table.groups
+    remarks = {name: cells[-1].text for name, cells in group.lines}
+    assert remarks == {"η = 0.01": "compared", "η = 0.05": "", "η = 0.1": "", "η = 0.2": ""}
+    best = table.values.set_index("variant")["mean"].idxmax()
+    assert best == canonical({"class_probability": 0.05})
+    assert "chosen" not in table.values

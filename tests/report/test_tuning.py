@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import synthetic
 from tests.report.test_summary import OUTPUTS
@@ -23,7 +22,7 @@ from trueneg.report.findings import sentence
 from trueneg.report.gathered import SHARED_TEST, Gathered
 from trueneg.report.summary import select_winners, summarise_study
 from trueneg.stats.measurement import Measurement
-from trueneg.store.rows import load_rows, reported, to_table
+from trueneg.store.rows import load_rows, to_table
 from trueneg.store.winners import chosen
 
 KNN = Measurement("knn", "accuracy", "all")
@@ -165,6 +164,8 @@ def test_tables_show_selected_values_ties_and_edges(both):
     }
     notes = " ".join(made.notes)
     assert all(part in notes for part in ("kNN", "2 seeds", names["CL"], "Tied", "edge"))
+    assert "HCL (temperature = 0.2)" in gathered.note_on({"digits"}, {"HCL"})
+    assert "edge" not in gathered.note_on({"digits"}, {"CL-untuned"})
     made = tables["candidates"].made(gathered)
     remarks = {
         (group.title, name): cells[-1].text for group in made.groups for name, cells in group.lines
@@ -202,19 +203,6 @@ def test_rows_of_another_variant_than_the_winner_raise_an_error(both, tmp_path):
     outputs = SimpleNamespace(**{key: tmp_path / name for key, name in OUTPUTS.items()})
     with pytest.raises(UserError, match=r"Oracle.*0\.5"):
         summarise_study("tuned", tuned_study(), inputs, outputs)
-
-
-def test_unselected_candidates_are_not_reported():
-    names = itertools.product(("a", "b"), ("x", "y"), ('{"t":1}', '{"t":2}'))
-    rows = pd.DataFrame(names, columns=["dataset", "objective", "variant"])
-    selection = [{"dataset": "a", "objective": "x", "variant": '{"t":2}', "candidates": 2}]
-    # sweeps one at a time
-    selection += [{"dataset": "a", "objective": "y", "variant": '{"t":1}', "candidates": 1}]
-    kept = reported(rows, selection)
-    assert len(kept) == 7
-    assert kept[(kept["dataset"] == "a") & (kept["objective"] == "x")]["variant"].tolist() == [
-        '{"t":2}'
-    ]
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,13 @@ import pytest
 from scipy import stats
 
 from tests.stats.test_comparison import MEASURED, variants_of
-from trueneg.stats.candidates import describe_candidates
-from trueneg.stats.comparison import select
+from trueneg.stats.candidates import describe_candidates, select
 
-CANDIDATES = {"a": ['{"x":1}', '{"x":2}', '{"x":3}'], "b": ["{}"]}
+CANDIDATES = {"a": ['{"x":1}', '{"x":2}', '{"x":3}']}
 
 
 def described(values, split="validation"):
-    rows = variants_of(values, split=split)
-    return describe_candidates(
-        rows, CANDIDATES, MEASURED, select(rows, CANDIDATES, MEASURED)
-    ).set_index("variant")
+    return select(variants_of(values, split=split), CANDIDATES, MEASURED).set_index("variant")
 
 
 def test_means_and_intervals_use_the_shared_seeds():
@@ -44,7 +40,15 @@ def test_means_that_differ_only_in_the_last_bit_are_tied():
     assert table["tied"].tolist() == [False, True, False]
 
 
-def test_one_seed_has_no_interval_and_a_single_variant_is_not_listed():
+def test_one_seed_has_no_interval():
     table = described({1: [0.3], 2: [0.4], 3: [0.2]})
     assert table["low"].isna().all()
     assert set(table["objective"]) == {"a"}
+
+
+def test_nothing_is_selected_without_a_selection():
+    rows = variants_of({1: [0.3], 2: [0.4], 3: [0.2]}, split="validation")
+    table = describe_candidates(rows, CANDIDATES, MEASURED)
+    assert table["chosen"].tolist() == [True, False, False]  # the first, which is compared
+    assert not table["tied"].any()
+    assert table["mean"].tolist() == [0.3, 0.4, 0.2]

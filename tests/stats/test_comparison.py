@@ -18,6 +18,7 @@ from statsmodels.stats.power import tt_solve_power
 from statsmodels.stats.weightstats import ttost_paired
 
 from trueneg.report.findings import answer, headroom_sentence
+from trueneg.stats.candidates import select
 from trueneg.stats.comparison import (
     detectable_multiplier,
     headroom,
@@ -26,7 +27,6 @@ from trueneg.stats.comparison import (
     outcome,
     paired_differences,
     primary_contrast,
-    select,
     selected,
     signed_rank_p,
 )
@@ -235,8 +235,9 @@ def test_selection_reads_only_validation_rows_and_names_missing_variants():
     test = variants_of({1: [0.1, 0.1], 2: [0.2, 0.2], 3: [0.9, 0.9]})
     candidates = {"a": ['{"x":1}', '{"x":2}', '{"x":3}'], "b": ["{}"]}
     both = pd.concat([test, validation])
-    selection = select(both, candidates, MEASURED)
-    assert selected(both, selection).groupby("objective")["variant"].agg(set).to_dict() == {
+    table = select(both, candidates, MEASURED)
+    best = selected(both, table[table["chosen"]])
+    assert best.groupby("objective")["variant"].agg(set).to_dict() == {
         "a": {'{"x":1}'},
         "b": {"{}"},
     }
@@ -264,8 +265,8 @@ PERCENT = {
 }
 
 
-def best_mean(of_variants, higher_is_better):
-    """Return the first candidate with the best mean over the shared seeds, the number of these
+def best_mean(of_variants):
+    """Return the first candidate with the largest mean over the shared seeds, the number of these
     seeds, and the mean.
     """
     seeds = [
@@ -276,12 +277,12 @@ def best_mean(of_variants, higher_is_better):
     best, best_total = None, None
     for variant, values in of_variants.items():
         total = sum(values[seed] for seed in seeds)
-        if best is None or (total > best_total if higher_is_better else total < best_total):
+        if best is None or total > best_total:
             best, best_total = variant, total
     return best, len(seeds), best_total / len(seeds) / 100
 
 
-def assert_best_means_are_selected(percent, higher_is_better):
+def assert_best_means_are_selected(percent):
     """Select on shuffled rows whose values on the test split, and of another metric, favour the
     worst candidates.
     """
@@ -302,33 +303,19 @@ def assert_best_means_are_selected(percent, higher_is_better):
     ]
     rows = pd.concat(shown, ignore_index=True).sample(frac=1, random_state=0)
     candidates = {objective: list(of_variants) for (_, objective), of_variants in percent.items()}
-    found = select(rows, candidates, MEASURED, higher_is_better).set_index(["dataset", "objective"])
+    table = select(rows, candidates, MEASURED)
+    found = table[table["chosen"]].set_index(["dataset", "objective"])
+    assert found.index.is_unique
     assert set(found.index) == set(percent)
     for place, of_variants in percent.items():
-        variant, seeds, mean = best_mean(of_variants, higher_is_better)
-        assert found.loc[place, ["variant", "seeds", "candidates"]].tolist() == [
-            variant,
-            seeds,
-            len(of_variants),
-        ]
-        assert found.loc[place, "validation mean"] == pytest.approx(mean)
+        variant, seeds, mean = best_mean(of_variants)
+        assert found.loc[place, ["variant", "seeds"]].tolist() == [variant, seeds]
+        assert found.loc[place, "mean"] == pytest.approx(mean)
 
 
-@pytest.mark.parametrize("higher_is_better", [True, False])
-def test_the_best_mean_over_shared_seeds_is_selected_where_other_statistics_prefer_other_candidates(
-    higher_is_better,
-):
-    percent = PERCENT
-    if not higher_is_better:
-        percent = {
-            place: {
-                variant: [value and 100 - value for value in values]
-                for variant, values in of_variants.items()
-            }
-            for place, of_variants in PERCENT.items()
-        }
-    assert_best_means_are_selected(percent, higher_is_better)
-    assert best_mean(DISTINCT_RULES, True)[0] == '{"best":"mean"}'
+def test_the_best_mean_over_shared_seeds_is_selected_where_other_statistics_prefer_others():
+    assert_best_means_are_selected(PERCENT)
+    assert best_mean(DISTINCT_RULES)[0] == '{"best":"mean"}'
     rules = {"median": np.median, "maximum": max, "minimum": min, "last": lambda values: values[-1]}
     for name, rule in rules.items():
         assert (
@@ -347,19 +334,7 @@ def test_the_best_mean_over_shared_seeds_is_selected_where_other_statistics_pref
 @settings(deadline=None, max_examples=30, derandomize=True)
 def test_the_first_candidate_with_the_best_mean_is_selected(values):
     percent = {("digits", "a"): {f'{{"x":{x}}}': of_seeds for x, of_seeds in enumerate(values)}}
-    for higher_is_better in (True, False):
-        assert_best_means_are_selected(percent, higher_is_better)
-
-
-def test_a_single_variant_is_chosen_without_validation_rows():
-    test = variants_of({1: [0.1, 0.2, 0.3]})
-    found = select(test, {"a": ['{"x":1}'], "b": ["{}"]}, MEASURED).set_index("objective")
-    assert found["variant"].to_dict() == {"a": '{"x":1}', "b": "{}"}
-    assert found["candidates"].to_dict() == {"a": 1, "b": 1}
-    assert found["seeds"].to_dict() == {"a": 3, "b": 2}
-    assert found["validation mean"].isna().all()
-    with pytest.raises(ValueError, match="variant of c"):
-        select(test, {"c": ["{}"]}, MEASURED)
+    assert_best_means_are_selected(percent)
 
 
 def variants_of(values, split="test"):

@@ -265,21 +265,6 @@ def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
     return by_objective
 
 
-def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
-    """Return the variants from which validation selects one, by objective.
-
-    If ``sweeps`` is ``one at a time``, this is only the base; for an objective that follows
-    another, it is a single variant.
-    """
-    single = set(study.objectives) if study.sweeps == "one at a time" else followed(study)
-    labelled = variants(study)
-    return labelled | {
-        name: dict(itertools.islice(labelled[name].items(), 1))
-        for name in labelled
-        if name in single
-    }
-
-
 def shown_examples(study: TrainedStudy) -> list[str]:
     """Return data set and label, as ``dataset/label``, of the networks whose retrieval examples are
     shown.
@@ -288,11 +273,11 @@ def shown_examples(study: TrainedStudy) -> list[str]:
     the chosen one.
     """
     primary = study.primary
-    labelled = candidates(study)
-    tuned = study.tuning is not None
+    labelled = variants(study)
     named = dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle)))
+    labels = named if study.tuning is not None else [next(iter(labelled[name])) for name in named]
     dataset = primary.dataset or next(iter(datasets(study)))
-    return [f"{dataset}/{name if tuned else next(iter(labelled[name]))}" for name in named]
+    return [f"{dataset}/{label}" for label in labels]
 
 
 def followed(study: TrainedStudy) -> dict[str, str]:
@@ -304,25 +289,34 @@ def families(study: TrainedStudy) -> dict[str, dict[str, str]]:
     """Return the objectives that a tuned study tunes, with their variants by label; empty if the
     study is not tuned.
     """
-    selectable = candidates(study) if study.tuning is not None else {}
-    return {name: variants for name, variants in selectable.items() if len(variants) > 1}
+    return {} if study.tuning is None else several(study)
 
 
-def taken_over(study: TrainedStudy, follower: str) -> dict[str, list[str]]:
-    """Return the settings for which a follower takes the winner's values, by section.
+def several(study: TrainedStudy) -> dict[str, dict[str, str]]:
+    """Return the objectives with more than one variant, with these by label; followers have none
+    of their own.
+    """
+    return {
+        name: labelled
+        for name, labelled in variants(study).items()
+        if len(labelled) > 1 and name not in followed(study)
+    }
+
+
+def taken_over(study: TrainedStudy, follower: str) -> list[tuple[str, str]]:
+    """Return section and field of the settings for which a follower takes the winner's values.
 
     These are the swept settings of shared sections, and those of the objective that the follower
     leaves at their defaults.
     """
     objective = study.objectives[follower]
-    return {
-        section: [
-            field
-            for field in swept(model)
-            if section != "objective" or _at_default(objective, field)
-        ]
-        for section, model in study.sections_of(study.objectives[followed(study)[follower]]).items()
-    }
+    family = study.objectives[followed(study)[follower]]
+    return [
+        (section, field)
+        for section, model in study.sections_of(family).items()
+        for field in swept(model)
+        if section != "objective" or _at_default(objective, field)
+    ]
 
 
 def _at_default(section: Settings, path: str) -> bool:
@@ -372,32 +366,44 @@ def _blocks(study: TrainedStudy, seeds: list[int]) -> dict[str, list[int]]:
     return named
 
 
-def _variants_to_train(
-    study: TrainedStudy,
-) -> Iterator[tuple[str, dict[str, Variant], str | None, bool]]:
-    """Yield labels of jobs with their variants by winner, the family whose winner decides, and
-    whether they are pilots.
+class _ToTrain(NamedTuple):
+    """What the jobs with one label train.
 
-    There is one label per variant or, if the study is tuned, per candidate of the first stage and
-    then per objective.
+    Attributes:
+        label: the objective of the jobs, with swept values unless a winner decides these.
+        variants: the variant to train for each possible winner; a single one if there is no family.
+        family: as in :class:`Job`.
+        is_pilot: as in :class:`Job`.
     """
-    variants = objectives(study)
+
+    label: str
+    variants: dict[str, Variant]
+    family: str | None = None
+    is_pilot: bool = False
+
+
+def _to_train(study: TrainedStudy) -> Iterator[_ToTrain]:
+    """Yield each variant or, if the study is tuned, each candidate of the first stage and then each
+    objective.
+    """
+    labelled = objectives(study)
+    if study.tuning is None:
+        for label, variant in labelled.items():
+            yield _ToTrain(label, {"": variant})
+        return
     tuned = families(study)
-    for label, variant in variants.items():
-        if study.tuning is None or (pilot_seeds(study) and variant.objective in tuned):
-            yield label, {"": variant}, None, study.tuning is not None
-    for name in study.objectives if study.tuning is not None else ():
+    if pilot_seeds(study):
+        for label, variant in labelled.items():
+            if variant.objective in tuned:
+                yield _ToTrain(label, {"": variant}, is_pilot=True)
+    for name in study.objectives:
         family = followed(study).get(name, name)
-        winners = [variant for variant in variants.values() if variant.objective == family]
+        possible = [variant for variant in labelled.values() if variant.objective == family]
         if family in tuned:
-            yield (
-                name,
-                {canonical(winner.values): following(study, name, winner) for winner in winners},
-                family,
-                False,
-            )
+            decided = {canonical(each.values): following(study, name, each) for each in possible}
+            yield _ToTrain(name, decided, family)
         else:
-            yield name, {"": winners[0]}, None, False
+            yield _ToTrain(name, {"": possible[0]})
 
 
 def following(study: TrainedStudy, name: str, winner: Variant) -> Variant:
@@ -405,23 +411,18 @@ def following(study: TrainedStudy, name: str, winner: Variant) -> Variant:
     if name not in followed(study):
         return winner
     sections = study.sections_of(study.objectives[name])
-    taken = taken_over(study, name)
-    for section, fields in taken.items():
-        for field in fields:
-            sections[section] = _replaced(
-                sections[section], field, attrgetter(field)(winner.sections[section])
-            )
-    return Variant(
-        name,
-        {field: winner.values[field] for fields in taken.values() for field in fields},
-        sections,
-    )
+    values = {}
+    for section, field in taken_over(study, name):
+        values[field] = winner.values[field]
+        sections[section] = _replaced(sections[section], field, values[field])
+    return Variant(name, values, sections)
 
 
 def jobs(name: str, study: TrainedStudy) -> Iterator[Job]:
     """Yield the training jobs of a study."""
     for dataset, (condition, resolved) in conditions(study).items():
-        for label, variants, family, is_pilot in _variants_to_train(resolved):
+        data = resolved.dataset.model_dump(mode="json")
+        for label, variants, family, is_pilot in _to_train(resolved):
             first = next(iter(variants.values()))
             row_names = {
                 "study": name,
@@ -431,11 +432,9 @@ def jobs(name: str, study: TrainedStudy) -> Iterator[Job]:
             }
             if family is None:
                 row_names["variant"] = canonical(first.values)
-            data = resolved.dataset.model_dump(mode="json")
             plain = {winner: _plain(variant.sections) for winner, variant in variants.items()}
-            for block, seeds in _blocks(
-                study, pilot_seeds(study) if is_pilot else study.seed_list
-            ).items():
+            stage = pilot_seeds(study) if is_pilot else study.seed_list
+            for block, seeds in _blocks(study, stage).items():
                 choices = {}
                 for winner, variant in variants.items():
                     settings = {**plain[winner], "dataset": of_seed(data, seeds[0])}

@@ -15,7 +15,7 @@ from trueneg.errors import UserError
 from trueneg.io.seals import require_present, sealed_files
 from trueneg.legible import counted, legible
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import chosen_name, edge_notes, seed_count
+from trueneg.report.labels import choice, chosen_name, edge_notes, seed_count
 from trueneg.report.metrics import (
     amount,
     ends,
@@ -71,6 +71,7 @@ def answer(
     baseline: str,
     published: float | None = None,
     selection: Sequence[Mapping[str, Any]] = (),
+    is_tuned: bool = True,
 ) -> str:
     """State the answer to a study's question, with the seeds, the measurement, selected values and,
     if undecided, the power.
@@ -82,6 +83,7 @@ def answer(
         published: published difference, in the metric's own unit, to compare with the minimum
             detectable difference.
         selection: result of :func:`selection_of` for the compared objectives.
+        is_tuned: whether tuning selected their values; otherwise, they are the first listed ones.
     """
     metric = row["metric"]
     sentences = [
@@ -90,7 +92,7 @@ def answer(
         f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}.",
     ]
     if names := [name for entry in selection if (name := chosen_name(entry)) != entry["objective"]]:
-        sentences.append(f"Selected on the validation split: {', '.join(names)}.")
+        sentences.append(f"{choice(is_tuned)}: {', '.join(names)}.")
     if row["outcome"] == "undecided" and pd.notna(row["p"]):
         power = (
             f"A difference of {amount(row['minimum detectable'], metric, difference=True)} would"

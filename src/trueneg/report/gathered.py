@@ -12,7 +12,7 @@ from pandas import DataFrame
 
 from trueneg.io.seals import require_intact
 from trueneg.report.declared import primary_dataset
-from trueneg.report.labels import chosen_name, edge_notes, seed_count, variant_name
+from trueneg.report.labels import choice, chosen_name, edge_notes, seed_count, variant_name
 from trueneg.report.metrics import full_name
 from trueneg.specs.kinds import kind_of
 from trueneg.stats.comparison import selected
@@ -87,17 +87,17 @@ class Gathered:
 
     @functools.cached_property
     def rows(self) -> DataFrame:
-        """Tidy rows of the variants selected on the validation split."""
+        """Tidy rows of the compared variant of each objective."""
         return selected(self.variants, self.selection)
 
     @functools.cached_property
     def curves(self) -> DataFrame:
-        """Training curves of the selected variants."""
+        """Training curves of the compared variants."""
         return selected(records.read_rows(self.folder / "curves.parquet", IDENTITY), self.selection)
 
     @property
     def selection(self) -> DataFrame:
-        """The selected variant of each objective on each data set."""
+        """The compared variant of each objective on each data set."""
         return DataFrame(self.comparison["selection"])
 
     @property
@@ -148,7 +148,7 @@ class Gathered:
         ]
 
     def chosen(self, objective: str) -> str:
-        """Return the selected variant of an objective on the primary contrast's data set."""
+        """Return the compared variant of an objective on the primary contrast's data set."""
         of_dataset = self.selection[self.selection["dataset"] == self.dataset]
         return of_dataset.set_index("objective")["variant"][objective]
 
@@ -190,8 +190,8 @@ class Gathered:
 
     @functools.cached_property
     def names(self) -> Mapping[tuple[str, str], str]:
-        """Names of the objectives in tables, with the values selected for them, by data set and
-        objective.
+        """Names of the objectives in tables, with their values if there were several, by data set
+        and objective.
         """
         return {
             (entry["dataset"], entry["objective"]): chosen_name(entry)
@@ -200,7 +200,7 @@ class Gathered:
 
     @property
     def selected_by(self) -> Measurement:
-        """The measurement by which variants were selected on the validation split."""
+        """The measurement of the candidates on the validation split."""
         return Measurement.of(self.comparison["selected by"])
 
     @property
@@ -220,11 +220,13 @@ class Gathered:
             if entry.get("tied"):
                 tied[name] = None
         is_tuned = self.study.tuning is not None
-        notes = [
-            "Settings after a name were selected on the validation split by"
-            f" {full_name(self.selected_by)}: the largest mean over {'pilot ' * is_tuned}seeds"
-            f" ({seed_count(entry['seeds'] for entry in swept)})."
-        ]
+        notes = ["Settings after a name are the first of their lists; nothing was selected."]
+        if is_tuned:
+            notes = [
+                "Settings after a name were selected on the validation split by"
+                f" {full_name(self.selected_by)}: the largest mean over pilot seeds"
+                f" ({seed_count(entry['seeds'] for entry in swept)})."
+            ]
         if names:
             notes.append(f"Baseline: {'; '.join(names)}.")
         if tied:
@@ -271,5 +273,5 @@ class Gathered:
                     f"{variant_name(entry['objective'], entry['variant'])} on {entry['dataset']}"
                     for entry in swept
                 )
-            notes.insert(0, f"Selected on the validation split: {'; '.join(names)}.")
+            notes.insert(0, f"{choice(self.study.tuning is not None)}: {'; '.join(names)}.")
         return " ".join(filter(None, notes))

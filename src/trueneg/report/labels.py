@@ -59,14 +59,19 @@ def settings_name(variant: str) -> str:
     )
 
 
+def choice(is_tuned: bool) -> str:
+    """Return how the values of an objective with several variants came about."""
+    return "Selected on the validation split" if is_tuned else "First of the listed values"
+
+
 def chosen_name(entry: Mapping[str, Any]) -> str:
     """Return the name of an objective with its selected values, and the grid or the objective that
-    they come from.
+    they come from, or with its first listed values.
 
     Args:
-        entry: entry of the selection in ``comparison.json``: ``objective``, ``variant``, all
-            ``variants`` that it was selected from, and the objective that it ``follows``, if its
-            values were taken over from one.
+        entry: entry of the selection in ``comparison.json``: ``objective``, ``variant``, the number
+            of ``candidates``, all ``variants`` that it was selected from, if it was selected, and
+            the objective that it ``follows``, if its values were taken over from one.
 
     Example:
         >>> grid = ['{"beta":1,"temperature":0.1}', '{"beta":1,"temperature":0.2}']
@@ -80,6 +85,8 @@ def chosen_name(entry: Mapping[str, Any]) -> str:
         ...     }
         ... )
         'Oracle-random (t = 0.2, as Oracle)'
+        >>> chosen_name({"objective": "CL", "variant": '{"temperature":0.2}', "candidates": 5})
+        'CL (t = 0.2)'
         >>> chosen_name({"objective": "CL", "variant": "{}"})
         'CL'
     """
@@ -89,7 +96,8 @@ def chosen_name(entry: Mapping[str, Any]) -> str:
         return f"{objective} ({settings_name(entry['variant'])}, as {follows})"
     variants = [json.loads(other) for other in entry.get("variants", ())]
     if len(variants) < 2:
-        return objective
+        has_several = entry.get("candidates", 1) > 1
+        return f"{objective} ({settings_name(entry['variant'])})" if has_several else objective
     parts = []
     for key, value in variant.items():
         grid = dict.fromkeys(format_value(other[key]) for other in variants)

@@ -71,11 +71,7 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
             kinds[CONTROL] = name
     if primary.oracle in gains.index:
         kinds[KNOWING] = primary.oracle
-    tuned = "fixed settings"
-    if study.tuning is not None:
-        tuned = "tuned"
-    elif any(entry["candidates"] > 1 for entry in gathered.comparison["selection"]):
-        tuned = "selected on the validation split"
+    tuned = "tuned" if study.tuning is not None else "fixed settings"
     measured = full_name(gathered.primary)
     line = f"{textwrap.fill(study.title, LINE)}\n{measured}; {tuned}, "
     return [

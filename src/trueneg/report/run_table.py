@@ -13,7 +13,7 @@ from trueneg.data.user_files import DataChanges
 from trueneg.io.seals import require_intact
 from trueneg.stats.measurement import Measurement
 from trueneg.store import records, versions
-from trueneg.store.rows import load_rows, reported
+from trueneg.store.rows import load_rows
 from trueneg.store.run_store import RunStore
 
 ORDER = ("study", "source", "dataset", "objective", "seed")
@@ -126,8 +126,8 @@ def _evaluated(
 ) -> tuple[dict[str, dict[str, float]], set[str]]:
     """Return metrics of each study by run id, and the ids of the runs with stale rows.
 
-    The metrics are the primary one on the test split, and for candidates, the one on the validation
-    split that selected among them. Candidates that were not selected have no test values.
+    The metrics are the primary one on the test split, and for the rows of ``candidates.parquet``,
+    theirs on the validation split. Candidates of a tuned study have no test values.
     """
     metrics = {}
     stale = set()
@@ -139,7 +139,7 @@ def _evaluated(
         comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
         rows = load_rows(folder / "rows.parquet")
         primary = Measurement.of(comparison["primary"])
-        test = reported(rows.query("split == 'test'"), comparison["selection"])
+        test = rows.query("split == 'test'")
         metrics[f"{name}: test {primary.task} {primary.metric}"] = _by_run(primary.rows_of(test))
         selecting = Measurement.of(comparison["selected by"])
         pilots = [load_rows(path) for path in folder.glob("tuning.parquet")]

@@ -1,5 +1,5 @@
-"""Select the winners of a tuned study; gather a study's rows, select variants, check each data set
-and answer its question.
+"""Select the winners of a tuned study; gather a study's rows, check each data set and answer its
+question.
 """
 
 import json
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import yaml
 from pandas import DataFrame
@@ -22,9 +21,9 @@ from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
-from trueneg.specs.tasks import measured_by
+from trueneg.specs.tasks import is_validated, measured_by
 from trueneg.stats.candidates import describe_candidates
-from trueneg.stats.comparison import headroom, primary_contrast, select, selected
+from trueneg.stats.comparison import headroom, primary_contrast, selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
@@ -126,65 +125,48 @@ def summarise_study(
 def _selection(
     study: TrainedStudy, rows: DataFrame, winners: str | None
 ) -> tuple[DataFrame, DataFrame, Measurement]:
-    """Return the variant of each objective on each data set, the candidates, and the measurement
-    used for the selection.
+    """Return the variant of each objective on each data set that is compared, the candidates of a
+    tuned study or else the variants of objectives with several, and the measurement used for these.
+
+    Without winners, the first variant of each objective is compared.
     """
-    variants = {
-        objective: list(grid.values()) for objective, grid in study_runs.candidates(study).items()
-    }
-    measured = study.selected_by
+    listed = {name: list(grid.values()) for name, grid in study_runs.variants(study).items()}
     if winners:
         measured, candidates, _ = read_winners(winners)
         # A winners file may also contain other objectives.
         candidates = candidates.merge(rows[["dataset", "objective"]].drop_duplicates())
-        selection = _of_winners(rows, candidates)
     else:
-        selection = select(rows, variants, measured, higher_is_better(measured.metric))
-        candidates = describe_candidates(rows, variants, measured, selection)
-    followed = study_runs.followed(study)
+        measured = study.selected_by
+        shown = study_runs.several(study) if is_validated(study) else ()
+        candidates = describe_candidates(rows, {name: listed[name] for name in shown}, measured)
+        first = {name: variants[0] for name, variants in listed.items()}
+        rows = rows[rows["variant"] == rows["objective"].map(first)]
+    compared = rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"]
     grids = dict(list(candidates.groupby(["dataset", "objective"])))
-    details = []
-    for row in selection.to_dict("records"):
-        grid = grids.get((row["dataset"], row["objective"]), candidates.iloc[:0])
-        details.append(
-            {
-                "at edge": at_edge(row["variant"], grid["variant"]),
+    followed = study_runs.followed(study)
+    entries = []
+    for entry in compared.nunique().reset_index(name="seeds").to_dict("records"):
+        objective = entry["objective"]
+        grid = grids.get((entry["dataset"], objective), candidates.iloc[:0])
+        winner = next(iter(grid[grid["chosen"]].to_dict("records")), entry)
+        if entry["variant"] != winner["variant"]:
+            raise ValueError(
+                f"rows of {objective} on {entry['dataset']} are not from its winner,"
+                f" {winner['variant']}; train it again"
+            )
+        entries.append(
+            entry
+            | {
+                "candidates": max(len(grid), 1) if winners else len(listed[objective]),
+                "seeds": winner["seeds"],
+                "validation mean": winner.get("mean"),
+                "at edge": at_edge(entry["variant"], grid["variant"]) if winners else "",
                 "tied": list(grid.loc[grid["tied"].astype(bool), "variant"]),
-                "variants": list(grid["variant"]),
-                "follows": followed.get(row["objective"]),
+                "variants": list(grid["variant"]) if winners else [],
+                "follows": followed.get(objective),
             }
         )
-    return (
-        pd.concat([selection, DataFrame(details, index=selection.index)], axis="columns"),
-        candidates,
-        measured,
-    )
-
-
-def _of_winners(rows: DataFrame, candidates: DataFrame) -> DataFrame:
-    """Return the selection made on the pilot seeds, in the format of
-    :func:`trueneg.stats.comparison.select`.
-    """
-    selection = (
-        rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"]
-        .nunique()
-        .reset_index(name="seeds")
-    )
-    selection = selection.assign(candidates=1, **{"validation mean": np.nan})
-    for (dataset, objective), grid in candidates.groupby(["dataset", "objective"]):
-        (winner,) = grid[grid["chosen"]].to_dict("records")
-        is_tuned = (selection["dataset"] == dataset) & (selection["objective"] == objective)
-        if set(selection.loc[is_tuned, "variant"]) - {winner["variant"]}:
-            raise ValueError(
-                f"rows of {objective} on {dataset} are not from its winner, {winner['variant']};"
-                " train it again"
-            )
-        selection.loc[is_tuned, ["candidates", "seeds", "validation mean"]] = (
-            len(grid),
-            winner["seeds"],
-            winner["mean"],
-        )
-    return selection
+    return DataFrame(entries), candidates, measured
 
 
 def _require_same_settings(
@@ -272,9 +254,9 @@ def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> d
         parts.append(labelled.assign(sentence=sentence))
     sides = (primary.treatment, primary.baseline)
     contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin, upwards)
-    contrast["answer"] = answer(
-        contrast, *sides, primary.published, selection_of(primary, dataset, _records(selection))
-    )
+    entries = selection_of(primary, dataset, _records(selection))
+    is_tuned = study.tuning is not None
+    contrast["answer"] = answer(contrast, *sides, primary.published, entries, is_tuned)
     contrast["answer"] += against_no_training(study, rows, dataset)
     return {
         "seeds": len(study.seed_list),

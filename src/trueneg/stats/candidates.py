@@ -1,4 +1,6 @@
-"""The candidates of a selection: each one's mean on the validation split, with its interval."""
+"""The candidates of a selection: each one's mean on the validation split, with its interval, and
+which one is best.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,45 +23,71 @@ CANDIDATE = [
     "chosen",
     "tied",
 ]
-ROUNDING = 1e-12  # two means of the same fractions may differ in their last bits
+DECIMALS = 12  # two means of the same fractions may differ in their last bits
 
 
 def describe_candidates(
-    rows: pd.DataFrame,
-    candidates: Mapping[str, Sequence[str]],
-    measured: Measurement,
-    selection: pd.DataFrame,
+    rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement
 ) -> pd.DataFrame:
     """Compute each candidate's mean on the validation split and its 95 % t interval over the seeds
-    that all candidates share.
+    that all candidates of its objective share.
 
     Args:
         rows: tidy rows of the candidates; only those whose split is ``"validation"`` are read.
-        candidates: variants to choose from, by objective.
-        measured: measurement used for the selection.
-        selection: result of :func:`trueneg.stats.comparison.select` for the same arguments.
+        candidates: variants of each objective.
+        measured: measurement to compare them by.
 
     Returns:
-        One row per candidate of each data set and objective with several, in the given order, with
-            the columns
-        :data:`CANDIDATE`; ``tied`` marks other candidates with the same mean as the chosen one.
+        One row per data set, objective and candidate, in the given order, with the columns
+            :data:`CANDIDATE`; ``chosen`` marks the first candidate of each, and ``tied`` none.
+
+    Raises:
+        ValueError: if a candidate was not measured, or the candidates of an objective share no
+            seed.
     """
+    tables = [pd.DataFrame(columns=CANDIDATE)]
     validation = measured.rows_of(rows[rows["split"] == "validation"])
-    tables = []
-    several = selection.loc[selection["candidates"] > 1, ["dataset", "objective", "variant"]]
-    for dataset, objective, best in several.itertuples(index=False):
-        variants = list(candidates[objective])
-        tried = validation[
-            (validation["dataset"] == dataset) & (validation["objective"] == objective)
-        ]
-        tried = tried[tried["variant"].isin(variants)]
-        shared = tried[tried.groupby("seed")["variant"].transform("nunique") == len(variants)]
-        by_variant = means(shared.assign(objective=shared["variant"])).set_index("objective")
-        table = by_variant.loc[variants]
-        is_best = table.index == best
-        is_tied = np.isclose(table["mean"], table["mean"][best], rtol=0, atol=ROUNDING) & ~is_best
-        table = table.reset_index(names="variant").assign(
-            dataset=dataset, objective=objective, chosen=is_best, tied=is_tied
-        )
-        tables.append(table[CANDIDATE])
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=CANDIDATE)
+    for dataset in rows["dataset"].unique():
+        for objective, variants in candidates.items():
+            tried = validation[
+                (validation["dataset"] == dataset)
+                & (validation["objective"] == objective)
+                & validation["variant"].isin(variants)
+            ]
+            if absent := set(variants).difference(tried["variant"]):
+                raise ValueError(
+                    f"{dataset}: the rows contain no {measured.task} {measured.metric} of"
+                    f" {objective} on the validation split with {', '.join(sorted(absent))}."
+                )
+            shared = tried[tried.groupby("seed")["variant"].transform("nunique") == len(variants)]
+            if shared.empty:
+                raise ValueError(
+                    f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed"
+                    " in common; expected at least one. Finish their runs."
+                )
+            by_variant = means(shared.assign(objective=shared["variant"])).set_index("objective")
+            table = by_variant.loc[list(variants)].reset_index(names="variant")
+            is_first = table.index == 0
+            table = table.assign(dataset=dataset, objective=objective, chosen=is_first, tied=False)
+            tables.append(table[CANDIDATE])
+    return pd.concat(tables[1:] or tables, ignore_index=True)
+
+
+def select(
+    rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement
+) -> pd.DataFrame:
+    """Choose the candidate of each objective with the largest mean, or the first of several.
+
+    Args:
+        rows, candidates, measured: as for :func:`describe_candidates`.
+
+    Returns:
+        The table of :func:`describe_candidates`, in which ``chosen`` marks the best candidates, and
+            ``tied`` others with the same mean.
+    """
+    table = describe_candidates(rows, candidates, measured)
+    rounded = table["mean"].round(DECIMALS)
+    best = rounded.groupby([table["dataset"], table["objective"]]).transform("idxmax")
+    is_best = table.index == best
+    distance = np.abs(table["mean"] - table["mean"][best].to_numpy())
+    return table.assign(chosen=is_best, tied=(distance <= 10.0**-DECIMALS) & ~is_best)

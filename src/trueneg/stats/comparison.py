@@ -1,5 +1,4 @@
-"""Paired differences over seeds, their outcomes, selection on the validation split, and the
-headroom of a study.
+"""Paired differences over seeds, their outcomes, and the headroom of a study.
 
 All objectives with the same seed share the subset, split, initial weights, batch order and
 augmentation draws, so they are compared by their differences within each seed. All functions take
@@ -27,9 +26,6 @@ COLUMNS = [*KEYS, "objective", "variant", "seed", "run", "value"]
 HEADROOM = [
     *("study", "dataset", "seeds", "baseline mean", "baseline low", "baseline high"),
     *("chance", "difference", "low", "high", "above chance", "label"),
-]
-SELECTION = [
-    *("study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"),
 ]
 # Labels of a data set's headroom.
 CLEAR, UNCLEAR, UNKNOWN = "clear headroom", "no clear headroom", "unknown headroom"
@@ -365,78 +361,12 @@ def outcome(
     return "equivalent" if is_within else "undecided"
 
 
-def select(
-    rows: pd.DataFrame,
-    candidates: Mapping[str, Sequence[str]],
-    measured: Measurement,
-    higher_is_better: bool = True,
-) -> pd.DataFrame:
-    """Choose the best variant of each objective by its mean on the validation split; for a single
-    variant, no value is read.
-
-    Args:
-        rows: tidy rows; for objectives with several variants, only the values whose split is
-            ``"validation"`` are read.
-        candidates: variants to choose from, by objective; ties go to the first.
-        measured: measurement to select by; the variant with the best mean wins.
-        higher_is_better: whether larger values of the metric are better.
-
-    Returns:
-        One row per (study, dataset, objective) with ``variant`` (the selected variant),
-            ``candidates`` (number of variants
-        tried), ``seeds`` (number of seeds that all variants share; means are over these) and
-            ``validation mean`` (of the
-        selected variant; NaN for a single variant).
-
-    Raises:
-        ValueError: if a variant has no rows; or if an objective has several variants that share no
-            seed or have no validation rows of that measurement.
-    """
-    choices: list[dict[str, object]] = []
-    for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
-        for objective, variants in candidates.items():
-            tried = group[group["objective"] == objective]
-            choice: dict[str, object] = {
-                "study": study,
-                "dataset": dataset,
-                "objective": objective,
-                "variant": variants[0],
-                "candidates": len(variants),
-            }
-            choices.append(choice)
-            what = f"variant of {objective}"
-            if len(variants) == 1:
-                _require(tried["variant"].unique(), variants, what, f" of {dataset}")
-                seeds = tried.loc[tried["variant"] == variants[0], "seed"].nunique()
-                choice |= {"seeds": seeds, "validation mean": np.nan}
-                continue
-            measurable = _checked(
-                _chosen(tried, measured, split="validation"), names=("objective", "variant")
-            )
-            table = measurable.pivot(index="seed", columns="variant", values="value")
-            _require(table.columns, variants, what, f" of {dataset} on the validation split")
-            complete = table[list(variants)].dropna()
-            if complete.empty:
-                raise ValueError(
-                    f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed"
-                    " in common; expected at least one. Finish their runs."
-                )
-            ranked = complete.mean().round(12)  # equal means may differ in their last bits
-            best = ranked.idxmax() if higher_is_better else ranked.idxmin()  # ties go to the first
-            choice |= {
-                "variant": best,
-                "seeds": len(complete),
-                "validation mean": complete[best].mean(),
-            }
-    return pd.DataFrame(choices, columns=SELECTION)
-
-
 def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
     """Return only the rows of the selected variants.
 
     Args:
         table: table with the columns ``dataset``, ``objective`` and ``variant``.
-        selection: result of :func:`select`.
+        selection: the variant of each data set and objective, in the same columns.
     """
     return table.merge(
         selection[["dataset", "objective", "variant"]], on=["dataset", "objective", "variant"]
@@ -542,12 +472,12 @@ def primary_contrast(
     return row
 
 
-def _checked(rows: pd.DataFrame, names: Sequence[str] = ("objective",)) -> pd.DataFrame:
+def _checked(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the columns used in comparisons; every value must be finite and every measurement
     unique.
     """
     rows = rows[COLUMNS].reset_index(drop=True)
-    identity = [*KEYS, *names, "seed"]
+    identity = [*KEYS, "objective", "seed"]
     for broken, what in (
         (~np.isfinite(rows["value"].to_numpy(dtype=float)), "a value that is not finite"),
         (rows.duplicated(identity).to_numpy(), "the same measurement twice"),

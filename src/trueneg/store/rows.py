@@ -2,7 +2,7 @@
 run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,28 +34,6 @@ def to_table(rows: Iterable[dict[str, Any]] | DataFrame) -> DataFrame:
 def typed(table: DataFrame) -> DataFrame:
     """Cast a table's columns to their types in :data:`TYPES`, even if all values are null."""
     return table.astype({column: kind for column, kind in TYPES.items() if column in table})
-
-
-def reported(rows: DataFrame, selection: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Return the rows without those of unselected candidates, whose test values nobody should look
-    at.
-
-    Args:
-        rows: rows of a study.
-        selection: entries of ``selection`` in the study's ``comparison.json``.
-    """
-    chosen = {
-        (entry["dataset"], entry["objective"]): entry["variant"]
-        for entry in selection
-        if entry["candidates"] > 1
-    }
-    places = zip(rows["dataset"], rows["objective"], rows["variant"], strict=True)
-    return rows[
-        [
-            chosen.get((dataset, objective), variant) == variant
-            for dataset, objective, variant in places
-        ]
-    ]
 
 
 def load_rows(path: str | Path) -> DataFrame:

@@ -3,7 +3,7 @@ pilot seeds.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from trueneg.errors import UserError
 from trueneg.io.reading import RUN_STEP, reading
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.sections import Section
-from trueneg.stats.candidates import CANDIDATE, describe_candidates
-from trueneg.stats.comparison import select
+from trueneg.stats.candidates import CANDIDATE, select
 from trueneg.stats.measurement import Measurement
 
 WINNERS = "tuning/winners.json"  # below results/<study>
@@ -93,22 +92,28 @@ def select_from(rows: DataFrame, settings: Section) -> tuple[dict[str, Any], Dat
     Raises:
         UserError: if a candidate has no validation rows of the measurement.
     """
-    candidates = settings["candidates"]
     measured = Measurement(**settings["measured"])
-    validation = rows[rows["split"] == "validation"]
     try:
-        selection = select(validation, candidates, measured)
+        table = select(rows, settings["candidates"], measured)
     except ValueError as error:
         raise UserError(f"tuning: {error}") from error
-    return (
-        as_json(
-            describe_candidates(validation, candidates, measured, selection),
-            settings["rule"],
-            measured,
-            sorted(set(validation["seed"].tolist())),
-        ),
-        validation,
-    )
+    winners: dict[str, Any] = {}
+    # null for NaN
+    for row in json.loads(table.to_json(orient="records", double_precision=15)):
+        row["variant"] = json.loads(row["variant"])
+        of_dataset = winners.setdefault(row.pop("dataset"), {})
+        winner = of_dataset.setdefault(row.pop("objective"), {"candidates": []})
+        if row.pop("chosen"):
+            winner["variant"] = row["variant"]
+        winner["candidates"].append(row)
+    validation = rows[rows["split"] == "validation"]
+    content = {
+        "rule": settings["rule"],
+        "seeds": sorted(set(validation["seed"].tolist())),
+        "measured": measured._asdict(),
+        "winners": winners,
+    }
+    return content, validation
 
 
 def as_text(content: Mapping[str, Any]) -> str:
@@ -116,32 +121,9 @@ def as_text(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
-def as_json(
-    candidates: DataFrame, rule: str, measured: Measurement, seeds: Sequence[int]
-) -> dict[str, Any]:
-    """Return the content of a winners file.
-
-    Args:
-        candidates: result of :func:`trueneg.stats.candidates.describe_candidates`.
-        rule: name of the selection rule.
-        measured: measurement used for the selection.
-        seeds: the pilot seeds.
-    """
-    winners: dict[str, Any] = {}
-    # null for NaN
-    for row in json.loads(candidates.to_json(orient="records", double_precision=15)):
-        row["variant"] = json.loads(row["variant"])
-        of_dataset = winners.setdefault(row.pop("dataset"), {})
-        winner = of_dataset.setdefault(row.pop("objective"), {"candidates": []})
-        if row.pop("chosen"):
-            winner["variant"] = row["variant"]
-        winner["candidates"].append(row)
-    return {"rule": rule, "seeds": list(seeds), "measured": measured._asdict(), "winners": winners}
-
-
 def read_winners(path: str | Path) -> tuple[Measurement, DataFrame, set[int]]:
-    """Read a winners file: the measurement used for the selection, the table passed to
-    :func:`as_json`, and the pilot seeds.
+    """Read a winners file: the measurement used for the selection, the table of
+    :func:`trueneg.stats.candidates.select`, and the pilot seeds.
 
     Raises:
         UserError: if the file is missing or damaged.

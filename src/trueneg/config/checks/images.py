@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trueneg.config.checks import trained
-from trueneg.config.runs import candidates
+from trueneg.config.runs import several
 from trueneg.specs.kinds.images import AugmentationSettings, DatasetSettings, ImageStudy
 from trueneg.specs.schedules import AdjustedSchedule
 from trueneg.specs.settings import values_of
@@ -72,8 +72,8 @@ def _without_validation(study: ImageStudy) -> Iterator[str]:
         settings = [value for _, setting in objective for value in values_of(setting)]
         if any(isinstance(value, AdjustedSchedule) for value in settings):
             need = "measures a value in training"
-        elif len(candidates(study)[name]) > 1:
-            need = "has variants, one of which is selected"
+        elif name in several(study):
+            need = "has variants, which are measured"
         else:
             continue
         yield (

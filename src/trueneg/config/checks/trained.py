@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from trueneg.config.checks.names import unknown, unknown_dataset
 from trueneg.config.runs import (
-    candidates,
     datasets,
     families,
     field_of,
     following,
     objectives,
+    several,
     swept,
     taken_over,
 )
@@ -40,6 +40,12 @@ def contradictions(study: TrainedStudy, texts: Any) -> Iterator[str]:
     yield from _sweeps(study)
     if study.tuning is not None:
         yield from _tuning(study, study.tuning)
+    elif study.sweeps == "combined" and (names := several(study)):
+        yield (
+            f"objectives: several configurations of {', '.join(names)}, but no tuning; add it, and"
+            " its pilot seeds select one of each, or set sweeps to one at a time: the first values"
+            " are then compared, and nothing is selected"
+        )
 
 
 def _comparisons(study: TrainedStudy) -> Iterator[str]:
@@ -148,12 +154,26 @@ def _tuning(study: TrainedStudy, tuning: Tuning) -> Iterator[str]:
         yield from _temperatures(study.objectives[name], name, variants)
     for follower, family in tuning.follow.items():
         yield from _follower(study, follower, family, tuned)
-    if tuning.by is None:
+    yield from _selecting(study, tuning.by)
+
+
+def _selecting(study: TrainedStudy, by: MeasurementSettings | None) -> Iterator[str]:
+    """Report a measurement that cannot select on the validation split."""
+    key = "primary" if by is None else "tuning.by"
+    section = by or study.primary
+    tasks = comparable(study)
+    if mistakes := list(_not_measured(key, section, study, tasks)):
+        yield from mistakes if by is not None else ()  # of primary, they are reported already
         return
-    mistakes = list(_not_measured("tuning.by", tuning.by, study, comparable(study)))
-    yield from mistakes
-    if not mistakes and not METRICS[tuning.by.metric].higher_is_better:
-        yield f"tuning.by.metric is {tuning.by.metric!r}; expected one for which higher is better"
+    if by is not None and not METRICS[by.metric].higher_is_better:
+        yield f"tuning.by.metric is {by.metric!r}; expected one for which higher is better"
+        return
+    validated = [row for row, task in tasks.items() if "validation" in task.splits(study, row)]
+    for mistake in _not_measured(key, section, study, validated):
+        yield (
+            f"{mistake}, which are measured on the validation split, where tuning selects;"
+            " tuning.by can differ from primary"
+        )
 
 
 def _temperatures(objective: Any, name: str, variants: Mapping[str, str]) -> Iterator[str]:
@@ -191,7 +211,7 @@ def _follower(
         field for field in swept(study.objectives[family]) if field_of(objective, field) is None
     ]:
         yield f"{key} is {family!r}, which sweeps {absent[0]}, but {follower} has no such setting"
-    elif not any(taken_over(study, follower).values()):
+    elif not taken_over(study, follower):
         yield (
             f"{key} is {family!r}, but {follower} states every setting that {family} sweeps; remove"
             " one of them"
@@ -212,9 +232,7 @@ def _follower(
 
 
 def _primary(study: TrainedStudy) -> Iterator[str]:
-    """Report a primary measurement that cannot be compared with chance, or by which variants cannot
-    be selected.
-    """
+    """Report a primary measurement that cannot be compared with chance."""
     tasks = {
         row: task for row, task in comparable(study).items() if "test" in task.splits(study, row)
     }
@@ -234,22 +252,6 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
             " expected a measurement with a known chance level for which higher is better:"
             f" {'; '.join(usable)}"
         )
-    several = [name for name, variants in candidates(study).items() if len(variants) > 1]
-    key: str = "primary"
-    selecting: MeasurementSettings = study.primary
-    if study.tuning and study.tuning.by:
-        key = "tuning.by"
-        selecting = study.tuning.by
-    validated = [
-        row for row, task in comparable(study).items() if "validation" in task.splits(study, row)
-    ]
-    if several and validated and not [*_not_measured(key, selecting, study, comparable(study))]:
-        for mistake in _not_measured(key, selecting, study, validated):
-            yield (
-                f"{mistake}, which are measured on the validation split, where one variant of each"
-                f" of {', '.join(several)} is selected; or single values instead of lists, except"
-                " for settings named in conditions"
-            )
 
 
 def _has_chance(measured: Measurement, task: Task) -> bool:

@@ -129,7 +129,7 @@ def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, flo
 
     Args:
         variants: variants of the objective, as in the rows.
-        chosen: variant selected on the validation split, or the base; it fixes the other settings.
+        chosen: the compared variant; it fixes the other settings.
         field: name of the setting; variants with a non-numeric value are left out.
 
     Example:
@@ -152,8 +152,8 @@ def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, flo
 
 
 def note_along(gathered: Gathered, field: str, drawn: Iterable[str]) -> str:
-    """Return the end of a footnote for a swept setting: the base or selected values of the drawn
-    objectives' other settings.
+    """Return the end of a footnote for a swept setting: the first values of the drawn objectives'
+    other settings.
     """
     variants = [json.loads(gathered.chosen(name)) | {field: None} for name in drawn]
     others = sorted(
@@ -166,9 +166,7 @@ def note_along(gathered: Gathered, field: str, drawn: Iterable[str]) -> str:
     )
     if not others:
         return gathered.study_note
-    if gathered.study.sweeps == "one at a time":
-        return f"At {', '.join(map('='.join, others))}. {gathered.study_note}"
-    return f"Selected on the validation split: {', '.join(dict(others))}. {gathered.study_note}"
+    return f"At {', '.join(map('='.join, others))}. {gathered.study_note}"
 
 
 def _references(study: TrainedStudy) -> list[str]:

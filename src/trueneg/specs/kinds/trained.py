@@ -36,13 +36,12 @@ SeedCount = Annotated[Integer, Field(ge=1, le=10_000)]
 # The word, too, because null removes the oracle of a file that this one extends.
 OracleName = Annotated[str | None, BeforeValidator(lambda name: None if name == "none" else name)]
 CONDITIONS = (
-    "swept `training` settings to report value by value, like data sets; for the others, validation"
-    " selects a value"
+    "swept `training` settings to report value by value, like data sets; the others follow `sweeps`"
 )
 SWEEPS = (
-    "combined: each combination of listed values is a variant, and validation selects one; one at a"
-    " time: the first values are the base, each variant replaces one of them by another value, and"
-    " nothing is selected"
+    "combined: each combination of listed values is a candidate of `tuning`, without which it is"
+    " refused; one at a time: the first values are compared, each further variant replaces one of"
+    " them by another value, and nothing is selected"
 )
 
 
@@ -367,7 +366,9 @@ class TrainedStudy(Study):
 
     @property
     def selected_by(self) -> Measurement:
-        """The measurement by which validation selects a variant of each objective."""
+        """The measurement by which tuning selects a variant of each objective; without tuning, the
+        primary one.
+        """
         by = self.tuning.by if self.tuning is not None else None
         return (by or self.primary).measurement
 

@@ -78,3 +78,15 @@ def comparable(study: Any) -> dict[Measurement, Task]:
         for measured, task in tasks
         if task.METRICS[measured.metric].higher_is_better is not None
     }
+
+
+def is_validated(study: Any) -> bool:
+    """Return whether the measurement that variants are compared by is made on the validation
+    split.
+    """
+    measured = study.selected_by
+    return any(
+        "validation" in task.splits(study, row)
+        for row, task in measured_by(study).items()
+        if (row.task, row.labels) == (measured.task, measured.labels)
+    )
