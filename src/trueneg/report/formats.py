@@ -1,10 +1,11 @@
-"""Tables for display, and their CSV and LaTeX output; the page has its own HTML template."""
+"""Tables for display, and their CSV and LaTeX output; the page has a template for their HTML."""
 
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import jinja2
 import pandas as pd
 from pandas import DataFrame
 
@@ -119,32 +120,17 @@ def save(table: Table, path: str | Path, caption: str) -> None:
 
 def to_latex(table: Table, caption: str = "") -> str:
     r"""Format the table as LaTeX for a paper; it requires ``\usepackage{booktabs}``."""
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        r"\small",
-        rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
-        r"\toprule",
-    ]
-    if table.spans:
-        titles = (rf"\multicolumn{{{count}}}{{c}}{{{_latex(top)}}}" for top, count in table.spans)
-        lines.append(_latex_line(["", *titles]))
-        ends = itertools.accumulate((count for _, count in table.spans), initial=1)
-        lines.append(
-            " ".join(rf"\cmidrule(lr){{{a + 1}-{b}}}" for a, b in itertools.pairwise(ends))
-        )
-    lines.append(_latex_line(map(_latex, (table.corner, *(name for _, name in table.columns)))))
-    for group in table.groups:
-        lines.append(r"\midrule")
-        if group.title:
-            title = rf"{{\emph{{{_latex(group.title)}}}}}"
-            lines.append(rf"\multicolumn{{{len(table.columns) + 1}}}{{l}}{title} \\")
-        for name, cells in group.lines:
-            lines.append(_latex_line(map(_latex, (name, *(cell.text for cell in cells)))))
-    legend = " ".join(filter(None, map(_latex, (caption, *table.notes))))
-    return "\n".join(
-        [*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{legend}}}", r"\end{table}", ""]
+    environment = jinja2.Environment(
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_latex,
     )
+    template = Path(__file__).with_name("table.tex").read_text(encoding="utf-8")
+    return environment.from_string(template).render(table=table, caption=caption)
 
 
 def _plain(value: object) -> str:
@@ -153,10 +139,9 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in escape_control_characters(text))
-
-
-def _latex_line(texts: Iterable[str]) -> str:
-    # LaTeX would read a leading bracket as an argument of the preceding line break.
-    return " & ".join("{}" + text if text.startswith("[") else text for text in texts) + r" \\"
+def _latex(text: object) -> str:
+    """Escape text for LaTeX, which would read a leading bracket as an argument of a line break."""
+    escaped = [
+        LATEX.get(character, character) for character in escape_control_characters(str(text))
+    ]
+    return "{}" * (escaped[:1] == ["["]) + "".join(escaped)
