@@ -1,9 +1,10 @@
 """Tables for display, and their CSV and LaTeX output; the page has a template for their HTML."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 import pandas as pd
@@ -38,12 +39,15 @@ class Cell:
     printed: str = ""
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Lines under a common title, which may be empty; each line is a name and its cells."""
 
     title: str
     lines: Sequence[tuple[str, Sequence[Cell]]]
+
+
+Head = tuple[str, str]  # spanning title, which may be empty, and name of a column
+Line = tuple[str, str, Sequence[Cell]]  # title of its group, its name, and its cells
 
 
 @dataclass(frozen=True)
@@ -52,17 +56,25 @@ class Table:
 
     Attributes:
         values: tidy numbers for the CSV.
-        columns: spanning title (may be empty) and name of each column after the first.
-        groups: groups of lines; the name of each line is the first column.
+        columns: heads of the columns after the first.
+        lines: lines in any order of groups; the name of each line is the first column.
         notes: sentences under the table.
         corner: name of the first column.
     """
 
     values: DataFrame
-    columns: Sequence[tuple[str, str]]
-    groups: Sequence[Group]
+    columns: Sequence[Head]
+    lines: Sequence[Line]
     notes: Sequence[str] = ()
     corner: str = ""
+
+    @property
+    def groups(self) -> list[Group]:
+        """The lines by title, in order of first appearance."""
+        groups: dict[str, list[tuple[str, Sequence[Cell]]]] = {}
+        for title, name, cells in self.lines:
+            groups.setdefault(title, []).append((name, cells))
+        return [Group(*of_title) for of_title in groups.items()]
 
     @property
     def spans(self) -> list[tuple[str, int]]:
@@ -77,12 +89,32 @@ class Table:
         ]
 
 
-def grouped(lines: Iterable[tuple[str, str, Sequence[Cell]]]) -> list[Group]:
-    """Group (title, name, cells) lines by title, in order of first appearance."""
-    groups: dict[str, list[tuple[str, Sequence[Cell]]]] = {}
-    for title, name, cells in lines:
-        groups.setdefault(title, []).append((name, cells))
-    return [Group(title, of_title) for title, of_title in groups.items()]
+def pivot(
+    cells: Iterable[tuple[str, str, Hashable, Sequence[Cell]]],
+    heads: Mapping[Hashable, Sequence[Head]],
+) -> tuple[list[Head], list[Line]]:
+    """Pivot cells to columns and lines, the latter in order of first appearance.
+
+    Args:
+        cells: title of the group, name of the line, key of the columns, and a cell for each.
+        heads: heads of the columns by key; a line without cells for a key has a dash there.
+
+    Example:
+        >>> heads = {"mean": [("", "mean"), ("", "difference")], "seeds": [("", "seeds")]}
+        >>> columns, [line] = pivot([("all", "CL", "seeds", [Cell("8")])], heads)
+        >>> columns == [*heads["mean"], *heads["seeds"]], [cell.text for cell in line[-1]]
+        (True, ['–', '', '8'])
+    """
+    missing = {
+        key: [Cell("–" if head is of[0] else "") for head in of] for key, of in heads.items()
+    }
+    lines: dict[tuple[str, str], dict[Hashable, Sequence[Cell]]] = {}
+    for title, name, key, shown in cells:
+        lines.setdefault((title, name), {**missing})[key] = shown
+    return (
+        [*itertools.chain(*heads.values())],
+        [(*line, [*itertools.chain(*shown.values())]) for line, shown in lines.items()],
+    )
 
 
 def from_frame(frame: DataFrame) -> Table:
@@ -90,17 +122,16 @@ def from_frame(frame: DataFrame) -> Table:
     shown.
 
     Example:
-        >>> from_frame(DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[
-        ...     0
-        ... ].lines
-        [('CL', [Cell(text='8', runs='', printed=''), Cell(text='0.9184', runs='', printed='')])]
+        >>> table = from_frame(DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]}))
+        >>> [(name, [cell.text for cell in cells]) for _, name, cells in table.lines]
+        [('CL', ['8', '0.9184'])]
     """
     corner, *names = map(str, frame.columns)
-    lines = (
+    lines: list[Line] = [
         ("", name, [Cell(text) for text in texts])
         for name, *texts in frame.map(_plain).itertuples(index=False, name=None)
-    )
-    return Table(frame, [("", name) for name in names], grouped(lines), corner=corner)
+    ]
+    return Table(frame, [("", name) for name in names], lines, corner=corner)
 
 
 def save(table: Table, path: str | Path, caption: str) -> None:
