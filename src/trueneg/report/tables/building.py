@@ -97,15 +97,11 @@ def comparisons(
     chosen = _test_rows(rows, measured)
     named = named or Named("", Measurement("", ""), "")
     parts = [_named_differences(chosen, contrast, margins) for contrast in named.contrasts]
-    plain = [
-        contrast.treatment
-        for contrast in named.contrasts
-        if contrast.baseline == baseline and contrast.minus is None
-    ]
     others = paired_differences(chosen, baseline, margins=margins)
-    others = others[~others["objective"].isin(plain)]
     others = others.assign(contrast=others["objective"] + f" − {baseline}", family=OTHERS)
-    table = pd.concat([*parts, others], ignore_index=True)
+    table = pd.concat([*parts, others])
+    is_named = (table["family"] == OTHERS) & table.duplicated([*KEYS, "contrast"])
+    table = table[~is_named].reset_index(drop=True)
     of_dataset = table[table["dataset"] == named.dataset]
     is_measured = table.index.isin(named.measured.rows_of(of_dataset).index)
     is_primary = is_measured & (table["contrast"] == f"{named.treatment} − {baseline}")
@@ -337,7 +333,8 @@ def _published_name(method: Any, objective: str, line: DataFrame, names: Names) 
     """Return the name of a line: the paper's method, and our objective where it is called
     differently.
     """
-    ours = {objective_name(row, names) for row in records(line) if row["objective"] == objective}
+    datasets = line.loc[line["objective"] == objective, "dataset"]
+    ours = {names.get((dataset, objective), objective) for dataset in datasets}
     # the selected values may differ between data sets
     name = ours.pop() if len(ours) == 1 else objective
     return name if pd.isna(method) or name == method else f"{method}; ours: {name}"
@@ -430,26 +427,20 @@ def outcome_text(row: Any) -> str:
     )
 
 
-def contrast_name(row: Any, names: Names) -> str:
-    """Return the name of a comparison in a row of :func:`comparisons`, with the selected values of
-    the first objective.
-    """
-    if row["contrast"] != f"{row['objective']} − {row['baseline']}":  # a difference of differences
-        return row["contrast"]
-    return f"{objective_name(row, names)} − {row['baseline']}"
-
-
-def objective_name(row: Any, names: Names) -> str:
-    """Return the name of a row's objective, with its selected values."""
-    return names.get((row["dataset"], row["objective"]), row["objective"])
-
-
 def with_names(values: DataFrame, names: Names) -> DataFrame:
-    """Add the column ``shown as`` to a table from :func:`comparisons` or :func:`compare`: the name,
-    with its selected values.
+    """Add the column ``shown as`` to a table from :func:`comparisons` or :func:`compare`: the name
+    of the comparison or objective, with the selected values of the objective.
     """
-    shown = contrast_name if "contrast" in values else objective_name
-    return values.assign(**{"shown as": [shown(row, names) for row in records(values)]})
+    shown = []
+    for row in records(values):
+        name = names.get((row["dataset"], row["objective"]), row["objective"])
+        contrast = row.get("contrast")
+        if contrast is not None:
+            # a difference of differences keeps its name
+            is_plain = contrast == f"{row['objective']} − {row['baseline']}"
+            name = f"{name} − {row['baseline']}" if is_plain else contrast
+        shown.append(name)
+    return values.assign(**{"shown as": shown})
 
 
 def margin_note(values: DataFrame) -> list[str]:

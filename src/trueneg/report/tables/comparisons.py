@@ -7,10 +7,10 @@ import itertools
 import pandas as pd
 from pandas import DataFrame
 
-from trueneg.config import runs
 from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe, published_name
 from trueneg.report.formats import Cell, Table
 from trueneg.report.gathered import Gathered
+from trueneg.report.labels import variant_name
 from trueneg.report.layouts import (
     CHEXPERT,
     LAYOUTS,
@@ -192,17 +192,13 @@ def published(gathered: Gathered, paper: str, table: str) -> Table:
     study did not select.
     """
     printed = gathered.read(NUMBERS)
-    parts = [gathered.rows]
-    variants = gathered.variants
     printed = printed[(printed["paper"] == paper) & (printed["table"] == table)]
-    unselected = set(printed["objective"]) - set(gathered.study.objectives)
-    for label, (objective, values, _) in runs.objectives(gathered.study).items():
-        if label in unselected:
-            of_variant = (variants["objective"] == objective) & (
-                variants["variant"] == runs.canonical(values)
-            )
-            parts.append(variants[of_variant].assign(objective=label))
-    rows = pd.concat(parts, ignore_index=True)
+    variants = gathered.variants
+    labels = map(variant_name, variants["objective"], variants["variant"])
+    unselected = variants.assign(objective=[*labels])
+    named = set(printed["objective"]).difference(gathered.study.objectives)
+    unselected = unselected[unselected["objective"].isin(named)]
+    rows = pd.concat([gathered.rows, unselected], ignore_index=True)
     notes = [RECO_TABLE_1] if (paper, table) == ("relaxing-contrastiveness", "Table 1") else []
     rows = with_means(rows[rows["split"] == "test"])
     return published_table(rows, printed, [*notes, *gathered.table_notes], gathered.names)
