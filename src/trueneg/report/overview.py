@@ -13,7 +13,7 @@ from trueneg.errors import UserError
 from trueneg.report.drawing import Figure, add_legend, dots, finish, in_style, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
-from trueneg.report.metrics import full_name, higher_is_better
+from trueneg.report.metrics import full_name
 from trueneg.report.plots import forest
 from trueneg.specs.objectives.base import Objective
 from trueneg.specs.temperature import TEMPERATURE_KEYS
@@ -55,8 +55,6 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'test'"))
     rows = rows[rows["dataset"] == gathered.dataset]
     gains = paired_differences(rows, primary.baseline).set_index("objective", drop=False)
-    if not higher_is_better(primary.metric):
-        gains[["difference", "low", "high"]] = -gains[["difference", "high", "low"]].to_numpy()
     uncorrected = _loss(study.objectives[primary.baseline])
     methods = [
         name

@@ -16,7 +16,6 @@ from trueneg.config import runs as study_runs
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.report.findings import against_no_training, answer, headroom_sentence, selection_of
-from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -139,7 +138,7 @@ def _selection(
         candidates = candidates.merge(rows[["dataset", "objective"]].drop_duplicates())
         selection = _of_winners(rows, candidates)
     else:
-        selection = select(rows, variants, measured, higher_is_better(measured.metric))
+        selection = select(rows, variants, measured)
         candidates = describe_candidates(rows, variants, measured, selection)
     followed = study_runs.followed(study)
     grids = dict(list(candidates.groupby(["dataset", "objective"])))
@@ -257,7 +256,6 @@ def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> d
     """
     primary = study.primary
     measured = primary.measurement
-    upwards = higher_is_better(measured.metric)
     datasets = list(study_runs.datasets(study))
     dataset = primary.dataset or datasets[0]
     rows = selected(rows, selection)
@@ -265,13 +263,13 @@ def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> d
     for label in datasets:
         of_dataset = rows[rows["dataset"] == label]
         chance, about_chance = _chance(study, of_dataset)
-        labelled = headroom(of_dataset, primary.baseline, primary.oracle, chance, measured, upwards)
+        labelled = headroom(of_dataset, primary.baseline, primary.oracle, chance, measured)
         sentence = headroom_sentence(
             labelled.iloc[0], measured.metric, primary.baseline, primary.oracle, about_chance
         )
         parts.append(labelled.assign(sentence=sentence))
     sides = (primary.treatment, primary.baseline)
-    contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin, upwards)
+    contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin)
     contrast["answer"] = answer(
         contrast, *sides, primary.published, selection_of(primary, dataset, _records(selection))
     )

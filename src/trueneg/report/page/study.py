@@ -14,7 +14,6 @@ from trueneg.report.declared import PAIRED
 from trueneg.report.findings import sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
-from trueneg.report.metrics import higher_is_better
 from trueneg.report.page.examples import examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import comparisons, headroom_remarks
@@ -146,10 +145,8 @@ def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     ]
     if rows.empty:
         return sentences
-    ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(
-        ["mean", "value"]
-    )
-    best = ordered.iloc[-1 if higher_is_better(study.primary.metric) else 0]
+    means = rows.groupby("objective")["value"].transform("mean")
+    best = rows.assign(mean=means).sort_values(["mean", "value"]).iloc[-1]
     name = best["objective"]
     if name in untrained:
         sentences.append(
