@@ -61,13 +61,13 @@ class Drawing:
 def twins(
     study: Any, name: str, make: Callable[..., Any], title: str, caption: str, **options: Any
 ) -> list[Drawing]:
-    """Declare a figure of means and one of paired differences; `make` gets ``baseline``, which is
+    """Declare a figure of paired differences and one of means; `make` gets ``baseline``, which is
     None for the means.
     """
     paired = options | {"baseline": study.primary.baseline}
     return [
-        Drawing(name, make, title, caption, options=options | {"baseline": None}),
         Drawing(name + PAIRED, make, f"{title}: paired differences", caption, options=paired),
+        Drawing(name, make, title, caption, options=options | {"baseline": None}),
     ]
 
 
@@ -147,3 +147,9 @@ def distinct_pools(study: TrainedStudy, pools: Sequence[LabelPool]) -> Sequence[
     images.
     """
     return ["all"] if "all" in pools and set(values_of(study.dataset.fraction)) == {1} else pools
+
+
+def probed_pools(study: TrainedStudy) -> Sequence[str]:
+    """Return the label pools of the linear probe of images that differ; empty without one."""
+    probe = getattr(study.evaluation, "linear_probe", None)
+    return distinct_pools(study, getattr(probe, "label_pools", []))

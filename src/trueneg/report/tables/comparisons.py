@@ -7,7 +7,15 @@ import itertools
 import pandas as pd
 from pandas import DataFrame
 
-from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe, published_name
+from trueneg.report.declared import (
+    ROWS,
+    Drawing,
+    distinct_pools,
+    full_probe,
+    probed_pools,
+    published_name,
+)
+from trueneg.report.figures.monitors import last_epoch
 from trueneg.report.formats import Cell, Table
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
@@ -148,9 +156,8 @@ def accuracy(study: ImageStudy, rows: DataFrame) -> list[Place]:
 
     Earlier rows lack the balanced accuracy.
     """
-    pools = distinct_pools(study, study.evaluation.linear_probe.label_pools)
     measured = [study.primary.measurement._replace(group=None)]
-    measured += [full_probe(study, pool) for pool in pools]
+    measured += [full_probe(study, pool) for pool in probed_pools(study)]
     pools = distinct_pools(study, study.evaluation.knn.label_pools)
     for task in ("knn", "mean classifier"):
         measured += [Measurement(task, "accuracy", pool) for pool in pools]
@@ -169,6 +176,15 @@ def named_by(gathered: Gathered) -> Named:
     """Return the comparisons that a study names."""
     study = gathered.study
     return Named(gathered.dataset, gathered.primary, study.primary.treatment, study.contrasts)
+
+
+def of_primary(gathered: Gathered) -> DataFrame:
+    """Compute the comparisons of a study in its primary measurement and data set."""
+    rows = compared_rows(gathered)
+    rows = rows[rows["dataset"] == gathered.dataset]
+    return comparisons(
+        rows, gathered.baseline, [gathered.primary], gathered.margins, named_by(gathered)
+    )
 
 
 def differences(gathered: Gathered) -> Table:
@@ -212,8 +228,7 @@ def last_share(curves: DataFrame, column: str) -> Cells:
         curves: one row per epoch and run; runs without the column have no cell.
         column: a share recorded in training, such as ``share at bound``.
     """
-    epochs = curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")
-    last = curves[curves["epoch"] == epochs]
+    last = last_epoch(curves)
     last = last.assign(
         **Measurement("training", column)._asdict(), split="training", value=last.get(column)
     )
