@@ -155,17 +155,17 @@ class Gathered:
     @property
     def data_notes(self) -> list[str]:
         """Notes on the study's data, printed under every figure and table."""
-        data = getattr(self.study, "dataset", None)  # theory and likelihood studies have none
-        notes = {
-            PHANTOM: getattr(data, "source", None) == "phantom",
-            RESPLIT: getattr(data, "resplit", False),
-        }
-        notes[NEW_DATA] = getattr(data, "corpus_per_seed", False)
-        notes[SAME_TEST] = data is not None and not notes[RESPLIT] and not notes[NEW_DATA]
-        notes[SAME_UNSEEN] = notes[RESPLIT] and bool(
-            getattr(getattr(data, "labels", None), "test_unseen", 0)
-        )
-        return [note for note, applies in notes.items() if applies]
+        data = getattr(self.study, "dataset", None)
+        if data is None:  # a theory or likelihood study
+            return []
+        notes = [PHANTOM] if data.source == "phantom" else []
+        if data.resplit:
+            notes.append(RESPLIT)
+            if getattr(getattr(data, "labels", None), "test_unseen", 0):
+                notes.append(SAME_UNSEEN)
+        else:
+            notes.append(NEW_DATA if getattr(data, "corpus_per_seed", False) else SAME_TEST)
+        return notes
 
     @property
     def protocol_notes(self) -> list[str]:

@@ -13,7 +13,7 @@ from pandas import DataFrame, Series
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import evaluation_name, metric_name
 from trueneg.stats.measurement import KEYS, Measurement, measurements
-from trueneg.store.rows import COLUMNS, typed
+from trueneg.store.rows import COLUMNS
 
 DIRECTIONS = ("text to image", "image to text")
 SENTENCES, REGIONS = "retrieval sentence", "region retrieval"
@@ -106,12 +106,11 @@ def with_means(rows: DataFrame) -> DataFrame:
         return at_k.groupby(keys, dropna=False)["direction"].transform("nunique")
 
     at_k = at_k[directions([*measured, "k"]) == directions(measured)]
-    # Rows that differ only in the direction, or only in k, become the same measurement of a run.
-    pooled: Any = (typed(at_k.assign(direction=None)), typed(at_k.assign(k=pd.NA)))
-    means = [
-        part.groupby(names, sort=False, as_index=False, dropna=False)["value"].mean()
-        for part in pooled
-    ]
+    # rows that differ only in the direction, or only in k, become the same measurement of a run
+    means = []
+    for kept in ("k", "direction"):
+        by_kept = at_k.groupby([*measured, kept], sort=False, as_index=False, dropna=False)
+        means.append(by_kept["value"].mean())
     return pd.concat([rows, *means], ignore_index=True)
 
 
