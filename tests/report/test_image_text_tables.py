@@ -398,6 +398,32 @@ def test_precision_is_listed_for_both_directions_and_their_mean():
     assert groups["d; mean of both"][2].startswith("46.2 ±")
 
 
+def test_a_layout_orders_groups_and_columns_whatever_the_order_of_the_rows():
+    keys = [
+        Measurement("precision", "Prec", direction="image to image", k=50),
+        Measurement("precision", "Prec", direction="text to image", k=5),
+        Measurement("chexpert 8x200", "Prec", direction="text to image", k=10),
+        Measurement("precision", "AUC"),  # not in this table
+    ]
+    places = LAYOUTS["precision"](pd.concat([synthetic.tidy(key, {"CL": [0.5]}) for key in keys]))
+    groups = ["text to image", "image to image", "CheXpert 8×200, text to image"]
+    heads = ["Prec@5", "Prec@10", "Prec@50"]
+    assert [(place.group, place.top) for place in places] == [
+        (group, head) for group in groups for head in heads
+    ]
+    by_place = {(place.group, place.top): place.measured for place in places}
+    assert by_place["image to image", "Prec@50"] == keys[0]
+    assert by_place["image to image", "Prec@5"] == keys[1]._replace(direction="image to image")
+    cnr = [CNR._replace(group=group) for group in ("macro", "edema", "effusion", None)]
+    places = LAYOUTS["grounding"](pd.concat([synthetic.tidy(key, {"CL": [1.0]}) for key in cnr]))
+    assert [place.group for place in places] == [
+        "mean over phrases",
+        "mean over findings",
+        "edema",
+        "effusion",
+    ]
+
+
 def test_means_skip_a_k_that_one_direction_lacks():
     def recall(direction, k, value):
         return some(

@@ -245,7 +245,7 @@ LAYOUTS: Mapping[str, Callable[[DataFrame], list[Place]]] = {
         {"task": TRAINED, "metric": ["AUC"]},
         ["task", "group"],
         lambda of: f"{of.task}; {of.group or 'mean over classes'}",
-        lambda of: (f"{100 * of.fraction:g} % of the labels", "AUC"),
+        lambda of: (f"{100 * (of.fraction or 1):g} % of the labels", "AUC"),
     ),
 }
 

@@ -176,7 +176,7 @@ def over_seeds(curves: DataFrame, monitors: Sequence[str], groups: Sequence[str]
         part = part.set_axis([*KEYS, "value"], axis=1)
         parts.append(part.assign(monitor=monitor, group=group))
     values = pd.concat(parts).dropna(subset="value")
-    by_epoch = values.groupby([*KEYS, "monitor", "group"], sort=False)["value"]
+    by_epoch: Any = values.groupby([*KEYS, "monitor", "group"], sort=False)["value"]
     aggregated = {"seeds": "count", "shown": "mean", "standard deviation": "std"}
     return add_interval(by_epoch.agg(**aggregated).reset_index(), "shown")
 
