@@ -100,17 +100,14 @@ def primary_dataset(study: Any) -> str:
     return study.primary.dataset or next(iter(runs.datasets(study)))
 
 
-class ExperimentDrawings:
+class ExperimentDrawings(list[tuple[str, Drawing]]):
     """The figures or tables that a module declares for experiments, in page order; serves as its
     ``drawings``.
     """
 
-    def __init__(self) -> None:
-        self._declared: list[tuple[str, Drawing]] = []
-
     def __call__(self, study: Study) -> list[Drawing]:
         """Return the figures or tables of a study's experiments."""
-        return [drawing for name, drawing in self._declared if name in study.EXPERIMENTS]
+        return [drawing for name, drawing in self if name in study.EXPERIMENTS]
 
     def add(
         self, title: str, caption: str, experiment: str = "", headline: bool = False
@@ -129,7 +126,7 @@ class ExperimentDrawings:
                 ("study.yaml", f"simulation/{name}.parquet"),
                 headline=headline,
             )
-            self._declared.append((name, drawing))
+            self.append((name, drawing))
             return make
 
         return declare

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jinja2
 import pandas as pd
@@ -108,7 +108,7 @@ def pivot(
     missing = {
         key: [Cell("–" if head is of[0] else "") for head in of] for key, of in heads.items()
     }
-    lines: dict[tuple[str, str], dict[Hashable, Sequence[Cell]]] = {}
+    lines: dict[Any, dict[Any, Any]] = {}
     for title, name, key, shown in cells:
         lines.setdefault((title, name), {**missing})[key] = shown
     return (

@@ -204,21 +204,22 @@ class Gathered:
         return Measurement.of(self.comparison["selected by"])
 
     @property
+    def swept(self) -> list[Mapping[str, Any]]:
+        """The entries of the selection with several candidates."""
+        return [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
+
+    @property
     def selection_notes(self) -> list[str]:
         """Notes on the values in :attr:`names`: selection rule, the baseline's values, ties, and
         values at grid edges.
         """
-        swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
+        swept = self.swept
         if not swept:
             return []
-        names: dict[str, None] = {}
-        tied: dict[str, None] = {}
-        for entry in swept:
-            name = self.names[entry["dataset"], entry["objective"]]
-            if entry["objective"] == self.baseline:
-                names[name] = None
-            if entry.get("tied"):
-                tied[name] = None
+        names = dict.fromkeys(
+            chosen_name(entry) for entry in swept if entry["objective"] == self.baseline
+        )
+        tied = dict.fromkeys(chosen_name(entry) for entry in swept if entry.get("tied"))
         is_tuned = self.study.tuning is not None
         notes = [
             "Settings after a name were selected on the validation split by"
@@ -258,10 +259,8 @@ class Gathered:
         """
         swept = [
             entry
-            for entry in self.comparison["selection"]
-            if entry["objective"] in objectives
-            and entry["dataset"] in datasets
-            and entry["candidates"] > 1
+            for entry in self.swept
+            if entry["objective"] in objectives and entry["dataset"] in datasets
         ]
         notes = [*edge_notes(swept), self.study_note]
         if swept:

@@ -70,7 +70,7 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     tuned = "fixed settings"
     if study.tuning is not None:
         tuned = "tuned"
-    elif any(entry["candidates"] > 1 for entry in gathered.comparison["selection"]):
+    elif gathered.swept:
         tuned = "selected on the validation split"
     measured = full_name(gathered.primary)
     line = f"{textwrap.fill(study.title, LINE)}\n{measured}; {tuned}, "
