@@ -136,54 +136,44 @@ def _selection(
         measured, candidates, _ = read_winners(winners)
         # A winners file may also contain other objectives.
         candidates = candidates.merge(rows[["dataset", "objective"]].drop_duplicates())
-        selection = _of_winners(rows, candidates)
+        trained = rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"]
+        selection = trained.nunique().reset_index(name="seeds")
+        selection = selection.assign(candidates=1, **{"validation mean": np.nan})
     else:
         selection = select(rows, variants, measured)
         candidates = describe_candidates(rows, variants, measured, selection)
     followed = study_runs.followed(study)
     grids = dict(list(candidates.groupby(["dataset", "objective"])))
-    details = []
-    for row in selection.to_dict("records"):
-        grid = grids.get((row["dataset"], row["objective"]), candidates.iloc[:0])
-        details.append(
-            {
-                "at edge": at_edge(row["variant"], grid["variant"]),
-                "tied": list(grid.loc[grid["tied"].astype(bool), "variant"]),
-                "variants": list(grid["variant"]),
-                "follows": followed.get(row["objective"]),
-            }
-        )
-    return (
-        pd.concat([selection, DataFrame(details, index=selection.index)], axis="columns"),
-        candidates,
-        measured,
-    )
+    entries = []
+    for entry in selection.to_dict("records"):
+        grid = grids.get((entry["dataset"], entry["objective"]), candidates.iloc[:0])
+        if winners and len(grid):
+            entry |= _of_winner(entry, grid)
+        entry |= {
+            "at edge": at_edge(entry["variant"], grid["variant"]),
+            "tied": list(grid.loc[grid["tied"].astype(bool), "variant"]),
+            "variants": list(grid["variant"]),
+            "follows": followed.get(entry["objective"]),
+        }
+        entries.append(entry)
+    return DataFrame(entries), candidates, measured
 
 
-def _of_winners(rows: DataFrame, candidates: DataFrame) -> DataFrame:
-    """Return the selection made on the pilot seeds, in the format of
-    :func:`trueneg.stats.comparison.select`.
+def _of_winner(entry: Mapping[Any, Any], candidates: DataFrame) -> dict[str, Any]:
+    """Return what the pilot seeds say about a selected variant, as
+    :func:`trueneg.stats.comparison.select` would.
     """
-    selection = (
-        rows.groupby(["study", "dataset", "objective", "variant"], sort=False)["seed"]
-        .nunique()
-        .reset_index(name="seeds")
-    )
-    selection = selection.assign(candidates=1, **{"validation mean": np.nan})
-    for (dataset, objective), grid in candidates.groupby(["dataset", "objective"]):
-        (winner,) = grid[grid["chosen"]].to_dict("records")
-        is_tuned = (selection["dataset"] == dataset) & (selection["objective"] == objective)
-        if set(selection.loc[is_tuned, "variant"]) - {winner["variant"]}:
-            raise ValueError(
-                f"rows of {objective} on {dataset} are not from its winner, {winner['variant']};"
-                " train it again"
-            )
-        selection.loc[is_tuned, ["candidates", "seeds", "validation mean"]] = (
-            len(grid),
-            winner["seeds"],
-            winner["mean"],
+    (winner,) = candidates[candidates["chosen"]].to_dict("records")
+    if entry["variant"] != winner["variant"]:
+        raise ValueError(
+            f"rows of {entry['objective']} on {entry['dataset']} are not from its winner,"
+            f" {winner['variant']}; train it again"
         )
-    return selection
+    return {
+        "candidates": len(candidates),
+        "seeds": winner["seeds"],
+        "validation mean": winner["mean"],
+    }
 
 
 def _require_same_settings(
