@@ -17,7 +17,7 @@ from tests.fuzz.changes import CONTROL
 from trueneg.legible import legible
 from trueneg.report.drawing import finish as finish_figure
 from trueneg.report.drawing import panels, save
-from trueneg.report.formats import Cell, Group, Table
+from trueneg.report.formats import Cell, Table
 from trueneg.report.formats import save as save_table
 
 TEXTS = {
@@ -53,10 +53,8 @@ def text(request):
 
 def test_a_table_keeps_its_structure(text, tmp_path):
     values = pd.DataFrame({"name": [text, "b"], text: [1.5, 2.5]})
-    lines = [(text, [Cell(text), Cell("1")]), ("b", [Cell("2"), Cell(text)])]
-    table = Table(
-        values, [(text, "x"), ("", text)], [Group(text, lines)], notes=[text], corner=text
-    )
+    lines = [(text, text, [Cell(text), Cell("1")]), (text, "b", [Cell("2"), Cell(text)])]
+    table = Table(values, [(text, "x"), ("", text)], lines, notes=[text], corner=text)
     save_table(table, tmp_path / "table", text)
     with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as stream:
         assert list(csv.reader(stream))[1][0].replace("\r\n", "\n") == text.replace("\r\n", "\n")

@@ -177,6 +177,7 @@ def coordinates(dataset="fraction=0.1", objectives=("CL", "DCL-high", "DCL-true"
         centre = generator.normal(0, 30, (10, 2))[label]
         points = centre + generator.normal(0, 6, (images, 2))
         table = {"dataset": dataset, "objective": objective, "x": points[:, 0], "y": points[:, 1]}
+        table["silhouette"] = np.linspace(-0.5, 0.9, images)
         tables.append(pd.DataFrame({**table, "label": label, "rare": label >= 5}))
     return pd.concat(tables, ignore_index=True)
 

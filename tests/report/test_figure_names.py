@@ -17,8 +17,7 @@ from trueneg.config.reading import read_configuration
 from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.by_condition import (
-    NEGATIVES_AXIS,
-    TEMPERATURE_AXIS,
+    CONDITIONS,
     by_label_fraction,
     draw_by_place,
 )
@@ -121,10 +120,10 @@ def expected_of(dataset, rows, curves, coordinates, folder=None):
             by_place, places=synthetic.FRACTIONS, measured=[KNN]
         )
         drawers[f"primary_by_negatives{end}"] = partial(
-            by_place, places=SIZES, measured=[KNN], axis=NEGATIVES_AXIS
+            by_place, places=SIZES, measured=[KNN], axis=CONDITIONS["batch_size"][1]
         )
         drawers[f"primary_by_temperature{end}"] = partial(
-            by_place, places=TEMPERATURES, measured=[KNN], axis=TEMPERATURE_AXIS
+            by_place, places=TEMPERATURES, measured=[KNN], axis=CONDITIONS["temperature"][1]
         )
         for pool in get_args(LabelPool):
             probe = Measurement("linear probe", "accuracy", pool, 1.0)

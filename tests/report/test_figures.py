@@ -230,8 +230,8 @@ def test_silhouettes_are_means_over_rare_and_all_images_with_intervals():
     assert "bootstrap" in footnote(figure)
 
 
-def test_coordinates_of_earlier_versions_are_drawn_without_silhouettes():
-    figure = embedding_of(synthetic.coordinates())
+def test_a_figure_states_no_undefined_silhouettes():
+    figure = embedding_of(synthetic.coordinates().assign(silhouette=np.nan))
     assert {plot.get_xlabel() for plot in figure.axes} == {""}
     assert "Silhouette" not in footnote(figure)
     assert "bootstrap" not in footnote(figure)

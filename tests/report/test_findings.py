@@ -20,11 +20,8 @@ from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.stats.comparison import headroom, primary_contrast
 from trueneg.stats.measurement import Measurement
 
-ACCURACY, RANK = (
-    Measurement("knn", "accuracy", "all"),
-    Measurement("retrieval sentence", "MedR", "truth"),
-)
-HUNDRED = {ACCURACY: 100, RANK: 1}
+ACCURACY, AREA = Measurement("knn", "accuracy", "all"), Measurement("zero-shot", "AUC")
+SCALES = {ACCURACY: 100, AREA: 1}
 
 
 def interval_of(differences):
@@ -40,27 +37,27 @@ def interval_of(differences):
         (ACCURACY, [0.02, 0.03, 0.025], 0.1, "better by less than the margin", "HCL gains"),
         (ACCURACY, [0.002, -0.003, 0.0], 0.01, "equivalent", "equivalent"),
         (ACCURACY, [0.03, -0.04, 0.0], None, "undecided", "cannot tell"),
-        (RANK, [-5.0, -4.0, -4.5], None, "better", "HCL gains"),
-        (RANK, [5.0, 4.0, 4.5], None, "worse", "HCL loses"),
-        (RANK, [5.0, -4.0, 1.5], None, "undecided", "lower is better"),
+        (AREA, [0.02, 0.03, 0.025], None, "better", "HCL gains"),
     ],
 )
 def test_a_finding_states_the_outcome_and_the_difference_with_its_interval(
     measured, gains, margin, outcome, words
 ):
-    cl = np.array([0.5, 0.52, 0.54]) * (1 if measured == ACCURACY else 60)
+    cl = np.array([0.5, 0.52, 0.54])
     rows = tidy(measured, {"CL": cl, "HCL": cl + gains}, dataset="digits")
-    row = primary_contrast(rows, "HCL", "CL", measured, "digits", margin, measured == ACCURACY)
+    row = primary_contrast(rows, "HCL", "CL", measured, "digits", margin)
     assert row["outcome"] == outcome
     text = finding(row, "HCL", "CL")
     assert words in text
-    expected = HUNDRED[measured] * np.array(interval_of(np.array(gains)))
+    expected = SCALES[measured] * np.array(interval_of(np.array(gains)))
     if outcome.startswith(("better", "worse")):  # the sign is in the word
         expected = np.array([abs(expected[0]), *sorted(abs(expected[1:]))])
     margins = [100 * margin] if margin else []
     *others, low, high = numbers(text)
-    assert [low, high] == pytest.approx(expected[1:], abs=0.051)
-    assert sorted(others) == pytest.approx(sorted([*margins, expected[0]]), abs=0.051)
+    assert [low, high] == pytest.approx(expected[1:], abs=0.00051 * SCALES[measured])
+    assert sorted(others) == pytest.approx(
+        sorted([*margins, expected[0]]), abs=0.00051 * SCALES[measured]
+    )
 
 
 @pytest.mark.parametrize("gains", [[0.03], [0.2, 0.2, 0.2]])
@@ -81,18 +78,18 @@ def test_a_finding_without_an_interval_is_undecided(gains):
     [
         (ACCURACY, [0.02, 0.03, 0.025], "gains"),
         (ACCURACY, [-0.02, -0.03, -0.025], "loses"),
-        (RANK, [-5.0, -4.0, -4.5], "gains"),
-        (RANK, [5.0, -4.0, 1.5], " to "),
+        (AREA, [0.02, 0.03, 0.025], "gains"),
+        (ACCURACY, [0.05, -0.04, 0.015], " to "),
     ],
 )
-def test_the_gain_of_the_oracle_follows_the_direction_of_the_metric(measured, gains, words):
-    cl = np.array([0.5, 0.52, 0.54]) * (1 if measured == ACCURACY else 60)
+def test_the_gain_of_the_oracle_is_stated_if_its_interval_excludes_zero(measured, gains, words):
+    cl = np.array([0.5, 0.52, 0.54])
     rows = tidy(measured, {"CL": cl, "Oracle": cl + gains}, dataset="digits")
-    row = headroom(rows, "CL", "Oracle", 0.1, measured, measured == ACCURACY).iloc[0]
+    row = headroom(rows, "CL", "Oracle", 0.1, measured).iloc[0]
     text = knowing_the_labels(row, measured.metric)
     assert words in text
     assert abs(numbers(text)[0]) == pytest.approx(
-        HUNDRED[measured] * abs(np.mean(gains)), abs=0.051
+        SCALES[measured] * abs(np.mean(gains)), abs=0.00051 * SCALES[measured]
     )
     assert (
         knowing_the_labels(headroom(rows, "CL", None, 0.1, measured).iloc[0], measured.metric) == ""

@@ -19,9 +19,8 @@ from tests.studies import tiny_study
 from trueneg.report import registry
 from trueneg.report.declared import published_name
 from trueneg.report.gathered import NEW_DATA, PHANTOM, RESPLIT, SAME_TEST, Gathered
-from trueneg.report.layouts import LAYOUTS, lengths, sentence_labels, tasks, with_means
+from trueneg.report.layouts import LAYOUTS, Place, present, tasks, with_means
 from trueneg.report.tables.building import (
-    TableLayout,
     compare,
     comparisons,
     difference_table,
@@ -111,9 +110,9 @@ def test_the_table_of_tasks_prefers_retrieval_of_boxed_regions(rows):
     regions = sentence.assign(task="region retrieval", labels="pair", value=sentence["value"] / 2)
     both = with_means(pd.concat([rows, regions, regions.assign(labels="truth")], ignore_index=True))
     layout = tasks(both)
-    heads = {head.title: [] for head in layout.heads}
-    for head, measured in zip(layout.heads, layout.groups[""], strict=True):
-        heads[head.title].append(measured)
+    heads = {}
+    for place in layout:
+        heads.setdefault(place.top, []).append(place.measured)
     # Table 1 of Sample-Specific Debiasing has AUC and ACC, CNR and mIoU, and recall over all k and
     # both directions and MedR.
     (title,) = (title for title in heads if "retrieval" in title)
@@ -121,7 +120,7 @@ def test_the_table_of_tasks_prefers_retrieval_of_boxed_regions(rows):
     assert heads[title] == [
         Measurement("region retrieval", metric, "pair") for metric in ("R", "MedR")
     ]
-    assert [measured.metric for measured in layout.groups[""]] == [
+    assert [place.measured.metric for place in layout] == [
         "AUC",
         "ACC",
         "CNR",
@@ -352,7 +351,9 @@ def test_a_measurement_that_a_data_set_lacks_is_shown_as_a_dash():
     )
     keys = [Measurement("t", "AUC"), Measurement("t", "CNR")]
     shown = side_by_side(
-        compare(rows, "CL", keys), TableLayout([], {"": keys}), synthetic.study_with_baseline()
+        compare(rows, "CL", keys),
+        [Place("", "", key.metric, key) for key in keys],
+        synthetic.study_with_baseline(),
     )
     assert [group.title for group in shown.groups] == ["d", "other"]
     assert [cell.text for cell in dict(shown.groups[1].lines)["a"]][2:] == ["–", ""]
@@ -386,7 +387,7 @@ def test_precision_is_listed_for_both_directions_and_their_mean():
     rows = with_means(pd.concat(frames, ignore_index=True))
     layout = LAYOUTS["precision"](rows)
     shown = side_by_side(
-        compare(rows, "CL", layout.keys(rows)), layout, synthetic.study_with_baseline(["a"])
+        compare(rows, "CL", present(layout, rows)), layout, synthetic.study_with_baseline(["a"])
     )
     assert [name for name, _ in shown.columns[::2]] == ["Prec@5", "Prec@10", "mean precision"]
     groups = {
@@ -395,6 +396,32 @@ def test_precision_is_listed_for_both_directions_and_their_mean():
     assert groups["d; image to image"][0].startswith("37.5 ±")
     assert groups["d; mean of both"][0].startswith("47.5 ±")
     assert groups["d; mean of both"][2].startswith("46.2 ±")
+
+
+def test_a_layout_orders_groups_and_columns_whatever_the_order_of_the_rows():
+    keys = [
+        Measurement("precision", "Prec", direction="image to image", k=50),
+        Measurement("precision", "Prec", direction="text to image", k=5),
+        Measurement("chexpert 8x200", "Prec", direction="text to image", k=10),
+        Measurement("precision", "AUC"),  # not in this table
+    ]
+    places = LAYOUTS["precision"](pd.concat([synthetic.tidy(key, {"CL": [0.5]}) for key in keys]))
+    groups = ["text to image", "image to image", "CheXpert 8×200, text to image"]
+    heads = ["Prec@5", "Prec@10", "Prec@50"]
+    assert [(place.group, place.top) for place in places] == [
+        (group, head) for group in groups for head in heads
+    ]
+    by_place = {(place.group, place.top): place.measured for place in places}
+    assert by_place["image to image", "Prec@50"] == keys[0]
+    assert by_place["image to image", "Prec@5"] == keys[1]._replace(direction="image to image")
+    cnr = [CNR._replace(group=group) for group in ("macro", "edema", "effusion", None)]
+    places = LAYOUTS["grounding"](pd.concat([synthetic.tidy(key, {"CL": [1.0]}) for key in cnr]))
+    assert [place.group for place in places] == [
+        "mean over phrases",
+        "mean over findings",
+        "edema",
+        "effusion",
+    ]
 
 
 def test_means_skip_a_k_that_one_direction_lacks():
@@ -414,13 +441,16 @@ def test_means_skip_a_k_that_one_direction_lacks():
 
 
 def test_sentence_retrieval_uses_the_ground_truth_if_it_is_known():
-    rows = some(
-        "R", {"CL": [0.1]}, "retrieval sentence", labels="report", direction="text to image", k=5
-    )
-    assert sentence_labels(rows) == "report"
-    assert sentence_labels(pd.concat([rows, rows.assign(labels="truth")])) == "truth"
-    assert sentence_labels(rows.assign(task="zero-shot")) is None
-    assert lengths(rows) == [5]
+    def recalls(rows):
+        return [place.measured for place in tasks(rows) if place.measured.metric == "R"]
+
+    of_reports = [recall("retrieval sentence", "report", None, k) for k in (1, 5, 20)]
+    rows = pd.concat([synthetic.tidy(key, {"CL": [0.1]}) for key in of_reports])
+    assert recalls(rows) == of_reports[1:2]  # the length closest to 10
+    assert recalls(pd.concat([rows, rows.assign(labels="truth")])) == [
+        of_reports[1]._replace(labels="truth")
+    ]
+    assert recalls(rows.assign(task="zero-shot")) == []
 
 
 def test_named_contrasts_come_first_and_are_corrected_together(tmp_path):

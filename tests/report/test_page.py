@@ -18,7 +18,7 @@ from tests.report.synthetic_pairs import PRINTED, PUBLISHED
 from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, save
 from trueneg.report.figures.by_condition import draw_by_place
-from trueneg.report.formats import Cell, Group, Table, from_frame
+from trueneg.report.formats import Cell, Table, from_frame
 from trueneg.report.page import render_page, study_page
 from trueneg.stats.measurement import Measurement
 
@@ -107,7 +107,7 @@ def test_all_text_is_escaped(tmp_path):
     table = Table(
         pd.DataFrame(),
         [(HOSTILE, HOSTILE)],
-        [Group(HOSTILE, [(HOSTILE, [Cell(HOSTILE)])])],
+        [(HOSTILE, HOSTILE, [Cell(HOSTILE)])],
         [HOSTILE],
         HOSTILE,
     )

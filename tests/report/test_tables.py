@@ -11,13 +11,12 @@ from synthetic import numbers, tidy
 from tests.studies import tiny_study
 
 from trueneg.config.reading import load_configuration
-from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex
+from trueneg.report.formats import Cell, Table, from_frame, save, to_latex
+from trueneg.report.layouts import Place
 from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.registry import figures_by_name
 from trueneg.report.tables.building import (
-    Head,
     Named,
-    TableLayout,
     compare,
     comparisons,
     difference_table,
@@ -49,18 +48,7 @@ def rows_of(values):
 
 def table_of(rows, measured, oracle=None, labels=None, margins=None):
     """The table of accuracies, with CL as the baseline."""
-    groups = {
-        evaluation_name(key): [other for other in measured if other[:4] == key[:4]]
-        for key in measured
-    }
-    layout = TableLayout(
-        [
-            Head(group_name(key), "accuracy", "accuracy")
-            for key in measured
-            if key[:4] == measured[0][:4]
-        ],
-        groups,
-    )
+    layout = [Place(evaluation_name(key), group_name(key), "accuracy", key) for key in measured]
     study = synthetic.study_with_baseline([oracle] if oracle else [], labels)
     return side_by_side(compare(rows, "CL", measured, margins), layout, study)
 
@@ -95,13 +83,11 @@ def test_balanced_data_have_one_label_pool(fraction, pools):
     study = load_configuration(
         {"tiny": tiny_study(dataset=dataset, figures={"label_fractions": {}})}, "test"
     ).studies["tiny"]
-    assert {
-        key.labels for measured in accuracy(study, ROWS).groups.values() for key in measured
-    } == pools
+    assert {place.measured.labels for place in accuracy(study, ROWS)} == pools
     balanced = ROWS[ROWS["group"] == "rare"].assign(group="macro")
     # earlier rows have no balanced accuracy
     for rows, names in ((ROWS, []), (pd.concat([ROWS, balanced]), ["balanced"])):
-        assert [head.title for head in accuracy(study, rows).heads] == [
+        assert list(dict.fromkeys(place.top for place in accuracy(study, rows))) == [
             "all classes",
             "rare classes",
             "common classes",
@@ -136,7 +122,7 @@ def test_a_comparison_has_the_same_outcome_in_every_table():
         NamedContrast(treatment="DCL-true", baseline="DCL-low", family="label-free"),
         NamedContrast(treatment="Oracle", baseline="DCL-low", family=None),
     ]
-    named = Named("fraction=0.1", KNN, "Oracle", "CL", contrasts)
+    named = Named("fraction=0.1", KNN, "Oracle", contrasts)
     everything = comparisons(ROWS, "CL", MEASURED, named=named)
     beside = compare(ROWS, "CL", MEASURED, named=named)
     both = everything.merge(
@@ -244,7 +230,7 @@ AWKWARD = r"50% & a_b #1 {x} \y ~^ <i> | *"
 TABLE = Table(
     pd.DataFrame({"value": [1.0]}),
     [("top", "x"), ("top", "y")],
-    [Group("group_1", [(AWKWARD, [Cell("1 ± 2"), Cell("[−1, 2]")])])],
+    [("group_1", AWKWARD, [Cell("1 ± 2"), Cell("[−1, 2]")])],
     ["100 % sure."],
     corner="name",
 )
@@ -256,7 +242,7 @@ def test_the_csv_contains_the_displayed_line_names(tmp_path):
         difference_table(comparisons(ROWS, "CL", MEASURED), names=shown),
         side_by_side(
             VALUES,
-            TableLayout([Head("", "accuracy", "accuracy")], {"": [KNN]}),
+            [Place("", "", "accuracy", KNN)],
             synthetic.study_with_baseline(names=shown),
         ),
     ):

@@ -61,13 +61,13 @@ class Drawing:
 def twins(
     study: Any, name: str, make: Callable[..., Any], title: str, caption: str, **options: Any
 ) -> list[Drawing]:
-    """Declare a figure of means and one of paired differences; `make` gets ``baseline``, which is
+    """Declare a figure of paired differences and one of means; `make` gets ``baseline``, which is
     None for the means.
     """
     paired = options | {"baseline": study.primary.baseline}
     return [
-        Drawing(name, make, title, caption, options=options | {"baseline": None}),
         Drawing(name + PAIRED, make, f"{title}: paired differences", caption, options=paired),
+        Drawing(name, make, title, caption, options=options | {"baseline": None}),
     ]
 
 
@@ -100,17 +100,14 @@ def primary_dataset(study: Any) -> str:
     return study.primary.dataset or next(iter(runs.datasets(study)))
 
 
-class ExperimentDrawings:
+class ExperimentDrawings(list[tuple[str, Drawing]]):
     """The figures or tables that a module declares for experiments, in page order; serves as its
     ``drawings``.
     """
 
-    def __init__(self) -> None:
-        self._declared: list[tuple[str, Drawing]] = []
-
     def __call__(self, study: Study) -> list[Drawing]:
         """Return the figures or tables of a study's experiments."""
-        return [drawing for name, drawing in self._declared if name in study.EXPERIMENTS]
+        return [drawing for name, drawing in self if name in study.EXPERIMENTS]
 
     def add(
         self, title: str, caption: str, experiment: str = "", headline: bool = False
@@ -129,7 +126,7 @@ class ExperimentDrawings:
                 ("study.yaml", f"simulation/{name}.parquet"),
                 headline=headline,
             )
-            self._declared.append((name, drawing))
+            self.append((name, drawing))
             return make
 
         return declare
@@ -147,3 +144,9 @@ def distinct_pools(study: TrainedStudy, pools: Sequence[LabelPool]) -> Sequence[
     images.
     """
     return ["all"] if "all" in pools and set(values_of(study.dataset.fraction)) == {1} else pools
+
+
+def probed_pools(study: TrainedStudy) -> Sequence[str]:
+    """Return the label pools of the linear probe of images that differ; empty without one."""
+    probe = getattr(study.evaluation, "linear_probe", None)
+    return distinct_pools(study, getattr(probe, "label_pools", []))

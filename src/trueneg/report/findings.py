@@ -21,7 +21,6 @@ from trueneg.report.metrics import (
     ends,
     evaluation_name,
     format_metric,
-    higher_is_better,
     margin_text,
     measured_name,
     with_interval,
@@ -129,8 +128,7 @@ def against_no_training(study: TrainedStudy, rows: DataFrame, dataset: str) -> s
     for name in dict.fromkeys((primary.baseline, primary.treatment)):
         if name == first:
             continue
-        upwards = higher_is_better(primary.metric)
-        row = primary_contrast(rows, name, first, primary.measurement, dataset, None, upwards)
+        row = primary_contrast(rows, name, first, primary.measurement, dataset)
         sentences += f" {finding(row, name, first)}."
         if not row["outcome"].startswith("better"):
             lost.append(name)
@@ -156,8 +154,8 @@ def selection_of(
 def finding(row: Any, treatment: str, baseline: str) -> str:
     """State in a clause what a comparison found: a gain, a loss, equivalence, or no verdict.
 
-    Gains, losses and their intervals are positive in the direction that the outcome names, even
-    where lower is better. Other differences keep their sign.
+    Gains, losses and their intervals are positive in the direction that the outcome names. Other
+    differences keep their sign. Of a primary measurement, higher values are better.
 
     Args:
         row, treatment, baseline: as for :func:`answer`.
@@ -176,7 +174,6 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
         return f"{cannot_tell}: {difference} in each of {seeds}, without variation to judge it by"
     margin = "" if pd.isna(row["margin"]) else margin_text(row["margin"], metric)
     difference += f" ({LEVEL} interval {ends(row['low'], row['high'], metric)})"
-    difference += "" if higher_is_better(metric) else ", and lower is better"
     match row["outcome"].split(" ")[0]:
         case "equivalent":
             return f"{treatment} and {baseline} are equivalent within {margin}: {difference}"
@@ -207,7 +204,7 @@ def knowing_the_labels(row: Any, metric: str) -> str:
             "knowing the labels makes no clear difference:"
             f" {amount(row['difference'], metric, signed=True, difference=True)} ({reach})"
         )
-    verb = "gains" if (row["difference"] > 0) == higher_is_better(metric) else "loses"
+    verb = "gains" if row["difference"] > 0 else "loses"
     return (
         f"knowing the labels {verb} {amount(abs(row['difference']), metric, difference=True)}"
         f" ({_unsigned_ends(row, metric)})"

@@ -1,10 +1,12 @@
-"""Tables for display, and their CSV and LaTeX output; the page has its own HTML template."""
+"""Tables for display, and their CSV and LaTeX output; the page has a template for their HTML."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import jinja2
 import pandas as pd
 from pandas import DataFrame
 
@@ -37,12 +39,15 @@ class Cell:
     printed: str = ""
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Lines under a common title, which may be empty; each line is a name and its cells."""
 
     title: str
     lines: Sequence[tuple[str, Sequence[Cell]]]
+
+
+Head = tuple[str, str]  # spanning title, which may be empty, and name of a column
+Line = tuple[str, str, Sequence[Cell]]  # title of its group, its name, and its cells
 
 
 @dataclass(frozen=True)
@@ -51,17 +56,25 @@ class Table:
 
     Attributes:
         values: tidy numbers for the CSV.
-        columns: spanning title (may be empty) and name of each column after the first.
-        groups: groups of lines; the name of each line is the first column.
+        columns: heads of the columns after the first.
+        lines: lines in any order of groups; the name of each line is the first column.
         notes: sentences under the table.
         corner: name of the first column.
     """
 
     values: DataFrame
-    columns: Sequence[tuple[str, str]]
-    groups: Sequence[Group]
+    columns: Sequence[Head]
+    lines: Sequence[Line]
     notes: Sequence[str] = ()
     corner: str = ""
+
+    @property
+    def groups(self) -> list[Group]:
+        """The lines by title, in order of first appearance."""
+        groups: dict[str, list[tuple[str, Sequence[Cell]]]] = {}
+        for title, name, cells in self.lines:
+            groups.setdefault(title, []).append((name, cells))
+        return [Group(*of_title) for of_title in groups.items()]
 
     @property
     def spans(self) -> list[tuple[str, int]]:
@@ -76,12 +89,32 @@ class Table:
         ]
 
 
-def grouped(lines: Iterable[tuple[str, str, Sequence[Cell]]]) -> list[Group]:
-    """Group (title, name, cells) lines by title, in order of first appearance."""
-    groups: dict[str, list[tuple[str, Sequence[Cell]]]] = {}
-    for title, name, cells in lines:
-        groups.setdefault(title, []).append((name, cells))
-    return [Group(title, of_title) for title, of_title in groups.items()]
+def pivot(
+    cells: Iterable[tuple[str, str, Hashable, Sequence[Cell]]],
+    heads: Mapping[Hashable, Sequence[Head]],
+) -> tuple[list[Head], list[Line]]:
+    """Pivot cells to columns and lines, the latter in order of first appearance.
+
+    Args:
+        cells: title of the group, name of the line, key of the columns, and a cell for each.
+        heads: heads of the columns by key; a line without cells for a key has a dash there.
+
+    Example:
+        >>> heads = {"mean": [("", "mean"), ("", "difference")], "seeds": [("", "seeds")]}
+        >>> columns, [line] = pivot([("all", "CL", "seeds", [Cell("8")])], heads)
+        >>> columns == [*heads["mean"], *heads["seeds"]], [cell.text for cell in line[-1]]
+        (True, ['–', '', '8'])
+    """
+    missing = {
+        key: [Cell("–" if head is of[0] else "") for head in of] for key, of in heads.items()
+    }
+    lines: dict[Any, dict[Any, Any]] = {}
+    for title, name, key, shown in cells:
+        lines.setdefault((title, name), {**missing})[key] = shown
+    return (
+        [*itertools.chain(*heads.values())],
+        [(*line, [*itertools.chain(*shown.values())]) for line, shown in lines.items()],
+    )
 
 
 def from_frame(frame: DataFrame) -> Table:
@@ -89,17 +122,16 @@ def from_frame(frame: DataFrame) -> Table:
     shown.
 
     Example:
-        >>> from_frame(DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[
-        ...     0
-        ... ].lines
-        [('CL', [Cell(text='8', runs='', printed=''), Cell(text='0.9184', runs='', printed='')])]
+        >>> table = from_frame(DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]}))
+        >>> [(name, [cell.text for cell in cells]) for _, name, cells in table.lines]
+        [('CL', ['8', '0.9184'])]
     """
     corner, *names = map(str, frame.columns)
-    lines = (
+    lines: list[Line] = [
         ("", name, [Cell(text) for text in texts])
         for name, *texts in frame.map(_plain).itertuples(index=False, name=None)
-    )
-    return Table(frame, [("", name) for name in names], grouped(lines), corner=corner)
+    ]
+    return Table(frame, [("", name) for name in names], lines, corner=corner)
 
 
 def save(table: Table, path: str | Path, caption: str) -> None:
@@ -119,32 +151,17 @@ def save(table: Table, path: str | Path, caption: str) -> None:
 
 def to_latex(table: Table, caption: str = "") -> str:
     r"""Format the table as LaTeX for a paper; it requires ``\usepackage{booktabs}``."""
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        r"\small",
-        rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
-        r"\toprule",
-    ]
-    if table.spans:
-        titles = (rf"\multicolumn{{{count}}}{{c}}{{{_latex(top)}}}" for top, count in table.spans)
-        lines.append(_latex_line(["", *titles]))
-        ends = itertools.accumulate((count for _, count in table.spans), initial=1)
-        lines.append(
-            " ".join(rf"\cmidrule(lr){{{a + 1}-{b}}}" for a, b in itertools.pairwise(ends))
-        )
-    lines.append(_latex_line(map(_latex, (table.corner, *(name for _, name in table.columns)))))
-    for group in table.groups:
-        lines.append(r"\midrule")
-        if group.title:
-            title = rf"{{\emph{{{_latex(group.title)}}}}}"
-            lines.append(rf"\multicolumn{{{len(table.columns) + 1}}}{{l}}{title} \\")
-        for name, cells in group.lines:
-            lines.append(_latex_line(map(_latex, (name, *(cell.text for cell in cells)))))
-    legend = " ".join(filter(None, map(_latex, (caption, *table.notes))))
-    return "\n".join(
-        [*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{legend}}}", r"\end{table}", ""]
+    environment = jinja2.Environment(
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_latex,
     )
+    template = Path(__file__).with_name("table.tex").read_text(encoding="utf-8")
+    return environment.from_string(template).render(table=table, caption=caption)
 
 
 def _plain(value: object) -> str:
@@ -153,10 +170,9 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in escape_control_characters(text))
-
-
-def _latex_line(texts: Iterable[str]) -> str:
-    # LaTeX would read a leading bracket as an argument of the preceding line break.
-    return " & ".join("{}" + text if text.startswith("[") else text for text in texts) + r" \\"
+def _latex(text: object) -> str:
+    """Escape text for LaTeX, which would read a leading bracket as an argument of a line break."""
+    escaped = [
+        LATEX.get(character, character) for character in escape_control_characters(str(text))
+    ]
+    return "{}" * (escaped[:1] == ["["]) + "".join(escaped)

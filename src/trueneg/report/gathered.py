@@ -155,17 +155,17 @@ class Gathered:
     @property
     def data_notes(self) -> list[str]:
         """Notes on the study's data, printed under every figure and table."""
-        data = getattr(self.study, "dataset", None)  # theory and likelihood studies have none
-        notes = {
-            PHANTOM: getattr(data, "source", None) == "phantom",
-            RESPLIT: getattr(data, "resplit", False),
-        }
-        notes[NEW_DATA] = getattr(data, "corpus_per_seed", False)
-        notes[SAME_TEST] = data is not None and not notes[RESPLIT] and not notes[NEW_DATA]
-        notes[SAME_UNSEEN] = notes[RESPLIT] and bool(
-            getattr(getattr(data, "labels", None), "test_unseen", 0)
-        )
-        return [note for note, applies in notes.items() if applies]
+        data = getattr(self.study, "dataset", None)
+        if data is None:  # a theory or likelihood study
+            return []
+        notes = [PHANTOM] if data.source == "phantom" else []
+        if data.resplit:
+            notes.append(RESPLIT)
+            if getattr(getattr(data, "labels", None), "test_unseen", 0):
+                notes.append(SAME_UNSEEN)
+        else:
+            notes.append(NEW_DATA if getattr(data, "corpus_per_seed", False) else SAME_TEST)
+        return notes
 
     @property
     def protocol_notes(self) -> list[str]:
@@ -204,21 +204,22 @@ class Gathered:
         return Measurement.of(self.comparison["selected by"])
 
     @property
+    def swept(self) -> list[Mapping[str, Any]]:
+        """The entries of the selection with several candidates."""
+        return [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
+
+    @property
     def selection_notes(self) -> list[str]:
         """Notes on the values in :attr:`names`: selection rule, the baseline's values, ties, and
         values at grid edges.
         """
-        swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
+        swept = self.swept
         if not swept:
             return []
-        names: dict[str, None] = {}
-        tied: dict[str, None] = {}
-        for entry in swept:
-            name = self.names[entry["dataset"], entry["objective"]]
-            if entry["objective"] == self.baseline:
-                names[name] = None
-            if entry.get("tied"):
-                tied[name] = None
+        names = dict.fromkeys(
+            chosen_name(entry) for entry in swept if entry["objective"] == self.baseline
+        )
+        tied = dict.fromkeys(chosen_name(entry) for entry in swept if entry.get("tied"))
         is_tuned = self.study.tuning is not None
         notes = ["Settings after a name are the first of their lists; nothing was selected."]
         if is_tuned:
@@ -260,10 +261,8 @@ class Gathered:
         """
         swept = [
             entry
-            for entry in self.comparison["selection"]
-            if entry["objective"] in objectives
-            and entry["dataset"] in datasets
-            and entry["candidates"] > 1
+            for entry in self.swept
+            if entry["objective"] in objectives and entry["dataset"] in datasets
         ]
         notes = [*edge_notes(swept), self.study_note]
         if swept:

@@ -118,20 +118,18 @@ def edge_notes(selection: Iterable[Mapping[str, Any]]) -> list[str]:
         ... )[0].split("; ")[0]
         'Selected at the edge of its grid: CL (temperature = 0.5)'
     """
-    names: dict[str, None] = {}
+    names = []
     for entry in selection:
         if keys := entry.get("at edge"):
             values = json.loads(entry["variant"])
             at_edge = (f"{key} = {format_value(values[key])}" for key in keys.split(", "))
-            names[f"{entry['objective']} ({', '.join(at_edge)})"] = None
-    return (
-        [
-            f"Selected at the edge of its grid: {', '.join(names)}; unless the edge is a natural"
-            " limit, a better value may lie beyond it."
-        ]
-        if names
-        else []
-    )
+            names.append(f"{entry['objective']} ({', '.join(at_edge)})")
+    if not names:
+        return []
+    return [
+        f"Selected at the edge of its grid: {', '.join(dict.fromkeys(names))}; unless the edge is a"
+        " natural limit, a better value may lie beyond it."
+    ]
 
 
 def seed_count(counts: Iterable[int]) -> str:

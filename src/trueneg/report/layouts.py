@@ -2,34 +2,87 @@
 of text studies.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pandas as pd
 from pandas import DataFrame, Series
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import evaluation_name, metric_name
-from trueneg.report.tables.building import Head, TableLayout
-from trueneg.stats.measurement import Measurement, measurements
-from trueneg.store.rows import COLUMNS, typed
+from trueneg.stats.measurement import KEYS, Measurement, measurements
+from trueneg.store.rows import COLUMNS
 
 DIRECTIONS = ("text to image", "image to text")
 SENTENCES, REGIONS = "retrieval sentence", "region retrieval"
 PRECISION, CHEXPERT = "precision", "chexpert 8x200"
 
 
-def lengths(rows: DataFrame, metric: str = "R") -> list[int]:
-    """Return the values of k for which the rows contain R@k (or Prec@k), in ascending order."""
-    return sorted(set(rows.loc[rows["metric"] == metric, "k"].dropna().astype(int)))
+class Place(NamedTuple):
+    """Where a table shows a measurement: its mean, and the difference beside it.
 
-
-def sentence_labels(rows: DataFrame) -> str | None:
-    """Return the relevance used for sentence retrieval: the ground truth if it is known; None if
-    there is no such retrieval.
+    Attributes:
+        group: title of the group of lines, after the name of the data set.
+        top: spanning title of the two columns.
+        name: name of the mean, without its unit.
+        measured: the measurement.
     """
-    relevance = set(rows.loc[rows["task"] == SENTENCES, "labels"])
-    return next((labels for labels in ("truth", "report") if labels in relevance), None)
+
+    group: str
+    top: str
+    name: str
+    measured: Measurement
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Pivots measurements to a table: some keys have groups of lines, the others have columns.
+
+    Attributes:
+        where: values of keys, in order; the table has no other measurements. Of other keys, numbers
+            ascend before none, and names follow none in the order of the rows.
+        lines: keys with groups of lines.
+        title: title of a group, from these keys.
+        head: spanning title and name of a column, from the other keys.
+    """
+
+    where: Mapping[str, Collection[Any]]
+    lines: Collection[str]
+    title: Callable[[Measurement], str]
+    head: Callable[[Measurement], tuple[str, str]] = lambda of: (metric_name(of), "mean")
+
+    def __call__(self, rows: DataFrame) -> list[Place]:
+        """Return the places of the measurements in the rows, for each combination of a group and a
+        column.
+        """
+        chosen = [
+            each
+            for each in measurements(rows)
+            if all(getattr(each, key) in values for key, values in self.where.items())
+        ]
+        groups = self._distinct(chosen, set(KEYS).difference(self.lines))
+        places = []
+        for group, column in itertools.product(groups, self._distinct(chosen, self.lines)):
+            measured = column._replace(**{key: getattr(group, key) for key in self.lines})
+            places.append(Place(self.title(group), *self.head(column), measured))
+        return places
+
+    def _distinct(
+        self, chosen: Iterable[Measurement], left_out: Iterable[str]
+    ) -> list[Measurement]:
+        """Return the distinct measurements without some keys, in the order of the table."""
+        nothing: Any = dict.fromkeys(left_out)
+        distinct = dict.fromkeys(each._replace(**nothing) for each in chosen)
+        orders = []
+        for key, values in zip(KEYS, zip(*distinct, strict=True), strict=False):
+            numbers = sorted(value for value in values if isinstance(value, int | float))
+            orders.append([*self.where.get(key, ()), *numbers, None, *values])
+        return sorted(
+            distinct,
+            key=lambda each: [order.index(of) for order, of in zip(orders, each, strict=True)],
+        )
 
 
 def with_means(rows: DataFrame) -> DataFrame:
@@ -53,12 +106,11 @@ def with_means(rows: DataFrame) -> DataFrame:
         return at_k.groupby(keys, dropna=False)["direction"].transform("nunique")
 
     at_k = at_k[directions([*measured, "k"]) == directions(measured)]
-    # Rows that differ only in the direction, or only in k, become the same measurement of a run.
-    pooled: Any = (typed(at_k.assign(direction=None)), typed(at_k.assign(k=pd.NA)))
-    means = [
-        part.groupby(names, sort=False, as_index=False, dropna=False)["value"].mean()
-        for part in pooled
-    ]
+    # rows that differ only in the direction, or only in k, become the same measurement of a run
+    means = []
+    for kept in ("k", "direction"):
+        by_kept = at_k.groupby([*measured, kept], sort=False, as_index=False, dropna=False)
+        means.append(by_kept["value"].mean())
     return pd.concat([rows, *means], ignore_index=True)
 
 
@@ -80,168 +132,125 @@ def compared_rows(gathered: Gathered) -> DataFrame:
     return with_means(gathered.rows[gathered.rows["split"] == "test"])
 
 
-def tasks(rows: DataFrame) -> TableLayout:
+def sentence_recall(measured: Iterable[Measurement]) -> Measurement:
+    """Return the recall of sentence retrieval, of the true pairs if they are known, for the length
+    closest to 10, the shortest in the paper.
+    """
+    recalls = [
+        each
+        for each in measured
+        if (each.task, each.metric, each.direction) == (SENTENCES, "R", None) and each.k
+    ]
+    return min(
+        recalls,
+        key=lambda each: (each.labels != "truth", abs((each.k or 0) - 10), each.k),
+        default=Measurement(SENTENCES, "R"),
+    )
+
+
+def tasks(rows: DataFrame) -> list[Place]:
     """Lay out Table 1 of Sample-Specific Debiasing, and other tasks; the first metric of each task
     is its main one.
 
     Retrieval is between boxed regions and sentences, as in the paper, or, if that is not measured,
     between images and sentences.
     """
-    measured = set(measurements(rows))
+    measured = measurements(rows)
     title = "retrieval between boxed regions and sentences, both directions"
     recall = Measurement(REGIONS, "R", "pair")
     if recall not in measured:
         title = "retrieval between images and sentences, both directions"
-        # Use the list length closest to 10, the shortest in the paper.
-        ks = lengths(rows[rows["task"] == SENTENCES])
-        recall = Measurement(
-            SENTENCES,
-            "R",
-            sentence_labels(rows),
-            k=min(ks, key=lambda k: abs(k - 10), default=None),
-        )
-    share = max(_values(rows, "linear probe", "fraction"), default=1.0)
-    columns = [
-        ("zero-shot classification", Measurement("zero-shot", "AUC")),
-        ("zero-shot classification", Measurement("zero-shot", "ACC")),
-        ("grounding", Measurement("grounding", "CNR")),
-        ("grounding", Measurement("grounding", "mIoU")),
-        (title, recall),
-        (title, recall._replace(metric="MedR", k=None)),
-        ("CheXpert 8×200", Measurement(CHEXPERT, "Prec")),
-        (
-            f"linear probe, {100 * share:g} % of the labels",
-            Measurement("linear probe", "AUC", fraction=share),
-        ),
+        recall = sentence_recall(measured)
+    share = rows.loc[rows["task"] == "linear probe", "fraction"].max()
+    probe = Measurement("linear probe", "AUC", fraction=share)
+    columns = {
+        "zero-shot classification": [Measurement("zero-shot", name) for name in ("AUC", "ACC")],
+        "grounding": [Measurement("grounding", name) for name in ("CNR", "mIoU")],
+        title: [recall, recall._replace(metric="MedR", k=None)],
+        "CheXpert 8×200": [Measurement(CHEXPERT, "Prec")],
+        f"linear probe, {100 * share:g} % of the labels": [probe],
+    }
+    return [
+        Place("", top, metric_name(key), key)
+        for top, keys in columns.items()
+        for key in keys
+        if key in measured
     ]
-    columns = [(title, key) for title, key in columns if key in measured]
-    return TableLayout(
-        [Head(title, metric_name(key), key.metric) for title, key in columns],
-        {"": [key for _, key in columns]},
-    )
 
 
-def texts(rows: DataFrame) -> TableLayout:
+def texts(rows: DataFrame) -> list[Place]:
     """Lay out the tasks of a text study: a group of lines for labels that are trained on, and one
     for labels that never are.
     """
-    measured = set(measurements(rows))
-    retrieval = rows[rows["task"] == "retrieval"]
-    keys = [
-        Measurement("knn", "accuracy"),
-        Measurement("linear probe", "accuracy"),
-        *(Measurement("retrieval", "R", k=k) for k in lengths(retrieval)),
-        Measurement("retrieval", "MRR"),
-        Measurement("retrieval", "nDCG", k=10),
-        Measurement("clustering", "V-measure"),
-    ]
-    keys = [
-        key
-        for key in keys
-        if any(key._replace(labels=labels) in measured for labels in TEXT_LABELS)
-    ]
-    groups = {}
-    for labels, title in TEXT_LABELS.items():
-        group = [key._replace(labels=labels) for key in keys]
-        if measured.intersection(group):
-            groups[title] = group
-    if (similarity := Measurement("similarity", "Spearman")) in measured:
-        groups = {title: [*group, similarity] for title, group in groups.items()}
-        groups = groups or {"": [similarity]}
-        keys.append(similarity)
-    return TableLayout(
-        [Head(evaluation_name(key), metric_name(key), key.metric) for key in keys], groups
+    similarity = Measurement("similarity", "Spearman")
+    names = evaluation_name(similarity), metric_name(similarity)
+    if similarity not in measurements(rows):
+        return TEXT_TASKS(rows)
+    places = []
+    groups = itertools.groupby(TEXT_TASKS(rows), key=lambda place: place.group)
+    for title, of_group in [(title, [*group]) for title, group in groups] or [("", [])]:
+        places += [*of_group, Place(title, *names, similarity)]
+    return places
+
+
+def _by_class(task: str, metrics: Collection[str], whole: str) -> Layout:
+    titles = {None: whole, "macro": "mean over findings"}
+    return Layout(
+        {"task": [task], "metric": metrics},
+        ["group"],
+        lambda of: titles.get(of.group, str(of.group)),
     )
 
 
-def zero_shot(rows: DataFrame) -> TableLayout:
-    """Lay out Table 3 of Sample-Specific Debiasing: zero-shot classification by class."""
-    return _by_class(rows, "zero-shot", ("AUC", "ACC", "AUC positive prompt"), "mean over classes")
-
-
-def grounding(rows: DataFrame) -> TableLayout:
-    """Lay out Table 4 of Sample-Specific Debiasing: grounding overall and by finding."""
-    return _by_class(rows, "grounding", ("CNR", "CNR signed", "mIoU"), "mean over phrases")
-
-
-def retrieval(rows: DataFrame) -> TableLayout:
-    """Lay out Table 5 of Sample-Specific Debiasing and ReCo's Table 3: recall and median rank by
-    direction, and their means.
-    """
-    chosen = rows[rows["metric"].isin(("R", "MedR"))]
-    columns = [*(("R", k) for k in lengths(chosen)), ("R", None), ("MedR", None)]
-    groups = {}
-    for task, labels in dict.fromkeys(zip(chosen["task"], chosen["labels"], strict=True)):
-        what = f"{task}, {RELEVANCE.get(labels, f'relevant={labels}')}"
-        for way, title in (*((way, way) for way in DIRECTIONS), (None, "mean of both directions")):
-            groups[f"{what}; {title}"] = [
-                Measurement(task, metric, labels, direction=way, k=k) for metric, k in columns
-            ]
-    return TableLayout([_mean_of(Measurement("", metric, k=k)) for metric, k in columns], groups)
-
-
-def precision(rows: DataFrame) -> TableLayout:
-    """Lay out ReCo's Table 1: share of the top k images that have the query's label, on our test
-    images and CheXpert 8×200.
-    """
-    chosen = rows[rows["task"].isin((PRECISION, CHEXPERT))]
-    ks = [*lengths(chosen, "Prec"), None]
-    ways = chosen[["task", "direction"]].drop_duplicates().fillna({"direction": ""})
-    groups = {}
-    for task, way in sorted(ways.itertuples(index=False), reverse=True):
-        title = way or "mean of both"
-        if task == CHEXPERT:
-            title = f"CheXpert 8×200, {title}"
-        groups[title] = [Measurement(task, "Prec", direction=way or None, k=k) for k in ks]
-    return TableLayout([_mean_of(Measurement("", "Prec", k=k)) for k in ks], groups)
-
-
-def linear_evaluation(rows: DataFrame) -> TableLayout:
-    """Lay out ReCo's Table 2: classifiers by label fraction, for the mean over classes and for each
-    class.
-    """
-    measured = [task for task in TRAINED if (rows["task"] == task).any()]
-    fractions = sorted(
-        {fraction for task in measured for fraction in _values(rows, task, "fraction")}
-    )
-    groups = {}
-    for task in measured:
-        for name in (None, *_values(rows, task, "group")):
-            groups[f"{task}; {name or 'mean over classes'}"] = [
-                Measurement(task, "AUC", fraction=fraction, group=name) for fraction in fractions
-            ]
-    return TableLayout(
-        [Head(f"{100 * fraction:g} % of the labels", "AUC", "AUC") for fraction in fractions],
-        groups,
-    )
-
-
-_LAYOUTS = (tasks, texts, zero_shot, retrieval, precision, grounding, linear_evaluation)
-LAYOUTS: Mapping[str, Callable[[DataFrame], TableLayout]] = {
-    layout.__name__: layout for layout in _LAYOUTS
+TEXT_TASKS = Layout(
+    {
+        "task": ("knn", "linear probe", "retrieval", "clustering"),
+        "metric": ("accuracy", "R", "MRR", "nDCG", "V-measure"),
+        "labels": TEXT_LABELS,
+        "group": [None],
+    },
+    ["labels"],
+    lambda of: TEXT_LABELS[str(of.labels)],
+    lambda of: (evaluation_name(of), metric_name(of)),
+)
+LAYOUTS: Mapping[str, Callable[[DataFrame], list[Place]]] = {
+    "tasks": tasks,
+    "texts": texts,
+    # Table 3 of Sample-Specific Debiasing
+    "zero_shot": _by_class("zero-shot", ("AUC", "ACC", "AUC positive prompt"), "mean over classes"),
+    # Table 5 of Sample-Specific Debiasing and ReCo's Table 3
+    "retrieval": Layout(
+        {"metric": ("R", "MedR"), "direction": [*DIRECTIONS, None], "group": [None]},
+        ["task", "labels", "direction"],
+        lambda of: (
+            f"{of.task}, {RELEVANCE.get(str(of.labels), f'relevant={of.labels}')};"
+            f" {of.direction or 'mean of both directions'}"
+        ),
+    ),
+    # ReCo's Table 1: share of the top k images with the query's label, also on CheXpert 8×200
+    "precision": Layout(
+        {
+            "task": (PRECISION, CHEXPERT),
+            "metric": ["Prec"],
+            "direction": ["text to image", "image to text", "image to image", None],
+            "group": [None],
+        },
+        ["task", "direction"],
+        lambda of: "CheXpert 8×200, " * (of.task == CHEXPERT) + (of.direction or "mean of both"),
+    ),
+    # Table 4 of Sample-Specific Debiasing
+    "grounding": _by_class("grounding", ("CNR", "CNR signed", "mIoU"), "mean over phrases"),
+    # ReCo's Table 2
+    "linear_evaluation": Layout(
+        {"task": TRAINED, "metric": ["AUC"]},
+        ["task", "group"],
+        lambda of: f"{of.task}; {of.group or 'mean over classes'}",
+        lambda of: (f"{100 * (of.fraction or 1):g} % of the labels", "AUC"),
+    ),
 }
 
 
-def every_measurement(rows: DataFrame) -> list[Measurement]:
-    """Return the measurements in all tables, without duplicates."""
-    return list(
-        dict.fromkeys(key for layout in LAYOUTS.values() for key in layout(rows).keys(rows))
-    )
-
-
-def _by_class(rows: DataFrame, task: str, metrics: Sequence[str], whole: str) -> TableLayout:
-    groups = {whole: [Measurement(task, metric) for metric in metrics]}
-    for name in _values(rows, task, "group"):
-        groups["mean over findings" if name == "macro" else name] = [
-            Measurement(task, metric, group=name) for metric in metrics
-        ]
-    return TableLayout([_mean_of(Measurement(task, metric)) for metric in metrics], groups)
-
-
-def _mean_of(measured: Measurement) -> Head:
-    return Head(metric_name(measured), "mean", measured.metric)
-
-
-def _values(rows: DataFrame, task: str, column: str) -> list[Any]:
-    """Return the distinct values of a column in a task's rows, in row order."""
-    return list(rows.loc[rows["task"] == task, column].dropna().unique())
+def present(places: Iterable[Place], rows: DataFrame) -> list[Measurement]:
+    """Return the measurements of a layout that the rows contain, without duplicates."""
+    measured = set(measurements(rows))
+    return [key for key in dict.fromkeys(place.measured for place in places) if key in measured]

@@ -11,13 +11,13 @@ from pandas import DataFrame
 
 from trueneg.errors import UserError
 from trueneg.report.drawing import Figure, add_legend, dots, finish, in_style, line_styles, panels
+from trueneg.report.figures.dose_response import gains_of
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
-from trueneg.report.metrics import full_name, higher_is_better
+from trueneg.report.metrics import full_name
 from trueneg.report.plots import forest
 from trueneg.specs.objectives.base import Objective
 from trueneg.specs.temperature import TEMPERATURE_KEYS
-from trueneg.stats.comparison import paired_differences
 
 LINE = 46  # characters of a title's line
 # the axis is linear from -1 to 1, and logarithmic beyond
@@ -52,11 +52,7 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
         line of text) and ``of`` (the number of methods); gains are positive.
     """
     study, primary = gathered.study, gathered.study.primary
-    rows = gathered.primary.rows_of(gathered.rows.query("split == 'test'"))
-    rows = rows[rows["dataset"] == gathered.dataset]
-    gains = paired_differences(rows, primary.baseline).set_index("objective", drop=False)
-    if not higher_is_better(primary.metric):
-        gains[["difference", "low", "high"]] = -gains[["difference", "high", "low"]].to_numpy()
+    gains = gains_of(gathered).set_index("objective", drop=False)
     uncorrected = _loss(study.objectives[primary.baseline])
     methods = [
         name

@@ -19,7 +19,7 @@ from trueneg.specs.settings import Study
 FILES = {"figures": ("png", "pdf", "svg", "txt"), "tables": ("csv", "tex", "txt")}
 KEPT = "drawings"  # subfolder of a study that keeps finished drawings if the job fails
 # endings of the files that make figures, tables and the page
-CODE = (".py", ".csv", ".html", ".css", ".js", ".mplstyle")
+CODE = (".py", ".csv", ".html", ".css", ".js", ".mplstyle", ".tex")
 
 
 def _by_name(package: ModuleType) -> Callable[[Study], dict[str, Drawing]]:

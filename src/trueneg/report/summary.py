@@ -15,7 +15,6 @@ from trueneg.config import runs as study_runs
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.report.findings import against_no_training, answer, headroom_sentence, selection_of
-from trueneg.report.metrics import higher_is_better
 from trueneg.report.published import published_numbers
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -239,7 +238,6 @@ def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> d
     """
     primary = study.primary
     measured = primary.measurement
-    upwards = higher_is_better(measured.metric)
     datasets = list(study_runs.datasets(study))
     dataset = primary.dataset or datasets[0]
     rows = selected(rows, selection)
@@ -247,13 +245,13 @@ def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> d
     for label in datasets:
         of_dataset = rows[rows["dataset"] == label]
         chance, about_chance = _chance(study, of_dataset)
-        labelled = headroom(of_dataset, primary.baseline, primary.oracle, chance, measured, upwards)
+        labelled = headroom(of_dataset, primary.baseline, primary.oracle, chance, measured)
         sentence = headroom_sentence(
             labelled.iloc[0], measured.metric, primary.baseline, primary.oracle, about_chance
         )
         parts.append(labelled.assign(sentence=sentence))
     sides = (primary.treatment, primary.baseline)
-    contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin, upwards)
+    contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin)
     entries = selection_of(primary, dataset, _records(selection))
     is_tuned = study.tuning is not None
     contrast["answer"] = answer(contrast, *sides, primary.published, entries, is_tuned)

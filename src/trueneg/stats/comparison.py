@@ -67,7 +67,7 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
         },
         ["standard deviation"],
     )
-    return _with_interval(table, "mean")
+    return add_interval(table, "mean")
 
 
 def paired_differences(
@@ -142,7 +142,7 @@ def paired_differences(
         },
         ["standard deviation", "own deviation", "baseline deviation"],
     )
-    table = _with_interval(table, "difference")
+    table = add_interval(table, "difference")
     seeds = table["seeds"]
     degrees = np.maximum(seeds - 1, 1)
     distance = table["difference"].abs()
@@ -202,21 +202,20 @@ def _ids(runs: pd.Series) -> str:
     return " ".join(run for run in runs if pd.notna(run))
 
 
-def _with_interval(table: pd.DataFrame, center: str) -> pd.DataFrame:
-    half = half_interval(table["standard deviation"], table["seeds"])
-    return table.assign(low=table[center] - half, high=table[center] + half)
-
-
-def half_interval(deviation: pd.Series, seeds: pd.Series) -> pd.Series:
-    """Return half the width of the 95 % t interval of a mean, t · s / √n; NaN with fewer than two
+def add_interval(table: pd.DataFrame, mean: str) -> pd.DataFrame:
+    """Add the ends of the 95 % t interval of a mean, mean ± t · s / √n; NaN with fewer than two
     seeds or if s is 0.
 
     Args:
-        deviation: standard deviation over seeds, with n − 1 in the denominator.
-        seeds: n, the number of seeds.
+        table: table with ``seeds`` (n) and ``standard deviation`` (s, with n − 1 in the
+            denominator).
+        mean: name of the column with the mean.
     """
+    seeds = table["seeds"]
+    deviation = table["standard deviation"]
     quantile = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, np.maximum(seeds - 1, 1))
-    return (quantile * deviation / np.sqrt(seeds)).where((seeds > 1) & (deviation > 0))
+    half = (quantile * deviation / np.sqrt(seeds)).where((seeds > 1) & (deviation > 0))
+    return table.assign(low=table[mean] - half, high=table[mean] + half)
 
 
 @functools.cache

@@ -182,5 +182,7 @@ def test_every_measurement_has_a_place_in_the_table(names):
         "split": "test",
     }
     layout = texts(to_table([names | key._asdict() | {"value": 0.5} for key in measured]))
-    assert {key for group in layout.groups.values() for key in group} == set(measured)
-    assert all(len(group) == len(layout.heads) for group in layout.groups.values())
+    assert {place.measured for place in layout} == set(measured)
+    groups = {place.group for place in layout}
+    heads = {(place.top, place.name) for place in layout}
+    assert len(layout) == len(groups) * len(heads)

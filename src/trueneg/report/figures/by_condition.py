@@ -9,7 +9,7 @@ import numpy as np
 from pandas import DataFrame
 
 from trueneg.config import runs
-from trueneg.report.declared import Drawing, distinct_pools, full_probe, primary_dataset, twins
+from trueneg.report.declared import Drawing, full_probe, primary_dataset, probed_pools, twins
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels, styles_of
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import axis_label
@@ -32,8 +32,28 @@ KIND = TrainedStudy
 POOLS = {"all": "labels of all training images", "imbalanced": "labels of the imbalanced subset"}
 FRACTION_AXIS = Axis("Imbalance r: fraction of the rare classes' training images that is kept")
 LABELS_AXIS = Axis("Label fraction", logarithmic=True, percent=True)
-NEGATIVES_AXIS = Axis("Number of negatives per anchor, N", logarithmic=True)
-TEMPERATURE_AXIS = Axis("Temperature t", logarithmic=True)
+# Each setting of the conditions with the name, axis, title and caption of its figure.
+CONDITIONS = {
+    "fraction": (
+        "primary_by_fraction",
+        FRACTION_AXIS,
+        "Primary measurement against the imbalance r",
+        "Do the lines diverge towards small r, where classes are more imbalanced?",
+    ),
+    "batch_size": (
+        "primary_by_negatives",
+        Axis("Number of negatives per anchor, N", logarithmic=True),
+        "Primary measurement against the number of negatives",
+        "BCL's Table 1 as curves: does a correction matter more with few negatives or with many?",
+    ),
+    "temperature": (
+        "primary_by_temperature",
+        Axis("Temperature t", logarithmic=True),
+        "Primary measurement against the temperature",
+        "A gain at one temperature may be one that the baseline has at another; differences are at"
+        " equal temperature.",
+    ),
+}
 
 
 def drawings(study: TrainedStudy) -> list[Drawing]:
@@ -41,32 +61,23 @@ def drawings(study: TrainedStudy) -> list[Drawing]:
     fraction if requested.
     """
     drawings: list[Drawing] = []
-    pools = label_pools(study)
-    if isinstance(getattr(study.dataset, "fraction", None), list):
-        drawings += _by_fraction(study, pools)
-    if "batch_size" in study.conditions:
-        counts = runs.negative_counts(study)
-        drawings += twins(
-            study,
-            "primary_by_negatives",
-            by_condition,
-            "Primary measurement against the number of negatives",
-            "BCL's Table 1 as curves: does a correction matter more with few negatives or with"
-            " many?",
-            places={label: counts[label] for label in _places(study, "batch_size")},
-            axis=NEGATIVES_AXIS,
-        )
-    if "temperature" in study.conditions:
-        drawings += twins(
-            study,
-            "primary_by_temperature",
-            by_condition,
-            "Primary measurement against the temperature",
-            "A gain at one temperature may be one that the baseline has at another; differences are"
-            " at equal temperature.",
-            places=_places(study, "temperature"),
-            axis=TEMPERATURE_AXIS,
-        )
+    pools = probed_pools(study)
+    for field, (name, axis, title, caption) in CONDITIONS.items():
+        if field in study.conditions or isinstance(getattr(study.dataset, field, None), list):
+            places = _places(study, field)
+            drawings += twins(study, name, by_condition, title, caption, places=places, axis=axis)
+            for pool in pools if field == "fraction" else ():
+                drawings += twins(
+                    study,
+                    f"probe_by_fraction_{pool}_labels",
+                    by_condition,
+                    f"Linear probe against the imbalance r, {POOLS[pool]}",
+                    "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on"
+                    " the frozen encoder.",
+                    measured=full_probe(study, pool),
+                    places=places,
+                    axis=axis,
+                )
     if wanted := getattr(study.figures, "label_fractions", None):
         for pool in pools:
             drawings += twins(
@@ -82,45 +93,15 @@ def drawings(study: TrainedStudy) -> list[Drawing]:
     return drawings
 
 
-def _by_fraction(study: TrainedStudy, pools: Sequence[str]) -> list[Drawing]:
-    """Declare the figures against the imbalance r."""
-    options: dict[str, Any] = {"places": _places(study, "fraction"), "axis": FRACTION_AXIS}
-    drawings = twins(
-        study,
-        "primary_by_fraction",
-        by_condition,
-        "Primary measurement against the imbalance r",
-        "Do the lines diverge towards small r, where classes are more imbalanced?",
-        **options,
-    )
-    for pool in pools:
-        drawings += twins(
-            study,
-            f"probe_by_fraction_{pool}_labels",
-            by_condition,
-            f"Linear probe against the imbalance r, {POOLS[pool]}",
-            "Sample-Specific Debiasing's Fig. 2, left: accuracy of a linear classifier on the"
-            " frozen encoder.",
-            measured=full_probe(study, pool),
-            **options,
-        )
-    return drawings
-
-
-def label_pools(study: TrainedStudy) -> Sequence[str]:
-    """Return the label pools of the linear probe of images that differ; empty without one."""
-    pools = getattr(getattr(study.evaluation, "linear_probe", None), "label_pools", [])
-    return distinct_pools(study, pools) if pools else []
-
-
 def _places(study: TrainedStudy, field: str) -> dict[str, float]:
     """Map each condition that differs from the primary contrast's only in a setting to the value of
-    this setting.
+    this setting, or to the number of negatives instead of the batch size.
     """
+    counts = runs.negative_counts(study) if field == "batch_size" else {}
     settings = {label: values for label, (values, _) in runs.conditions(study).items()}
     others: Any = settings[primary_dataset(study)] | {field: None}
     return {
-        label: values[field]
+        label: counts.get(label, values[field])
         for label, values in settings.items()
         if values | {field: None} == others
     }

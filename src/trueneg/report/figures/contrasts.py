@@ -4,11 +4,9 @@ from trueneg.report.declared import Drawing
 from trueneg.report.drawing import Figure, add_legend, dots, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count, with_unit
-from trueneg.report.layouts import compared_rows
-from trueneg.report.metrics import higher_is_better, margin_text, scale, unit
+from trueneg.report.metrics import margin_text, scale, unit
 from trueneg.report.plots import forest
-from trueneg.report.tables.building import comparisons
-from trueneg.report.tables.comparisons import named_by
+from trueneg.report.tables.comparisons import of_primary
 from trueneg.specs.kinds.trained import OTHERS, PRIMARY, TrainedStudy
 
 ORDER = 5
@@ -41,14 +39,7 @@ def contrasts(gathered: Gathered) -> Figure:
     the equivalence margin.
     """
     measured = gathered.primary
-    table = comparisons(
-        compared_rows(gathered),
-        gathered.baseline,
-        [measured],
-        gathered.margins,
-        named_by(gathered),
-    )
-    table = table[table["dataset"] == gathered.dataset]
+    table = of_primary(gathered)
     named = gathered.study.contrasts
     if named:
         # the first baseline is shown in any case
@@ -73,9 +64,8 @@ def contrasts(gathered: Gathered) -> Figure:
         sentences.append(f"Band: ±{margin_text(margin, measured.metric)}, the margin.")
     plot.axvline(0, color="0.1", linewidth=1)
     forest(plot, table, styles, "family", list(table["contrast"]), row="contrast", factor=size)
-    side = "right" if higher_is_better(measured.metric) else "left"
     label = with_unit("Difference", unit(measured.metric, difference=True))
-    plot.set_xlabel(f"{label}; {side} of the line is better")
+    plot.set_xlabel(f"{label}; right of the line is better")
     add_legend(figure, dots(styles))
     drawn = {*table["objective"], *table["baseline"]}
     for contrast in named:

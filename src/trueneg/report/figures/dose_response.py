@@ -9,7 +9,7 @@ from pandas import DataFrame
 from trueneg.config import runs
 from trueneg.report.declared import ROWS, Drawing
 from trueneg.report.drawing import Figure, Styles, add_legend, dots, finish, line_styles
-from trueneg.report.figures.monitors import over_seeds
+from trueneg.report.figures.monitors import last_epoch, over_seeds
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, axis_label, measurement_name, seed_count
 from trueneg.report.layouts import compared_rows
@@ -49,8 +49,7 @@ def dose_response(gathered: Gathered) -> Figure:
     """
     groups = gathered.study.class_groups
     curves = gathered.curves[gathered.curves["dataset"] == gathered.dataset]
-    ends = curves.groupby(["objective", "seed"])["epoch"].transform("max")
-    masks = over_seeds(curves[curves["epoch"] == ends], MONITORS, groups)
+    masks = over_seeds(last_epoch(curves), MONITORS, groups)
     masks = masks.rename(columns={"shown": "x"})[["objective", "monitor", "group", "x"]]
     gains = gains_of(gathered)
     points = masks.merge(gains, on="objective")
@@ -80,12 +79,12 @@ def dose_response(gathered: Gathered) -> Figure:
 
 
 def gains_of(gathered: Gathered) -> DataFrame:
-    """Return each objective's paired difference from the baseline in the primary measurement, as
-    ``shown``.
+    """Return each objective's paired difference from the baseline in the primary measurement, also
+    as ``shown``.
     """
     rows = gathered.primary.rows_of(compared_rows(gathered))
     gains = paired_differences(rows[rows["dataset"] == gathered.dataset], gathered.baseline)
-    return gains.drop(columns="group").rename(columns={"difference": "shown"})
+    return gains.drop(columns="group").assign(shown=gains["difference"])
 
 
 def gain_panels(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Figure, finish
@@ -42,7 +42,7 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     Args:
         gathered: artefacts of the study.
         files: one row per image and objective with ``x``, ``y``, ``label``, ``rare`` (bool) and
-            ``silhouette``, which coordinates written by earlier versions lack.
+            ``silhouette``.
     """
     import seaborn
 
@@ -87,7 +87,7 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
         f"t-SNE of {images:,} images of {dataset}, one seed; rare classes in red, common"
         " classes in blue. The axes have no units, and distances between clusters have no"
         " meaning.",
-        SILHOUETTE if "silhouette" in points else "",
+        SILHOUETTE if points["silhouette"].notna().any() else "",
         gathered.study_note,
     )
 
@@ -100,7 +100,7 @@ def _silhouettes(points: DataFrame) -> list[str]:
 
     lines = []
     for name, part in (("rare", points[points["rare"]]), ("all", points)):
-        values = part.get("silhouette", Series(dtype=float)).dropna()
+        values = part["silhouette"].dropna()
         if len(values):
             low, high = np.quantile(bootstrap(values, n_boot=2000, seed=0), [0.025, 0.975])
             lines.append(minus(f"silhouette, {name}: {values.mean():.2f} [{low:.2f}, {high:.2f}]"))

@@ -25,7 +25,7 @@ from trueneg.report.drawing import (
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import draw_intervals, facets, interval_note
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.stats.comparison import half_interval
+from trueneg.stats.comparison import add_interval
 
 ORDER = 100
 KIND = TrainedStudy
@@ -176,10 +176,14 @@ def over_seeds(curves: DataFrame, monitors: Sequence[str], groups: Sequence[str]
         part = part.set_axis([*KEYS, "value"], axis=1)
         parts.append(part.assign(monitor=monitor, group=group))
     values = pd.concat(parts).dropna(subset="value")
-    by_epoch = values.groupby([*KEYS, "monitor", "group"], sort=False)["value"]
-    means = by_epoch.agg(seeds="count", shown="mean", deviation="std").reset_index()
-    half = half_interval(means["deviation"], means["seeds"])
-    return means.assign(low=means["shown"] - half, high=means["shown"] + half)
+    by_epoch: Any = values.groupby([*KEYS, "monitor", "group"], sort=False)["value"]
+    aggregated = {"seeds": "count", "shown": "mean", "standard deviation": "std"}
+    return add_interval(by_epoch.agg(**aggregated).reset_index(), "shown")
+
+
+def last_epoch(curves: DataFrame) -> DataFrame:
+    """Return the last epoch of each run."""
+    return curves[curves["epoch"] == curves.groupby("run")["epoch"].transform("max")]
 
 
 def by_epoch(

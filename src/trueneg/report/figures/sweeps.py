@@ -97,9 +97,8 @@ def by_setting(gathered: Gathered, baseline: str | None, field: str, axis: Axis)
             is_variant = (variants["objective"] == name) & (variants["variant"] == variant)
             parts.append(variants[is_variant].assign(dataset=f"{value:g}"))
     if field == "class_probability":
-        by_task = {
-            key.task: key for key in reversed(tasks(rows).groups[""]) if key.task != "linear probe"
-        }
+        by_task = {place.measured.task: place.measured for place in reversed(tasks(rows))}
+        by_task.pop("linear probe", None)
         measured = [*reversed(by_task.values())]
         if baseline is None:
             start = [name for name in swept if 0 not in places[name].values()]

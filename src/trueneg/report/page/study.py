@@ -10,15 +10,12 @@ from trueneg.config.runs import shown_examples
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
-from trueneg.report.declared import PAIRED
 from trueneg.report.findings import sentence
 from trueneg.report.gathered import Gathered
-from trueneg.report.layouts import compared_rows
-from trueneg.report.metrics import higher_is_better
 from trueneg.report.page.examples import examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
-from trueneg.report.tables.building import comparisons, headroom_remarks
-from trueneg.report.tables.comparisons import named_by
+from trueneg.report.tables.building import headroom_remarks
+from trueneg.report.tables.comparisons import of_primary
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import seeds_to_detect
@@ -71,17 +68,10 @@ def study_page(folder: Path) -> dict[str, Any]:
         if run["seed"] == described[0]["seed"]  # other seeds differ slightly, if at all
     ]
     about_data, warned = known_data.sentences(facts, gathered.baseline if is_trained else "")
-    drawings = registry.figures_by_name(study)
-    # Paired differences come before the corresponding means.
-    names = [
-        name
-        for mean in drawings
-        if not mean.endswith(PAIRED)
-        for name in (mean + PAIRED, mean)
-        if name in drawings
-    ]
     pictures = [
-        (drawings[name], png) for name in names if (png := figures / f"{name}.png").is_file()
+        (drawing, png)
+        for name, drawing in registry.figures_by_name(study).items()
+        if (png := figures / f"{name}.png").is_file()
     ]
     return {
         "name": folder.parent.name,
@@ -132,11 +122,8 @@ def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     study = gathered.study
     baseline = gathered.baseline
     sentences = _seeds_to_decide(gathered, runs)
-    tested = comparisons(
-        compared_rows(gathered), baseline, [gathered.primary], gathered.margins, named_by(gathered)
-    )
-    tested = tested[(tested["dataset"] == gathered.dataset) & (tested["baseline"] == baseline)]
-    outcomes = tested.set_index("objective")["outcome"]
+    tested = of_primary(gathered)
+    outcomes = tested[tested["baseline"] == baseline].set_index("objective")["outcome"]
     better = [name for name in gathered.label_free if outcomes.get(name) == "better"]
     untrained = [name for name, each in study.objectives.items() if each.name in NOT_TRAINED]
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
@@ -146,10 +133,8 @@ def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     ]
     if rows.empty:
         return sentences
-    ordered = rows.assign(mean=rows.groupby("objective")["value"].transform("mean")).sort_values(
-        ["mean", "value"]
-    )
-    best = ordered.iloc[-1 if higher_is_better(study.primary.metric) else 0]
+    means = rows.groupby("objective")["value"].transform("mean")
+    best = rows.assign(mean=means).sort_values(["mean", "value"]).iloc[-1]
     name = best["objective"]
     if name in untrained:
         sentences.append(

@@ -6,7 +6,7 @@ from pandas import DataFrame
 from trueneg.config import runs
 from trueneg.report.declared import Drawing
 from trueneg.report.figures.assumption import rho_text
-from trueneg.report.formats import Cell, Table, grouped
+from trueneg.report.formats import Cell, Table
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import minus
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
@@ -78,4 +78,4 @@ def assumption_table(summary: DataFrame) -> Table:
     columns = [
         ("", name) for name in ("Spearman's ρ", "ρ of class means", "a", "k", "mean error of a·p^k")
     ]
-    return Table(summary, columns, grouped(lines), NOTES, corner="scorer")
+    return Table(summary, columns, lines, NOTES, corner="scorer")

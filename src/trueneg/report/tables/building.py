@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pandas import DataFrame, Series
 
-from trueneg.report.formats import Cell, Table, grouped
+from trueneg.report.formats import Cell, Head, Table, pivot
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count, with_unit
+from trueneg.report.layouts import Place
 from trueneg.report.metrics import (
     format_metric,
     full_name,
@@ -37,7 +38,7 @@ from trueneg.stats.comparison import (
     subtracted,
 )
 from trueneg.stats.measurement import KEYS as MEASURED
-from trueneg.stats.measurement import Measurement, by_measurement, measurements
+from trueneg.stats.measurement import Measurement, by_measurement
 
 Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
 Names = Mapping[tuple[str, str], str]  # by data set and objective
@@ -58,7 +59,6 @@ class Named(NamedTuple):
     dataset: str
     measured: Measurement
     treatment: str
-    baseline: str
     contrasts: Sequence[NamedContrast] = ()
 
 
@@ -95,20 +95,16 @@ def comparisons(
         outside the primary measurement or not named.
     """
     chosen = _test_rows(rows, measured)
-    named = named or Named("", Measurement("", ""), "", "")
+    named = named or Named("", Measurement("", ""), "")
     parts = [_named_differences(chosen, contrast, margins) for contrast in named.contrasts]
-    plain = [
-        contrast.treatment
-        for contrast in named.contrasts
-        if contrast.baseline == baseline and contrast.minus is None
-    ]
     others = paired_differences(chosen, baseline, margins=margins)
-    others = others[~others["objective"].isin(plain)]
     others = others.assign(contrast=others["objective"] + f" − {baseline}", family=OTHERS)
-    table = pd.concat([*parts, others], ignore_index=True)
+    table = pd.concat([*parts, others])
+    is_named = (table["family"] == OTHERS) & table.duplicated([*KEYS, "contrast"])
+    table = table[~is_named].reset_index(drop=True)
     of_dataset = table[table["dataset"] == named.dataset]
     is_measured = table.index.isin(named.measured.rows_of(of_dataset).index)
-    is_primary = is_measured & (table["contrast"] == f"{named.treatment} − {named.baseline}")
+    is_primary = is_measured & (table["contrast"] == f"{named.treatment} − {baseline}")
     table["family"] = table["family"].mask(is_primary, PRIMARY)
     is_tested = table["family"].notna()
     table["exploratory"] = is_tested & ~(is_measured & (table["family"] != OTHERS))
@@ -186,33 +182,9 @@ def compare(
     )
 
 
-class Head(NamedTuple):
-    """Column heads of a mean and its difference: a spanning title, the name of the mean, and the
-    metric, which sets the unit.
-    """
-
-    title: str
-    name: str
-    metric: str
-
-
-class TableLayout(NamedTuple):
-    """Layout of measurements in a table: column heads, and each group's measurements by title, one
-    per head.
-    """
-
-    heads: Sequence[Head]
-    groups: Mapping[str, Sequence[Measurement]]
-
-    def keys(self, rows: DataFrame) -> list[Measurement]:
-        """Return the measurements of this layout that the rows contain."""
-        held = set(measurements(rows))
-        return [key for key in dict.fromkeys(itertools.chain(*self.groups.values())) if key in held]
-
-
 def side_by_side(
     values: DataFrame,
-    layout: TableLayout,
+    layout: Iterable[Place],
     gathered: Gathered,
     beside: Mapping[tuple[str, str], Cells] | None = None,
 ) -> Table:
@@ -220,8 +192,7 @@ def side_by_side(
 
     Args:
         values: table from :func:`compare`.
-        layout: column heads, and the measurements in each group of lines; the name of the data set
-            precedes the group's title.
+        layout: places of the measurements; the name of the data set precedes a group's title.
         gathered: the study's :class:`trueneg.report.gathered.Gathered`.
         beside: further columns without a comparison; maps spanning title and name of a column to
             its cells by data set and objective.
@@ -229,26 +200,25 @@ def side_by_side(
     baseline = gathered.baseline
     remarks = headroom_remarks(gathered.headroom)
     beside = beside or {}
-    compared = {
-        key: {row["objective"]: (mean_cell(row), difference_cell(row)) for row in records(column)}
-        for key, column in by_measurement(values).items()
-    }
-    lines = []
-    for dataset, (title, measured) in itertools.product(
-        dict.fromkeys(values["dataset"]), layout.groups.items()
-    ):
-        columns = [compared.get((dataset, key), {}) for key in measured]
-        for name in dict.fromkeys(itertools.chain(*columns)):
-            cells: list[Cell] = []
-            for column in columns:
-                cells += column.get(name, (Cell("–"), Cell("")))
-            cells += [others.get((dataset, name), Cell("–")) for others in beside.values()]
-            shown = gathered.names.get((dataset, name), name)
-            lines.append((group_title(dataset, remarks, title), shown, cells))
-    heads = []
-    for head in layout.heads:
-        heads.append((head.title, with_unit(head.name, unit(head.metric))))
-        heads.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
+    values = with_names(values, gathered.names)
+    compared = by_measurement(values)
+    heads: dict[Any, list[Head]] = {}
+    cells: list[Any] = []
+    for dataset, place in itertools.product(dict.fromkeys(values["dataset"]), layout):
+        metric = place.measured.metric
+        column = (place.top, place.name, metric)
+        heads[column] = [
+            (place.top, with_unit(place.name, unit(metric))),
+            (place.top, with_unit(f"− {baseline}", unit(metric, difference=True))),
+        ]
+        title = group_title(dataset, remarks, place.group)
+        for row in records(compared.get((dataset, place.measured), values.iloc[:0])):
+            line = (title, row["shown as"])
+            cells.append((*line, column, [mean_cell(row), difference_cell(row)]))
+            for head, others in beside.items():
+                shown = others.get((dataset, row["objective"]), Cell("–"))
+                cells.append((*line, head, [shown]))
+    heads |= {head: [head] for head in beside}
     sentences = [
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])})."
         f" Differences from {baseline} are paired within seeds and have 95 % t intervals.",
@@ -264,13 +234,7 @@ def side_by_side(
     for row in records(gathered.headroom):
         if row["dataset"] in remarks:
             sentences.append(f"{row['dataset']}: {row['sentence']}.")
-    return Table(
-        with_names(values, gathered.names),
-        [*heads, *beside],
-        grouped(lines),
-        sentences,
-        corner="objective",
-    )
+    return Table(values, *pivot(cells, heads), sentences, corner="objective")
 
 
 def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> str:
@@ -309,33 +273,34 @@ def published_table(
     """
     values = _with_means(printed, rows)
     marks = {text: "†" * count for count, text in enumerate(values["differs"].dropna().unique(), 1)}
-    printed_decimals = printed["printed"].str.partition(".")[2].str.len()
-    places = printed_decimals.groupby([printed[level] for level in PLACE], sort=False)
-    decimals: Any = places.max()
-    units = list(printed.drop_duplicates(PLACE)["unit"])
-    shared = units[0] if len(set(units)) == 1 else ""
+    places = printed.drop_duplicates(PLACE)
+    shared = places["unit"].iloc[0] if places["unit"].nunique() == 1 else ""
     # levels of the column heads; what all columns have in common is the title
-    levels = [level for level in PLACE if printed[level].nunique() > 1] or PLACE[2:]
-    constant = ", ".join(
-        printed[level].iloc[0] for level in PLACE if level not in levels and printed[level].iloc[0]
-    )
-    heads = []
-    for row in records(printed.drop_duplicates(PLACE)):
-        *tops, name = (row[level] for level in levels)
-        heads.append((", ".join(tops), name if shared else with_unit(name, row["unit"])))
-    lines = []
+    levels = [level for level in PLACE if places[level].nunique() > 1] or PLACE[2:]
+    title = ", ".join(filter(None, places[PLACE].drop(columns=levels).iloc[0]))
+    heads: dict[Any, list[Head]] = {}
+    decimals = {}
+    for place, of_place in printed.groupby(PLACE, sort=False):
+        *tops, name = of_place[levels].iloc[0]
+        unit_of_place = of_place["unit"].iloc[0]
+        heads[place] = [(", ".join(tops), name if shared else with_unit(name, unit_of_place))]
+        decimals[place] = of_place["printed"].str.partition(".")[2].str.len().max()
+    cells: list[Any] = []
     for method, of_method in values.groupby("method", sort=False, dropna=False):
+        title_of_method = (
+            title if pd.notna(method) else f"not printed in {printed['table'].iloc[0]}"
+        )
+        # a method without an objective has a line of its own
         for objective in list(of_method["objective"].dropna().unique()) or [method]:
             is_line = of_method["objective"].isna() | (of_method["objective"] == objective)
             of_line = of_method[is_line]
-            name = _published_name(method, objective, of_line, names)
-            title = constant if pd.notna(method) else f"not printed in {printed['table'].iloc[0]}"
-            by_place = {tuple(row[level] for level in PLACE): row for row in records(of_line)}
-            cells = [
-                _beside_printed(by_place.get(place), most, marks)
-                for place, most in decimals.items()
-            ]
-            lines.append((with_unit(title, shared), name, cells))
+            line = (
+                with_unit(title_of_method, shared),
+                _published_name(method, objective, of_line, names),
+            )
+            for row in records(of_line):
+                place = tuple(row[level] for level in PLACE)
+                cells.append((*line, place, [_beside_printed(row, decimals[place], marks)]))
     sentences = [
         "Ours: mean ± half of its 95 % t interval over seeds"
         f" ({seed_count(values['seeds'].dropna())}). In parentheses: the published number, ±"
@@ -343,7 +308,7 @@ def published_table(
         *(f"{mark} {text}" for text, mark in marks.items()),
         *notes,
     ]
-    return Table(values, heads, grouped(lines), sentences, corner="method")
+    return Table(values, *pivot(cells, heads), sentences, corner="method")
 
 
 def _with_means(printed: DataFrame, rows: DataFrame) -> DataFrame:
@@ -368,18 +333,15 @@ def _published_name(method: Any, objective: str, line: DataFrame, names: Names) 
     """Return the name of a line: the paper's method, and our objective where it is called
     differently.
     """
-    ours = {objective_name(row, names) for row in records(line) if row["objective"] == objective}
+    datasets = line.loc[line["objective"] == objective, "dataset"]
+    ours = {names.get((dataset, objective), objective) for dataset in datasets}
     # the selected values may differ between data sets
     name = ours.pop() if len(ours) == 1 else objective
     return name if pd.isna(method) or name == method else f"{method}; ours: {name}"
 
 
 def _beside_printed(row: Any, decimals: int, marks: Mapping[str, str]) -> Cell:
-    """Return the cell with our mean and, in parentheses, the published number, in its unit; `row`
-    is None if there is neither.
-    """
-    if row is None or (pd.isna(row["mean"]) and pd.isna(row["published"])):
-        return Cell("–")
+    """Return the cell with our mean and, in parentheses, the published number, in its unit."""
 
     def shown(value: float) -> str:
         return in_unit(value, row["metric"], row["unit"], decimals)
@@ -409,6 +371,7 @@ def difference_table(
         names: display name of each objective, by data set and objective, where it differs from the
             objective's name.
     """
+    compared = with_names(compared, names)
     # None: units differ, and are shown in the group titles
     units = {unit(metric, difference=True) for metric in compared["metric"]}
     shared = units.pop() if len(units) == 1 else None
@@ -433,7 +396,7 @@ def difference_table(
         if shared is None:
             title = with_unit(title, unit(metric, difference=True))
         cells = [Cell(text, runs=runs_of_difference(row)) for text in texts]
-        lines.append((title, contrast_name(row, names), cells))
+        lines.append((title, row["shown as"], cells))
     amounts = ("difference", "standard deviation", "minimum detectable")
     heads = ["pairs", *(with_unit(name, shared or "") for name in amounts), "correlation"]
     heads += [*tests.values(), *families, "outcome"]
@@ -452,10 +415,7 @@ def difference_table(
         " or not named by the study. Interval only: named without a test.",
         *notes,
     ]
-    columns = [("", head) for head in heads]
-    return Table(
-        with_names(compared, names), columns, grouped(lines), sentences, corner="comparison"
-    )
+    return Table(compared, [("", head) for head in heads], lines, sentences, corner="comparison")
 
 
 def outcome_text(row: Any) -> str:
@@ -467,26 +427,20 @@ def outcome_text(row: Any) -> str:
     )
 
 
-def contrast_name(row: Any, names: Names) -> str:
-    """Return the name of a comparison in a row of :func:`comparisons`, with the selected values of
-    the first objective.
-    """
-    if row["contrast"] != f"{row['objective']} − {row['baseline']}":  # a difference of differences
-        return row["contrast"]
-    return f"{objective_name(row, names)} − {row['baseline']}"
-
-
-def objective_name(row: Any, names: Names) -> str:
-    """Return the name of a row's objective, with its selected values."""
-    return names.get((row["dataset"], row["objective"]), row["objective"])
-
-
 def with_names(values: DataFrame, names: Names) -> DataFrame:
-    """Add the column ``shown as`` to a table from :func:`comparisons` or :func:`compare`: the name,
-    with its selected values.
+    """Add the column ``shown as`` to a table from :func:`comparisons` or :func:`compare`: the name
+    of the comparison or objective, with the selected values of the objective.
     """
-    shown = contrast_name if "contrast" in values else objective_name
-    return values.assign(**{"shown as": [shown(row, names) for row in records(values)]})
+    shown = []
+    for row in records(values):
+        name = names.get((row["dataset"], row["objective"]), row["objective"])
+        contrast = row.get("contrast")
+        if contrast is not None:
+            # a difference of differences keeps its name
+            is_plain = contrast == f"{row['objective']} − {row['baseline']}"
+            name = f"{name} − {row['baseline']}" if is_plain else contrast
+        shown.append(name)
+    return values.assign(**{"shown as": shown})
 
 
 def margin_note(values: DataFrame) -> list[str]:

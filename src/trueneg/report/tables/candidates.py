@@ -2,7 +2,7 @@
 
 from trueneg.config import runs
 from trueneg.report.declared import Drawing
-from trueneg.report.formats import Cell, Table, grouped
+from trueneg.report.formats import Cell, Table
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, SYMBOLS, settings_name, with_unit
 from trueneg.report.metrics import full_name, unit
@@ -66,7 +66,7 @@ def candidates(gathered: Gathered) -> Table:
             ("", "seeds"),
             ("", "remark"),
         ],
-        grouped(lines),
+        lines,
         sentences,
         corner="candidate",
     )

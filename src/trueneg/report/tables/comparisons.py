@@ -2,28 +2,37 @@
 task.
 """
 
+import itertools
+
 import pandas as pd
 from pandas import DataFrame
 
-from trueneg.config import runs
-from trueneg.report.declared import ROWS, Drawing, distinct_pools, full_probe, published_name
+from trueneg.report.declared import (
+    ROWS,
+    Drawing,
+    distinct_pools,
+    full_probe,
+    probed_pools,
+    published_name,
+)
+from trueneg.report.figures.monitors import last_epoch
 from trueneg.report.formats import Cell, Table
 from trueneg.report.gathered import Gathered
+from trueneg.report.labels import variant_name
 from trueneg.report.layouts import (
     CHEXPERT,
     LAYOUTS,
     PRECISION,
     TRAINED,
+    Place,
     compared_rows,
-    every_measurement,
+    present,
     with_means,
 )
 from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.tables.building import (
     Cells,
-    Head,
     Named,
-    TableLayout,
     compare,
     comparisons,
     difference_table,
@@ -39,20 +48,19 @@ from trueneg.stats.measurement import Measurement
 
 ORDER = 10
 KIND = TrainedStudy
-PUBLISHED, CURVES = "published.parquet", "curves.parquet"
+NUMBERS, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
 SHARES = {"anchors at the bound": "share at bound", "negatives removed": "share removed"}
-# Title and caption of each table in page order, including those in
-# :data:`trueneg.report.layouts.LAYOUTS`.
+# Title and caption of each table, in page order.
+DIFFERENCES = (
+    "Every paired difference, with its tests",
+    "Differences that are neither primary nor named are exploratory.",
+)
+PUBLISHED = (
+    "{} of {}, with our numbers",
+    "Numbers need not agree where data, networks or training length differ.",
+)
 HEADINGS = {
-    "differences": (
-        "Every paired difference, with its tests",
-        "Differences that are neither primary nor named are exploratory.",
-    ),
-    "published": (
-        "{} of {}, with our numbers",
-        "Numbers need not agree where data, networks or training length differ.",
-    ),
     "accuracy": (
         "Accuracy of every objective",
         "The primary measurement comes first; the others are exploratory.",
@@ -107,35 +115,24 @@ RECO_TABLE_1 = (
 def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
     measured = {row.task for row in measured_by(study)}
-    shown = {name for name in study.TABLES if measured & OF_TASKS.get(name, measured)}
-    listed = []
-    for name, (title, caption) in HEADINGS.items():
-        if name == "published":
-            for paper, table in dict.fromkeys(
-                (printed.paper, table) for printed in study.published for table in printed.tables
-            ):
-                listed.append(
-                    Drawing(
-                        published_name(paper, table),
-                        published,
-                        title.format(table, paper),
-                        caption,
-                        (*ROWS, PUBLISHED),
-                        {"paper": paper, "table": table},
-                    )
-                )
-        elif name in {"differences", *shown}:
-            has_layout = name != "differences"
-            listed.append(
-                Drawing(
-                    name,
-                    layout_table if has_layout else differences,
-                    title,
-                    caption,
-                    (*ROWS, CURVES) if name == "tasks" else ROWS,
-                    {"name": name} if has_layout else {},
-                )
+    listed = [Drawing("differences", differences, *DIFFERENCES)]
+    title, caption = PUBLISHED
+    names = ((printed.paper, table) for printed in study.published for table in printed.tables)
+    for paper, table in dict.fromkeys(names):
+        listed.append(
+            Drawing(
+                published_name(paper, table),
+                published,
+                title.format(table, paper),
+                caption,
+                (*ROWS, NUMBERS),
+                {"paper": paper, "table": table},
             )
+        )
+    for name, heading in HEADINGS.items():
+        if name in study.TABLES and measured & OF_TASKS.get(name, measured):
+            files = (*ROWS, CURVES) if name == "tasks" else ROWS
+            listed.append(Drawing(name, layout_table, *heading, files, {"name": name}))
     return listed
 
 
@@ -144,7 +141,7 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     rows = compared_rows(gathered)
     layout = accuracy(gathered.study, rows) if name == "accuracy" else LAYOUTS[name](rows)
     values = compare(
-        rows, gathered.baseline, layout.keys(rows), gathered.margins, named_by(gathered)
+        rows, gathered.baseline, present(layout, rows), gathered.margins, named_by(gathered)
     )
     beside = {}
     if name == "tasks":
@@ -153,58 +150,53 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     return side_by_side(values, layout, gathered, beside)
 
 
-def accuracy(study: ImageStudy, rows: DataFrame) -> TableLayout:
+def accuracy(study: ImageStudy, rows: DataFrame) -> list[Place]:
     """Lay out the accuracies of an image study: a group of lines per evaluation, primary first; a
     column per group of classes.
 
     Earlier rows lack the balanced accuracy.
     """
-    probes = (
-        full_probe(study, pool)
-        for pool in distinct_pools(study, study.evaluation.linear_probe.label_pools)
-    )
+    measured = [study.primary.measurement._replace(group=None)]
+    measured += [full_probe(study, pool) for pool in probed_pools(study)]
     pools = distinct_pools(study, study.evaluation.knn.label_pools)
-    others = (
-        Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in pools
-    )
-    measured = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
+    for task in ("knn", "mean classifier"):
+        measured += [Measurement(task, "accuracy", pool) for pool in pools]
     groups = [
         *(GROUPS if study.dataset.rare_classes else GROUPS[:1]),
         *(["macro"] if (rows["group"] == "macro").any() else ()),
     ]
-    columns = {
-        evaluation_name(key): [key._replace(group=group) for group in groups] for key in measured
-    }
-    return TableLayout(
-        [Head(group_name(key), "accuracy", key.metric) for key in next(iter(columns.values()))],
-        columns,
-    )
-
-
-def _measured(gathered: Gathered, rows: DataFrame) -> list[Measurement]:
-    study = gathered.study
-    return (
-        accuracy(study, rows).keys(rows) if "accuracy" in study.TABLES else every_measurement(rows)
-    )
+    places = []
+    for of, group in itertools.product(dict.fromkeys(measured), groups):
+        of_group = of._replace(group=group)
+        places.append(Place(evaluation_name(of), group_name(of_group), "accuracy", of_group))
+    return places
 
 
 def named_by(gathered: Gathered) -> Named:
     """Return the comparisons that a study names."""
     study = gathered.study
-    return Named(
-        gathered.dataset,
-        gathered.primary,
-        study.primary.treatment,
-        gathered.baseline,
-        study.contrasts,
+    return Named(gathered.dataset, gathered.primary, study.primary.treatment, study.contrasts)
+
+
+def of_primary(gathered: Gathered) -> DataFrame:
+    """Compute the comparisons of a study in its primary measurement and data set."""
+    rows = compared_rows(gathered)
+    rows = rows[rows["dataset"] == gathered.dataset]
+    return comparisons(
+        rows, gathered.baseline, [gathered.primary], gathered.margins, named_by(gathered)
     )
 
 
 def differences(gathered: Gathered) -> Table:
     """Build the table of paired differences, for every measurement in the study's other tables."""
     rows = compared_rows(gathered)
+    study = gathered.study
+    if "accuracy" in study.TABLES:
+        places = accuracy(study, rows)
+    else:
+        places = [place for layout in LAYOUTS.values() for place in layout(rows)]
     values = comparisons(
-        rows, gathered.baseline, _measured(gathered, rows), gathered.margins, named_by(gathered)
+        rows, gathered.baseline, present(places, rows), gathered.margins, named_by(gathered)
     )
     return difference_table(
         values, [*gathered.protocol_notes, *gathered.table_notes], gathered.names
@@ -215,18 +207,14 @@ def published(gathered: Gathered, paper: str, table: str) -> Table:
     """Build a paper's table with our numbers beside its own; a method may be a variant that the
     study did not select.
     """
-    printed = gathered.read(PUBLISHED)
-    parts = [gathered.rows]
-    variants = gathered.variants
+    printed = gathered.read(NUMBERS)
     printed = printed[(printed["paper"] == paper) & (printed["table"] == table)]
-    unselected = set(printed["objective"]) - set(gathered.study.objectives)
-    for label, (objective, values, _) in runs.objectives(gathered.study).items():
-        if label in unselected:
-            of_variant = (variants["objective"] == objective) & (
-                variants["variant"] == runs.canonical(values)
-            )
-            parts.append(variants[of_variant].assign(objective=label))
-    rows = pd.concat(parts, ignore_index=True)
+    variants = gathered.variants
+    labels = map(variant_name, variants["objective"], variants["variant"])
+    unselected = variants.assign(objective=[*labels])
+    named = set(printed["objective"]).difference(gathered.study.objectives)
+    unselected = unselected[unselected["objective"].isin(named)]
+    rows = pd.concat([gathered.rows, unselected], ignore_index=True)
     notes = [RECO_TABLE_1] if (paper, table) == ("relaxing-contrastiveness", "Table 1") else []
     rows = with_means(rows[rows["split"] == "test"])
     return published_table(rows, printed, [*notes, *gathered.table_notes], gathered.names)
@@ -240,8 +228,7 @@ def last_share(curves: DataFrame, column: str) -> Cells:
         curves: one row per epoch and run; runs without the column have no cell.
         column: a share recorded in training, such as ``share at bound``.
     """
-    epochs = curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")
-    last = curves[curves["epoch"] == epochs]
+    last = last_epoch(curves)
     last = last.assign(
         **Measurement("training", column)._asdict(), split="training", value=last.get(column)
     )

@@ -20,7 +20,7 @@ from trueneg.report.figures.human_ratings import (
     area_text,
     ratings_of,
 )
-from trueneg.report.formats import Cell, Table, grouped
+from trueneg.report.formats import Cell, Table
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import format_metric
 from trueneg.report.tables.building import (
@@ -122,7 +122,7 @@ def draw(gathered: Gathered) -> Table:
         " column).",
         *gathered.data_notes,
     ]
-    return Table(values, columns, grouped(lines), sentences, corner="ranked by")
+    return Table(values, columns, lines, sentences, corner="ranked by")
 
 
 def _side(of_thresholds: Sequence[Any]) -> list[Cell]:
