@@ -76,6 +76,20 @@ def has_words(text: str) -> bool:
     return any(map(str.isalpha, re.sub("[ªº]", "", MARKS.sub("", text))))
 
 
+def is_blank(text: str) -> bool:
+    """Return whether a text has only spaces, and control, format and combining characters, which
+    tokenizers drop.
+
+    Example:
+        >>> is_blank("\u200d \u00ad\u202e"), is_blank("?")
+        (True, False)
+    """
+    return not any(
+        category[0] not in "ZM" and category not in ("Cc", "Cf", "Cs")
+        for category in map(unicodedata.category, text)
+    )
+
+
 def normalised(text: str) -> str:
     """Return a text in Unicode's NFKC, without case, repeated white space and final punctuation;
     itself if nothing is left.
