@@ -231,27 +231,21 @@ def corpora(study: LikelihoodStudy) -> dict[str, Any]:
     }
 
 
-def uses_likelihoods(study: TrainedStudy) -> bool:
-    """Return whether an objective needs class probabilities from likelihoods, or the language model
-    that gives them.
-    """
-    return any(
-        need == LANGUAGE_MODEL
-        for objective in study.objectives.values()
-        for _, need in objective.needs()
-    )
-
-
 def is_wanted(name: str, studies: Mapping[str, Any]) -> bool:
-    """Return whether the likelihoods of a study are wanted: by a study that names its texts, or for
-    themselves if none does.
+    """Return whether the likelihoods of a study are wanted: for themselves if no study names its
+    texts, otherwise by an objective that uses them or their language model.
     """
     named_by = [
         study
         for study in studies.values()
         if getattr(getattr(study, "dataset", None), "text", None) == name
     ]
-    return not named_by or any(map(uses_likelihoods, named_by))
+    return not named_by or any(
+        need == LANGUAGE_MODEL
+        for study in named_by
+        for objective in study.objectives.values()
+        for _, need in objective.needs()
+    )
 
 
 def negative_counts(study: TrainedStudy) -> dict[str, int]:

@@ -1,11 +1,10 @@
 """Settings, user files and joined tables of the data sources, as needed by the rules."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.config.runs import uses_likelihoods
 from trueneg.planning.corpora import Corpora
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.specs.pairs import PAIRS
@@ -33,12 +32,6 @@ class DataInputs:
         self._training_jobs = training_jobs
         self._corpora = corpora
         self._by_place = {data.place: data for data in self._all()}
-        self._scored = {
-            data_input.of_dataset(study, dataset, corpora.studies).place
-            for name, study in training_jobs.studies.items()
-            if uses_likelihoods(study)
-            for dataset in training_jobs.each_corpus(name)
-        }
         # Cached, because Snakemake evaluates parameters several times, and there may be many files.
         self._files = functools.cache(
             lambda place: file_parameter(self._by_place[place], Path("results"))
@@ -93,22 +86,22 @@ class DataInputs:
         """Return the paths of the text tables to join with the images, and of the language models
         that embed the sentences.
         """
-        place = f"pairs/{wildcards.pairs}"
-        settings = self._by_place[place].settings
-        return self._joined(place, PAIRS[settings["source"]].TEXT_TABLES)
+        settings = self._by_place[f"pairs/{wildcards.pairs}"].settings
+        return self._joined(settings, PAIRS[settings["source"]].TEXT_TABLES)
 
     def texts(self, wildcards: Any) -> dict[str, str]:
         """Return the paths of the class probabilities to join with the texts of a text study, and
         of their language models.
         """
-        place = f"texts/{wildcards.texts}"
-        return self._joined(place, ("sentences", "eta")) if place in self._scored else {}
+        settings = self._by_place[f"texts/{wildcards.texts}"].settings
+        if settings["text"] not in self._corpora.wanted:
+            return {}
+        return self._joined(settings, ("sentences", "eta"))
 
-    def _joined(self, place: str, names: Iterable[str]) -> dict[str, str]:
+    def _joined(self, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
         """Return paths by name; what no objective uses is not computed."""
-        settings = self._by_place[place].settings
         tables = {name: self._corpora.table(settings, name) for name in names}
-        if place in self._scored:
+        if settings["text"] in self._corpora.wanted:
             return {**tables, "language_models": self._corpora.embedding_models(settings)}
         tables.pop("eta")
         return tables

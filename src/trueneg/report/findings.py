@@ -275,10 +275,9 @@ def of_likelihoods(gathered: Gathered) -> str:
     models = ", ".join(study.language_models)
     eta = study.eta
     first = eta.language_model or next(iter(study.language_models))
-    paths = [f"text/{corpus}/eta.parquet" for corpus in runs.corpora(study)]
-    if not any((gathered.folder.parent / path).is_file() for path in paths):
+    if not [*gathered.folder.parent.glob("text/*/eta.parquet")]:
         return "No likelihoods were computed, because no objective uses those of these texts."
-    files = ", ".join(paths)
+    files = ", ".join(f"text/{corpus}/eta.parquet" for corpus in runs.corpora(study))
     return (
         f"The study measures the likelihood p of every sentence{' per token' * eta.per_token}"
         f" under {models} and estimates its class probability under {first}, η ="

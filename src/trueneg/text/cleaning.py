@@ -18,6 +18,7 @@ ENUMERATION = re.compile(
 # also: Chest 1. No acute disease
 LIST_BEGINS = re.compile(r"^(?:[A-Z][a-z]+ ){0,2}\(?1[.)]\s*(?=[A-Z])", re.MULTILINE)
 MISSING_SPACE = re.compile(r"(?<=[a-z0-9%)X])([.;])(?=[A-Z][a-z])")
+BLANK = regex.compile(r"[\p{Z}\p{M}\p{Cc}\p{Cf}\p{Cs}]*")
 # A line break within a text of a script without spaces, or after its punctuation.
 WRAPPED = regex.compile(
     rf"(?<=[{UNSPACED}\u3001-\u303f\uff01-\uff65])[^\S\n]*\n"
@@ -84,10 +85,7 @@ def is_blank(text: str) -> bool:
         >>> is_blank("\u200d \u00ad\u202e"), is_blank("?")
         (True, False)
     """
-    return not any(
-        category[0] not in "ZM" and category not in ("Cc", "Cf", "Cs")
-        for category in map(unicodedata.category, text)
-    )
+    return BLANK.fullmatch(text) is not None
 
 
 def normalised(text: str) -> str:

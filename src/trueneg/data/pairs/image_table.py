@@ -153,7 +153,7 @@ def read_image_table(
         is_empty = ~rows[text].map(has_words).astype(bool)
         rows.check(text, is_empty, f"a text with a word{fill_in}", "without a text")
     else:
-        is_empty = rows[text].map(is_blank).astype(bool)
+        is_empty = rows[text].map(is_blank)
         rows.check(text, is_empty, f"a non-empty text{fill_in}", "without a text")
     if patient is not None:
         rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")

@@ -66,16 +66,6 @@ class TrainingSentences:
         self.class_of = torch.from_numpy(classes).to(device)
         self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
 
-    def same_text(self, pairs: PairBatch) -> Tensor:
-        """Return (B, K) bool: whether a pair has a text of the anchor's pair."""
-        raise NotImplementedError
-
-    def known_positives(self, pairs: PairBatch) -> Tensor:
-        """Return (B, K) bool: whether a column is known to match the anchor: as
-        :meth:`same_text`, or in another given pair.
-        """
-        return self.same_text(pairs)
-
 
 class PairData(TrainingSentences):
     """A source's training split: n images from R reports with S sentences, U of them distinct.
@@ -213,6 +203,8 @@ class PairData(TrainingSentences):
         """
         numbers = self._normalised_of[pairs.anchors]
         return numbers[:, None] == numbers
+
+    known_positives = same_text
 
     @functools.cached_property
     def _normalised_of(self) -> Tensor:

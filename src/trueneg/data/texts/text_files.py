@@ -162,7 +162,7 @@ def _read_rated(settings: Section) -> DataFrame:
     table = read_columns(rated["path"], columns, texts=[first, second], restricted=restricted)
     rows = Rows(rated["path"], table.apply(single_spaced), {"restricted": restricted})
     for text in (first, second):
-        is_empty = rows[text].map(is_blank).astype(bool)
+        is_empty = rows[text].map(is_blank)
         rows.check(text, is_empty, "a text; fill it in, or remove the row")
     rows.check(score, ~np.isfinite(pd.to_numeric(rows[score], errors="coerce")), "a number")
     usable = rows.usable()[0][columns].set_axis(list(RATED), axis=1).astype({"score": float})

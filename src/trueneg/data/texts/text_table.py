@@ -70,7 +70,7 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     named = {text: "text", positive: "positive", label: "label"}
     for column in columns:
         name = named.get(column, "negative")
-        is_empty = rows[column].map(is_blank).astype(bool)
+        is_empty = rows[column].map(is_blank)
         rows.check(
             column, is_empty, f"a {name}; fill it in, or remove the row", f"without a {name}"
         )

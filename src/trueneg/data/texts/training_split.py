@@ -114,6 +114,7 @@ class TextData(TrainingSentences):
         return same
 
     def known_positives(self, pairs: PairBatch) -> Tensor:
+        """Return :meth:`same_text`, and whether column j and the anchor of i are a given pair."""
         same = self.same_text(pairs)
         if self._known is None:
             return same
