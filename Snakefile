@@ -32,7 +32,7 @@ include: "rules/report.smk"
 # The files of every block: Snakemake does not look for missing inputs of files that exist, and
 # deletes those of a failed job.
 BLOCKS = trainings.each_block(rules.train.output.manifest, *rules.evaluate.output)
-ETA = corpora.each_corpus(rules.eta.output.eta)
+ETA = corpora.each_corpus(rules.eta.output.eta, corpora.studies)
 
 
 # All results of the configuration, and the page that shows them.
@@ -42,7 +42,8 @@ rule all:
         BLOCKS,
         "results/index.html",
         drawn(STUDIES),
-        ETA,
+        # unless a study names the texts, but no objective uses their likelihoods
+        corpora.each_corpus(rules.eta.output.eta, corpora.wanted),
 
 
 for target, wanted in {

@@ -37,7 +37,7 @@ def _with_a_table_and_its_vectors(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
     pd.DataFrame(TEXTS, columns=["text", "label"]).to_csv("data/texts.csv", index=False)
-    np.save("vectors.npy", np.ones((len(TEXTS), 4), np.float32))
+    np.save("vectors.npy", np.eye(len(TEXTS), 4, dtype=np.float32) + 1)
 
 
 def checked(capsys, dataset=None, *, words=None, **changes):

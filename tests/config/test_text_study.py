@@ -317,6 +317,17 @@ def test_a_list_of_numbers_of_labels_or_of_fractions_makes_data_sets_of_the_same
     assert list(variants(study)["CL"]) == ["CL"]
 
 
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [({}, "exclude"), (GIVEN, "known"), (GIVEN | {"negative_columns": ["wrong"]}, "known")],
+)
+def test_given_pairs_of_an_anchor_are_not_its_negatives_by_default(dataset, expected):
+    study = loaded(intents=intents(dataset, {"name": "cl", "same_text": "keep"}))
+    runs = {run.objective: run.settings["objective"] for run in all_runs("intents", study)}
+    assert runs["CL"]["same_text"] == expected
+    assert runs["X"]["same_text"] == "keep"
+
+
 def test_the_identity_of_a_run_has_its_labels_but_neither_paths_nor_rated_pairs():
     def ids(dataset, **changes):
         study = loaded(words=tiny_words(reports=TABLE), intents=intents(dataset, **changes))

@@ -125,6 +125,16 @@ def test_parquet_and_compressed_csv_give_the_same_source(data):
     assert prepare(data, table=data / "bom.csv").checksum == expected
 
 
+@pytest.mark.parametrize("caption", ["\u200c", "\u200d", "\u00ad", "\u202e", "\u0301 \u200d"])
+def test_captions_without_a_visible_character_are_named_or_skipped(data, caption):
+    write_csv(data / "table.csv", [*ROWS, ["3.png", caption, "8", "", "1", ""]])
+    settings = settings_of(data, split_sentences=False, label_columns=[])
+    with pytest.raises(UserError, match=r"table\.csv: line 7: .* is .*; expected a non-empty text"):
+        check_table(settings)
+    assert "1 of 5 rows" in check_table(settings | {"skip_incomplete": 0.2})
+    assert "1 without a text" in check_table(settings | {"skip_incomplete": 1})
+
+
 def test_incomplete_rows_are_skipped_and_counted_on_request(data, caplog, capsys):
     expected = prepare(data).checksum
     wrong = [

@@ -179,6 +179,7 @@ def test_a_stored_source_is_the_same_and_its_checksum_covers_what_training_sees(
     [
         ([["", "a"]], r"table\.csv: line 8: text is ''; expected a text"),
         ([["\u200b \ufeff", "a"]], r"line 8: text is .*; expected a text"),
+        ([["\u200c\u200d\u00ad\u202e\u0301", "a"]], r"line 8: text is .*; expected a text"),
         ([["one", " "]], r"line 8: category is ''; expected a label"),
         ([["one", "a", "b"]], r"line 8 has 3 fields; expected 2"),
     ],

@@ -248,6 +248,21 @@ def test_groups_of_pairs_that_share_texts_stay_together(seed):
     assert subset.labels == []
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_chain_of_pairs_is_in_one_split(seed):
+    chains = np.arange(60).reshape(20, 3)
+    pairs = np.concatenate([chains[:, :2], chains[:, 1:], chains[:, ::2]])  # a–b, b–c, a–c
+    sentences = pd.DataFrame(
+        {"sentence": [f"text {number}" for number in range(60)], "class": -1, "split": ""}
+    )
+    subset = text_subset(
+        TextSource("hub", sentences, pairs, ()), DRAWN | {"positives": "given"}, seed
+    )
+    splits = [{number % 20 for number in getattr(subset, name).tolist()} for name in SEEN]
+    assert all(splits)
+    assert sum(map(len, splits)) == 20 == len(set.union(*splits))
+
+
 def test_a_group_larger_than_a_split_is_trained_on():
     """Half of all pairs share their positive."""
     pairs = np.column_stack(

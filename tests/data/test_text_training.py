@@ -133,6 +133,8 @@ def test_given_pairs_keep_their_positive_and_the_order_of_hard_negatives():
     ids=["drawn", "given"],
 )
 def test_same_texts_are_those_of_the_pair_and_of_pairs_with_its_anchor(data):
+    given = [[TEXTS[row] for row in pair[:2]] for pair in data.source.pairs]
+    is_pair = {(TEXTS.index(a), TEXTS.index(b)) for pair in given for a, b in (pair, pair[::-1])}
     for epoch in drawn(data, 5):
         pairs = epoch.part(slice(None), CPU)
         anchors, columns = (
@@ -148,7 +150,41 @@ def test_same_texts_are_those_of_the_pair_and_of_pairs_with_its_anchor(data):
                 for j, same in enumerate(of_pairs)
             ]
             assert data.same_text(pairs)[i].tolist() == expected
+            expected = [
+                same or any(equal(anchor, a) and equal(column, b) for a, b in is_pair)
+                for same, column in zip(expected, columns, strict=True)
+            ]
+            assert data.known_positives(pairs)[i].tolist() == expected
         assert torch.equal(data.reports_with(pairs), data.same_text(pairs))
+
+
+def test_no_given_pair_is_a_negative_in_a_chain_of_pairs():
+    """a–b, b–c and a–c; and a row whose hard negative is the positive of another row."""
+    a, b, c, other, hard = 3, 4, 5, 6, 9
+    pairs = np.array([[a, b, hard], [b, c, hard], [a, c, hard], [a, other, b]])
+    data = training_data("given", train=range(4), pairs=pairs)
+    for epoch in drawn(data, 5):
+        pairs = epoch.part(slice(None), CPU)
+        same = data.known_positives(pairs)
+        anchors, columns = (
+            [TEXTS.index(data.sentences[number]) for number in each.tolist()] for each in pairs
+        )
+        negatives = {
+            (anchor, column)
+            for i, anchor in enumerate(anchors)
+            for j, column in enumerate(columns)
+            if not same[i, j]
+        }
+        assert negatives == {(a, hard), (b, hard), (b, other)}
+
+
+def test_the_positive_of_rows_with_different_negatives_is_never_a_negative():
+    pairs = np.array([[3, 4, hard] for hard in (5, 6, 7, 9)] + [[3, 4, 4]])
+    data = training_data("given", train=range(5), pairs=pairs)
+    batch = data.epoch("", torch.Generator().manual_seed(0)).part(slice(None), CPU)
+    is_positive = np.array(data.sentences)[batch.columns] == TEXTS[4]
+    assert is_positive.sum() == 6
+    np.testing.assert_array_equal(data.known_positives(batch), np.tile(is_positive, (5, 1)))
 
 
 @pytest.mark.parametrize("made", [{}, {"given": True, "hard": 2}], ids=["texts", "pairs"])

@@ -153,6 +153,7 @@ def test_vectors_of_zeros_are_counted(tmp_path, suffix):
 
 def test_all_rows_of_a_large_file_are_checked(tmp_path):
     values = np.ones((2 * ROWS + 3, 2), np.float32)
+    values[0, 1] = 2
     assert (
         read_vectors(written(tmp_path, ".npy", values), None, len(values), "images").shape
         == values.shape
@@ -205,3 +206,26 @@ def test_damaged_files_are_refused(tmp_path, suffix):
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(UserError, match=rf"file{suffix}: cannot be read as vectors.*`path`"):
         read_vectors(path, None, 6, "images")
+
+
+def test_packed_binary_codes_are_refused(tmp_path, suffix):
+    codes = np.packbits(VECTORS.repeat(4, axis=1) > 0, axis=1)
+    path = written(tmp_path, suffix, codes)
+    if suffix == ".parquet":
+        rows = pa.array(codes.tolist(), pa.list_(pa.uint8()))
+        pq.write_table(pa.table({"vectors": rows}), path)
+    with pytest.raises(UserError, match=rf"file{suffix} has uint8 of shape \(6, 2\).*unpackbits"):
+        read_vectors(path, None, 6, "images")
+
+
+@pytest.mark.parametrize("values", [VECTORS, VERSIONS])
+def test_vectors_that_are_all_equal_are_refused(tmp_path, suffix, values):
+    values = values[:, 0] if suffix == ".parquet" and values is VERSIONS else values
+    equal = values[:1].repeat(6, axis=0)
+    with pytest.raises(UserError, match=rf"file{suffix}: all 6 vectors are equal"):
+        read_vectors(written(tmp_path, suffix, equal), None, 6, "images")
+    equal[-1, ..., 0] += 1
+    read_vectors(written(tmp_path, suffix, equal), None, 6, "images")
+    np.testing.assert_array_equal(
+        read_vectors(written(tmp_path, suffix, values[:1]), None, 1, "images"), values[:1]
+    )

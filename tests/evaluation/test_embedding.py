@@ -46,6 +46,19 @@ def test_tsne_accepts_zero_features():
     assert np.isfinite(tsne(pixels, seed=0)).all()
 
 
+@pytest.mark.parametrize(
+    "features", [np.zeros((40, 8)), np.arange(1.0, 41)[:, None] * np.arange(8)]
+)
+@pytest.mark.filterwarnings("error")
+def test_equal_features_are_one_point_and_reported(features, caplog):
+    noise = 1e-8 * np.random.default_rng(0).normal(size=features.shape)
+    assert not tsne(features, seed=0).any()
+    assert not tsne(features + noise * features.any(), seed=0).any()
+    assert ["40 features are equal" in record.getMessage() for record in caplog.records] == [
+        True
+    ] * 2
+
+
 def test_silhouettes_equal_their_definition_with_cosine_distances():
     pixels, labels = load_digits().data[:60], load_digits().target[:60]
     units = pixels / np.linalg.norm(pixels, axis=1, keepdims=True)

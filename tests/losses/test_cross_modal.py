@@ -191,6 +191,42 @@ def test_without_a_correction_it_is_cross_entropy_over_rows_and_columns():
     )
 
 
+@pytest.mark.parametrize("estimator", EXACT, ids=name)
+@pytest.mark.parametrize("directions", list(SIDES))
+def test_the_gradient_of_a_learned_scale_is_exact_with_an_excluded_column(estimator, directions):
+    text, image, known = draw(3, 6)
+    module = LogitScale(5.0).double()
+    exclude = torch.zeros(6, 6, dtype=torch.bool)
+    exclude[:, 2] = True
+    similarity = text @ image.T
+    loss = CrossModalLoss(estimator, directions, bound_gradient=True)
+
+    def value(log_scale):
+        with torch.no_grad():
+            module.log_scale.fill_(log_scale)
+        return loss(similarity, module(), exclude=exclude, **known)
+
+    (gradient,) = torch.autograd.grad(value(math.log(5)), module.log_scale)
+    step = 1e-6
+    slope = (value(math.log(5) + step) - value(math.log(5) - step)).item() / (2 * step)
+    assert gradient.item() == pytest.approx(slope, rel=1e-6, abs=1e-8)
+
+
+def test_the_gradient_of_a_learned_scale_is_exact_with_a_column_of_minus_infinity():
+    """Of an estimator's call, where −∞ says that a column is none."""
+    generator = torch.Generator().manual_seed(0)
+    cosines = torch.rand(4, 5, generator=generator, dtype=torch.float64)
+    module = LogitScale(5.0).double()
+    is_none = torch.zeros(4, 5, dtype=torch.bool)
+    is_none[:, 1] = True
+    logits = (module() * cosines).masked_fill(is_none, -math.inf)
+    mass = Uncorrected()(logits[:, 0], logits[:, 1:], temperature=0.2)
+    (gradient,) = torch.autograd.grad(mass.sum(), module.log_scale)
+    kept = module().item() * cosines[:, 2:]
+    expected = (kept.softmax(1) * kept).sum()  # d logsumexp(s·c) / d log s
+    assert gradient.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
 def test_a_logit_scale_above_its_maximum_is_clamped_and_can_decrease():
     scale = LogitScale(initial=90.0, maximum=100.0)
     with torch.no_grad():
@@ -245,6 +281,21 @@ def test_recomputed_chunks_repeat_resampled_negatives():
             "of_features.*gather_distributed",
         ),
         (lambda: LogitScale(initial=200.0), "initial is 200"),
+        (
+            lambda: CrossModalLoss(Uncorrected())(
+                torch.eye(4).index_fill(1, torch.tensor(2), -math.inf), LogitScale()()
+            ),
+            "similarity contains -inf.*exclude",
+        ),
+        *(
+            (
+                lambda scale=scale: CrossModalLoss(HardNegative(1.0, 0.1))(
+                    torch.eye(4), torch.tensor(scale), exclude=torch.eye(4).roll(1).bool()
+                ),
+                rf"logit_scale is {scale:g}; expected a positive number",
+            )
+            for scale in (0.0, -1.5)
+        ),
     ],
 )
 def test_invalid_arguments_are_refused(make, sentence):

@@ -6,6 +6,8 @@ import json
 import os
 from types import SimpleNamespace
 
+import pytest
+
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.config.reading import load_configuration
 from trueneg.planning import wildcards
@@ -162,11 +164,39 @@ def test_each_seed_has_its_own_corpus_if_configured():
         assert (run["seed"], run["settings"]["dataset"]["corpus"]) == (seed, f"seed={seed}")
 
 
+@pytest.mark.parametrize(
+    ("extra", "is_used"),
+    [
+        ({}, False),
+        ({"name": "dcl", "class_probability": "permuted"}, True),
+        ({"name": "remove", "by": "text", "threshold": 0.8}, True),
+    ],
+)
+def test_likelihoods_that_no_objective_uses_are_not_computed(extra, is_used):
+    objectives = {"CL": {"name": "cl"}, "Hardness": {"name": "hcl", "class_probability": 0}}
+    primary = tiny_world()["primary"] | {"treatment": "Hardness", "baseline": "CL", "oracle": None}
+    world = tiny_world(
+        objectives=objectives | ({"X": extra} if extra else {}), primary=primary, contrasts=[]
+    )
+    world.pop("figures")
+    configuration = load_configuration({"words": tiny_words(), "world": world}, "test")
+    corpora, training_jobs = Corpora(configuration), TrainingJobs(configuration)
+    inputs = DataInputs(training_jobs, corpora, lambda data_input, results: {})
+    block = Wildcards(study="world", dataset="phantom", objective="CL", block="seed0-1")
+    place = training_jobs.source(block).removeprefix("results/pairs/").removesuffix(".npz")
+    tables = inputs.pair_texts(Wildcards(pairs=place))
+    assert ({"eta", "language_models"} <= tables.keys()) == is_used
+    assert {"sentences", "assigned", "classes"} <= tables.keys()
+    assert corpora.wanted == ({"words"} if is_used else set())
+    assert corpora_of(words=tiny_words()).wanted == {"words"}
+
+
 def test_a_model_of_another_study_is_used_unchanged_or_trained_further():
     words = tiny_words()
     (label,) = corpora_of(words=words).studies["words"].language_models
     (corpus,) = {
-        path.split("/")[0] for path in corpora_of(words=words).each_corpus("{corpus}/{study}")
+        path.split("/")[0]
+        for path in corpora_of(words=words).each_corpus("{corpus}/{study}", ["words"])
     }
     start = f"words/{corpus}/{label}"
     further = words | {

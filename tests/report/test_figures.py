@@ -230,6 +230,16 @@ def test_silhouettes_are_means_over_rare_and_all_images_with_intervals():
     assert "bootstrap" in footnote(figure)
 
 
+@pytest.mark.filterwarnings("error")
+def test_equal_features_are_named_below_their_panel():
+    points = synthetic.coordinates(objectives=["DCL-true", "CL"]).assign(silhouette=0.5)
+    points.loc[points["objective"] == "CL", ["x", "y"]] = 0.0
+    figure = embedding_of(points)
+    labels = {plot.get_title(): plot.get_xlabel() for plot in figure.axes}
+    assert ["equal" in label for label in labels.values()] == [False, True]
+    assert "silhouette" not in figure.axes[1].get_xlabel()
+
+
 def test_a_figure_states_no_undefined_silhouettes():
     figure = embedding_of(synthetic.coordinates().assign(silhouette=np.nan))
     assert {plot.get_xlabel() for plot in figure.axes} == {""}

@@ -164,6 +164,19 @@ def test_no_answer_is_printed_from_damaged_or_missing_files(tmp_path):
     assert f"{rows} is missing. Run `snakemake" in text
 
 
+def test_the_sentence_of_a_likelihood_study_says_whether_likelihoods_were_computed(tmp_path):
+    folder = tmp_path / "words" / "artefacts"
+    folder.mkdir(parents=True)
+    reports = {"source": "image_table", "path": "images", "table": "table.csv"}
+    settings = LikelihoodStudy.model_validate(tiny_words(reports=reports))
+    (folder / "study.yaml").write_text(yaml.safe_dump(settings.model_dump(mode="json")))
+    assert "No likelihoods were computed" in sentence(Gathered(folder))
+    corpus = tmp_path / "words" / "text" / "image_table"
+    corpus.mkdir(parents=True)
+    (corpus / "eta.parquet").touch()
+    assert "text/image_table/eta.parquet" in sentence(Gathered(folder))
+
+
 def test_the_terminal_shows_the_sentence_of_each_study_on_the_page_with_a_link(tmp_path):
     names = ["first", "second", "unfinished"]
     for name in names[:2]:

@@ -2,6 +2,7 @@
 reports that they score.
 """
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -32,10 +33,10 @@ TEXTS = [
 SETTINGS = corpus.MODEL | {"vocabulary": 200, "epochs": 3, "batch_size": 16}
 
 
-def begin(**changes):
+def begin(texts=None, **changes):
     model, tokenizer = new_masked_lm(TEXTS, SETTINGS, seed=0)
     return MaskedLMTraining(
-        model, tokenizer, (TEXTS, TEXTS[:8]), SETTINGS | changes, 0, torch.device("cpu")
+        model, tokenizer, (texts or TEXTS, TEXTS[:8]), SETTINGS | changes, 0, torch.device("cpu")
     )
 
 
@@ -127,6 +128,16 @@ def test_every_sentence_has_a_masked_token_and_special_tokens_are_never_masked(m
         assert text[0] == tokenizer.cls_token_id
         assert text[-1] == tokenizer.sep_token_id
         assert (text == tokenizer.mask_token_id).sum() >= 1
+
+
+def test_names_of_special_tokens_are_masked_and_predicted_as_text():
+    training = begin(texts=["[SEP]", "The [MASK] is [PAD] clear."] * 8)
+    special = [training.tokenizer.cls_token_id, training.tokenizer.sep_token_id]
+    for start, stop in itertools.pairwise(training._starts):
+        ids = training._ids[start:stop].tolist()
+        assert [ids[0], ids[-1]] == special
+        assert not {*ids[1:-1]} & {*training.tokenizer.all_special_ids}
+    assert np.isfinite(training.train_epoch(lambda: None)["loss"])
 
 
 def test_vocabularies_are_reproducible_and_cover_every_word():

@@ -69,6 +69,14 @@ def test_every_sentence_is_scored_by_the_model_of_its_fold(folder):
     assert (scored["device"] == "cpu").all()
 
 
+def test_a_text_that_cannot_be_scored_is_named_by_its_row(folder):
+    table, restricted = privacy.read_table(folder / "sentences.parquet")
+    table.loc[5, "sentence"] = "\ue000"  # for private use, which BERT's tokenizer drops
+    privacy.write_table(table, folder / "sentences.parquet", restricted)
+    with pytest.raises(UserError, match=r"row 5 .* has no tokens"):
+        score(folder)
+
+
 def test_a_raised_version_scores_the_sentences_again(folder, monkeypatch):
     score(folder)
     monkeypatch.setitem(VERSIONS, "likelihoods", VERSIONS["likelihoods"] + 1)

@@ -16,7 +16,16 @@ from trueneg.cli.pace import Paces
 from trueneg.cli.planned_data import PlannedData, PlannedRun, missing_texts
 from trueneg.cli.planned_networks import check_language_models, check_towers
 from trueneg.config.order import relative_cost
-from trueneg.config.runs import Job, Run, datasets, families, features_key, frozen_towers, jobs
+from trueneg.config.runs import (
+    Job,
+    Run,
+    datasets,
+    families,
+    features_key,
+    frozen_towers,
+    is_wanted,
+    jobs,
+)
 from trueneg.data.stored_features import stored_weights
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files
 from trueneg.errors import UserError
@@ -122,6 +131,7 @@ def describe_likelihood(
 ) -> list[str]:
     """Describe a study of the likelihoods of sentences."""
     lines = []
+    wanted = is_wanted(name, studies)
     for corpus, reports in data_input.of_corpora(name, study).items():
         skipped = check_own_table(reports)
         folder = results / name / "text" / corpus
@@ -130,8 +140,9 @@ def describe_likelihood(
         state = "not created yet" if not is_made else "outdated" if changes else "up to date"
         scores = [folder / f"likelihoods/{model}.parquet" for model in study.language_models]
         made = sum(path.is_file() for path in scores) if state == "up to date" else 0
+        used = "" if wanted else "; no objective uses their likelihoods"
         lines.append(
-            f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models"
+            f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models{used}"
         )
         lines += changes if is_made else [f"MISSING {part}" for part in missing_texts(study)]
         lines += [f"{corpus}: {skipped}"] if skipped else []
@@ -139,11 +150,11 @@ def describe_likelihood(
             privacy.read_table(folder / "sentences.parquet")[0] if state == "up to date" else None
         )
         without = [
-            name
-            for name, path in zip(study.language_models, scores, strict=True)
+            model
+            for model, path in zip(study.language_models, scores, strict=True)
             if not (made and path.is_file())
         ]
-        lines += check_language_models(study, sentences, without)
+        lines += check_language_models(study, sentences, without if wanted else ())
     return lines
 
 

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from trueneg.specs.encoders import is_frozen
+from trueneg.specs.guides.base import LANGUAGE_MODEL
 from trueneg.specs.kinds import kind_name, kind_of
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.trained import TrainedStudy, short_digest
@@ -228,6 +229,23 @@ def corpora(study: LikelihoodStudy) -> dict[str, Any]:
         label or study.reports.source: sections["reports"]
         for label, _, sections in _resolved({"reports": study.reports})
     }
+
+
+def is_wanted(name: str, studies: Mapping[str, Any]) -> bool:
+    """Return whether the likelihoods of a study are wanted: for themselves if no study names its
+    texts, otherwise by an objective that uses them or their language model.
+    """
+    named_by = [
+        study
+        for study in studies.values()
+        if getattr(getattr(study, "dataset", None), "text", None) == name
+    ]
+    return not named_by or any(
+        need == LANGUAGE_MODEL
+        for study in named_by
+        for objective in study.objectives.values()
+        for _, need in objective.needs()
+    )
 
 
 def negative_counts(study: TrainedStudy) -> dict[str, int]:

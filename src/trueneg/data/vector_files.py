@@ -33,8 +33,8 @@ def read_vectors(path: str | Path, column: str | None, count: int, what: str) ->
 
     Raises:
         UserError: if the file is missing, damaged or in another format, has no such column, another
-            number of rows or of dimensions, values that are not finite, or zero vectors, whose
-            cosine similarity is undefined.
+            number of rows or of dimensions, uint8 codes, values that are not finite, zero vectors,
+            whose cosine similarity is undefined, or only equal vectors.
     """
     path = Path(path)
     with reading(path, "vectors", "Write it again, or correct `path`."):
@@ -50,6 +50,12 @@ def read_vectors(path: str | Path, column: str | None, count: int, what: str) ->
             f" each of {count:,} {what}, ({count}, D), or V versions of it, ({count}, V, D)."
             " Correct `path` or `column`."
         )
+    if values.dtype == np.uint8:
+        raise UserError(
+            f"{path} has uint8 of shape {values.shape}, as packed binary codes have; expected one"
+            " number per dimension. Unpack codes with numpy.unpackbits(codes, axis=-1); store other"
+            " numbers as float32."
+        )
     values = np.asarray(values, dtype=np.float32)
     blocks = [np.abs(values[start : start + ROWS]).max(axis=-1) for start in range(0, count, ROWS)]
     largest = np.concatenate(blocks).reshape(count, -1)  # NaN where a vector contains NaN
@@ -63,6 +69,11 @@ def read_vectors(path: str | Path, column: str | None, count: int, what: str) ->
             f"{path} has {zeros:,} zero vectors, whose cosine similarity is undefined. Leave out"
             f" these {what}."
         )
+    if count > 1 and all((row == values[0]).all() for row in values):
+        raise UserError(
+            f"{path}: all {count:,} vectors are equal; expected different ones. Correct `path`, or"
+            " compute them again."
+        )
     return values
 
 
@@ -71,7 +82,8 @@ def _values(path: Path, column: str | None) -> ndarray:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     if path.suffix == ".safetensors":
         tensors = load_file(path)
-        return tensors[_chosen(path, sorted(tensors), column)].float().numpy()
+        values = tensors[_chosen(path, sorted(tensors), column)]
+        return (values.float() if values.is_floating_point() else values).numpy()
     if path.suffix != ".parquet":
         raise UserError(
             f"path is {path}; expected a file of vectors that ends in .npy, .safetensors or"

@@ -2,6 +2,7 @@
 figures.
 """
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.images.linear_probe import label_subset
 from trueneg.io.files import write_tables
 from trueneg.randomness import seed_for
+
+log = logging.getLogger(__name__)
+
+ROUNDING = 1e-6  # differences between normalised float32 features that may be noise
 
 
 def embed_run(*, images: int, threads: int, embedding: str | Path, **block: Any) -> None:
@@ -88,7 +93,8 @@ def tsne(features: ndarray, seed: int, perplexity: float = 30, jobs: int = 1) ->
             more, rounding may differ.
 
     Returns:
-        float64, shape (n, 2).
+        float64, shape (n, 2); zeros, with a warning in the log, if all normalised features are
+            equal up to float32's rounding, because their neighbours would be those of the noise.
 
     Example:
         >>> tsne(np.eye(8), seed=0).shape
@@ -96,11 +102,15 @@ def tsne(features: ndarray, seed: int, perplexity: float = 30, jobs: int = 1) ->
     """
     features = np.asarray(features, dtype=np.float64)
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
+    features = features / np.maximum(lengths, np.finfo(np.float64).tiny)
+    if np.ptp(features, axis=0).max() < ROUNDING:
+        log.warning(f"All {len(features):,} features are equal, so t-SNE shows a single point.")
+        return np.zeros((len(features), 2))
     # The defaults of openTSNE apply: PCA for initialisation, and Euclidean distance.
     embedding = TSNE(
         perplexity=min(perplexity, (len(features) - 1) / 3),
         neighbors="exact",
         n_jobs=jobs,
         random_state=seed_for(seed, "t-SNE") % 2**32,
-    ).fit(features / np.maximum(lengths, np.finfo(np.float64).tiny))
+    ).fit(features)
     return np.asarray(embedding)

@@ -16,6 +16,7 @@ from trueneg.losses.checks import (
     checked_choice,
     checked_positive,
     checked_shape,
+    is_readable,
     reshape_scalars,
 )
 from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss, joined, scalar
@@ -143,13 +144,18 @@ class CrossModalLoss(EstimatorLoss):
             unused: see :meth:`ContrastiveLoss.terms`.
 
         Raises:
-            ValueError: if shapes do not match, an input required by the estimator is missing, or a
-                fact is not used.
+            ValueError: if shapes do not match, an input required by the estimator is missing, a
+                fact is not used, or, on a CPU, a similarity is −∞ or the scale not positive.
         """
         check_tensors(similarity=similarity)
         if similarity.dim() != 2 or similarity.shape[0] > similarity.shape[1]:
             raise ValueError(
                 f"similarity has shape {tuple(similarity.shape)}; expected (B, B) or (B, B + H)."
+            )
+        if is_readable(similarity) and similarity.isneginf().any():
+            raise ValueError(
+                "similarity contains -inf; expected numbers, and `exclude` for columns that are not"
+                " negatives."
             )
         if self.gather_distributed:
             raise ValueError(
@@ -431,6 +437,8 @@ class CrossModalLoss(EstimatorLoss):
                 " similarities; of_features takes two batches of features."
             )
         scale = logit_scale.reshape(())
+        if is_readable(scale) and scale <= 0:
+            raise ValueError(f"logit_scale is {scale.item():g}; expected a positive number.")
         return values * scale, 1 / (scale if self.bound_gradient else scale.detach())
 
 

@@ -2,6 +2,7 @@
 wildcards.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from trueneg.config import runs
@@ -19,22 +20,25 @@ class Corpora:
     Attributes:
         studies: the likelihood studies, by name.
         captioned: the names of the studies that use captions as sentences.
+        wanted: the names of the studies whose likelihoods are results, or used by another study.
     """
 
     def __init__(self, configuration: Configuration):
         self.studies = configuration.scored
         self.captioned = {name for name, study in self.studies.items() if study.reports.captions}
 
+        self.wanted = {name for name in self.studies if runs.is_wanted(name, configuration.studies)}
+
     def of(self, source: str) -> set[str]:
         """Return the names of the studies that use a given source of reports."""
         return {name for name, study in self.studies.items() if study.reports.source == source}
 
-    def each_corpus(self, pattern: str) -> list[str]:
-        """Fill in the pattern for every corpus of every likelihood study."""
+    def each_corpus(self, pattern: str, studies: Iterable[str]) -> list[str]:
+        """Fill in the pattern for every corpus of the given likelihood studies."""
         return [
             pattern.format(study=name, corpus=corpus)
-            for name, study in self.studies.items()
-            for corpus in runs.corpora(study)
+            for name in studies
+            for corpus in runs.corpora(self.studies[name])
         ]
 
     def table(self, dataset: Any, name: str) -> str:

@@ -94,8 +94,14 @@ class DataInputs:
         of their language models.
         """
         settings = self._by_place[f"texts/{wildcards.texts}"].settings
-        return {} if settings["text"] is None else self._joined(settings, ("sentences", "eta"))
+        if settings["text"] not in self._corpora.wanted:
+            return {}
+        return self._joined(settings, ("sentences", "eta"))
 
     def _joined(self, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+        """Return paths by name; what no objective uses is not computed."""
         tables = {name: self._corpora.table(settings, name) for name in names}
-        return {**tables, "language_models": self._corpora.embedding_models(settings)}
+        if settings["text"] in self._corpora.wanted:
+            return {**tables, "language_models": self._corpora.embedding_models(settings)}
+        tables.pop("eta")
+        return tables

@@ -278,6 +278,8 @@ def of_likelihoods(gathered: Gathered) -> str:
     models = ", ".join(study.language_models)
     eta = study.eta
     first = eta.language_model or next(iter(study.language_models))
+    if not [*gathered.folder.parent.glob("text/*/eta.parquet")]:
+        return "No likelihoods were computed, because no objective uses those of these texts."
     files = ", ".join(f"text/{corpus}/eta.parquet" for corpus in runs.corpora(study))
     return (
         f"The study measures the likelihood p of every sentence{' per token' * eta.per_token}"

@@ -18,6 +18,7 @@ ENUMERATION = re.compile(
 # also: Chest 1. No acute disease
 LIST_BEGINS = re.compile(r"^(?:[A-Z][a-z]+ ){0,2}\(?1[.)]\s*(?=[A-Z])", re.MULTILINE)
 MISSING_SPACE = re.compile(r"(?<=[a-z0-9%)X])([.;])(?=[A-Z][a-z])")
+BLANK = regex.compile(r"[\p{Z}\p{M}\p{Cc}\p{Cf}\p{Cs}]*")
 # A line break within a text of a script without spaces, or after its punctuation.
 WRAPPED = regex.compile(
     rf"(?<=[{UNSPACED}\u3001-\u303f\uff01-\uff65])[^\S\n]*\n"
@@ -74,6 +75,17 @@ def has_words(text: str) -> bool:
         (True, False)
     """
     return any(map(str.isalpha, re.sub("[ªº]", "", MARKS.sub("", text))))
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a text has only spaces, and control, format and combining characters, which
+    tokenizers drop.
+
+    Example:
+        >>> is_blank("\u200d \u00ad\u202e"), is_blank("?")
+        (True, False)
+    """
+    return BLANK.fullmatch(text) is not None
 
 
 def normalised(text: str) -> str:

@@ -11,6 +11,8 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from trueneg.text.tokenizing import LITERALLY
+
 ORIGINAL = "original"
 WITHIN_WORD = "within_word_l2r"
 CAUSAL = "causal"
@@ -97,7 +99,7 @@ class Pieces:
             ValueError: if a sentence has no tokens or contains a special token; names its row.
         """
         encoded = self._tokenizer(
-            list(sentences), add_special_tokens=False, return_attention_mask=False, verbose=False
+            list(sentences), add_special_tokens=False, return_attention_mask=False, **LITERALLY
         )
         pieces = []
         for place, (tokens, row) in enumerate(zip(encoded["input_ids"], rows, strict=True)):

@@ -24,7 +24,7 @@ from trueneg.specs.sections import Section
 from trueneg.text.loading import longest_input
 from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import logits_at
-from trueneg.text.tokenizing import train_tokenizer
+from trueneg.text.tokenizing import LITERALLY, train_tokenizer
 
 Parts = tuple[Sequence[str], Sequence[str]]  # training and validation sentences
 POOL = 20  # number of batches whose sentences are sorted by length together, to reduce padding
@@ -112,7 +112,7 @@ class MaskedLMTraining:
         # Longer sentences are truncated here, but not when scoring. One array, because millions of
         # small ones take more memory.
         encoded = tokenizer(
-            training, truncation=True, max_length=limit, return_attention_mask=False
+            training, truncation=True, max_length=limit, return_attention_mask=False, **LITERALLY
         )["input_ids"]
         self._starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
         self._ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, self._starts[-1])

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from pandas import DataFrame
 
+from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.runtime.devices import leased_device
 from trueneg.specs.sections import Section
@@ -56,9 +57,8 @@ def score_sentences(
             collects their results.
 
     Raises:
-        UserError: if the sentences, a model or a file of cached scores is missing or damaged.
-        ValueError: if a sentence cannot be scored; the message gives its row in the list of unique
-            sentences.
+        UserError: if the sentences, a model or a file of cached scores is missing or damaged, or a
+            sentence cannot be scored; the message gives its row in the table.
     """
     table, restricted = privacy.read_table(sentences)
     listed = read_language_models(models)
@@ -75,7 +75,7 @@ def score_sentences(
     for model in listed["models"]:
         weights = model["checksum"] or weights_checksum(model)
         folder = Path(cache, f"{weights[:16]}-{settings['variant']}{version}")
-        compute = functools.partial(_score, model=model, settings=settings)
+        compute = functools.partial(_score, model=model, settings=settings, table=table)
         texts = shard_rows.loc[shard_rows["fold"] == model["fold"], "sentence"]
         if shards == 1:
             parts.append(cached(folder, texts, SCORES, compute, hidden))
@@ -86,9 +86,9 @@ def score_sentences(
 
 
 def _score(
-    sentences: Sequence[str], model: Mapping[str, Any], settings: Section
+    sentences: Sequence[str], model: Mapping[str, Any], settings: Section, table: DataFrame
 ) -> Iterator[DataFrame]:
-    """Score sentences and yield the results in parts."""
+    """Score sentences and yield the results in parts; `table` has the sentences' rows."""
     began = time.monotonic()
     tokens = 0
     variant = settings["variant"]
@@ -101,11 +101,23 @@ def _score(
         )
         if problem := unexpressed(sentences, tokenizer, longest_input(network, tokenizer)):
             log.warning(f"fold {model['fold']}: {problem}")
-        for part in score(
-            network.to(device), tokenizer, sentences, settings["tokens_per_batch"], device, variant
-        ):
-            yield part.assign(device=device.type).set_axis([sentences[row] for row in part.index])
-            tokens += int(part["tokens"].sum())
+        first = table.drop_duplicates("sentence").reset_index().set_index("sentence")["index"]
+        parts = score(
+            network.to(device),
+            tokenizer,
+            sentences,
+            settings["tokens_per_batch"],
+            device,
+            variant,
+            first.loc[list(sentences)].to_numpy(),
+        )
+        try:
+            for part in parts:
+                scored = [sentences[row] for row in part.index]
+                yield part.assign(device=device.type).set_axis(scored)
+                tokens += int(part["tokens"].sum())
+        except ValueError as error:
+            raise UserError(f"{model['folder']} cannot score all texts: {error}") from error
     seconds = time.monotonic() - began
     log.info(
         f"fold {model['fold']}: {tokens:,} tokens in {seconds:.1f} s, {tokens / seconds:,.0f}"

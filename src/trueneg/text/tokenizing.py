@@ -6,6 +6,8 @@ from typing import Any
 
 from trueneg.text.words import is_mostly_latin
 
+# a special token's name in a text, such as [SEP], is text; and no warning about long texts
+LITERALLY = {"split_special_tokens": True, "verbose": False}
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -105,7 +107,7 @@ def unexpressed(texts: Sequence[str], tokenizer: Any, longest: int) -> str:
     """
     # Without special tokens, because some byte-level vocabularies, which know everything, name one
     # of them as the unknown one.
-    encoded = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+    encoded = tokenizer(list(texts), add_special_tokens=False, **LITERALLY)["input_ids"]
     missing = sum(ids.count(tokenizer.unk_token_id) for ids in encoded)
     long = sum(len(ids) + tokenizer.num_special_tokens_to_add() > longest for ids in encoded)
     parts = [f"{long:,} of {len(texts):,} texts have more than {longest:,} tokens"] if long else []

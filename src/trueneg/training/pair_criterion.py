@@ -42,8 +42,9 @@ class PairCriterion:
                        no gradient, and nothing is subtracted for the others
     own_report         ``left out``: the other pairs of an anchor's own report are not negatives
     same_text          pairs whose text equals the anchor's after normalisation: ``exclude``: they
-                       are not negatives; ``positives``: nor are they, and the loss is the mean over
-                       an anchor's positives
+                       are not negatives; ``known``: nor are the anchor's positives in other given
+                       pairs; ``positives``: as ``exclude``, and the loss is the mean over an
+                       anchor's positives
     mode               of ``same_sentence``: pairs whose image's report contains exactly the
                        anchor's sentence are ``left out``, or used as additional ``positives``
     =================  =============================================================================
@@ -88,7 +89,7 @@ class PairCriterion:
         directions = values.pop("directions", "both")
         bound_gradient = values.pop("bound_gradient", False)
         self._leaves_out_report = settings.get("own_report") == "left out"
-        self._leaves_out_text = settings.get("same_text") in ("exclude", "positives")
+        self._same_text = settings.get("same_text") or "keep"
         self._all_positives = model.averages_positives(settings)
         self._eta = self._probability(
             values.pop("class_probability", None),
@@ -235,8 +236,9 @@ class PairCriterion:
         if self._leaves_out_report:
             data: Any = self._data  # texts have no reports, so no setting leaves them out
             excluded = data.of_own_report(pairs)
-        if self._leaves_out_text:
-            same = self._data.same_text(pairs)
+        if self._same_text != "keep":
+            is_known = self._same_text == "known"
+            same = (self._data.known_positives if is_known else self._data.same_text)(pairs)
             excluded = same if excluded is None else excluded | same
         return excluded
 

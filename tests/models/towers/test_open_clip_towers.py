@@ -447,6 +447,26 @@ def test_the_activation_is_that_of_the_published_weights(tmp_path, monkeypatch):
     assert type(tower.network.transformer.resblocks[0].mlp.gelu).__name__ == "QuickGELU"
 
 
+def test_a_file_whose_activation_is_unknown_is_reported(tmp_path, monkeypatch, caplog):
+    """Only where open_clip has the same network with the other activation."""
+    for name in ("RN50", "RN50-quickgelu"):
+        config = CONFIGS["resnet"] | {"quick_gelu": "quickgelu" in name}
+        monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, name, config)
+    torch.save(tiny_clip().state_dict(), tmp_path / "openai.pt")
+    settings = {"weights": str(tmp_path / "openai.pt"), "truncate": False, "maximum_tokens": None}
+    vectors = {}
+    for name in ("RN50-quickgelu", "RN50"):
+        assert caplog.messages == []
+        tower = OpenClipTexts.build(settings | {"model": name})
+        vectors[name] = tower(tower.prepare(["no effusion"])).pooled
+    assert not vectors["RN50"].allclose(vectors["RN50-quickgelu"])
+    (message,) = caplog.messages
+    assert all(fact in message for fact in ("openai.pt", "RN50-quickgelu", "GELU"))
+    caplog.clear()
+    OpenClipTexts.build(settings | {"model": "RN50", "weights": "none"})
+    assert caplog.messages == []
+
+
 def test_a_file_of_a_library_model_is_normalised_as_its_published_weights():
     from trueneg.models.towers.open_clip_towers import _configuration
 

@@ -111,6 +111,16 @@ def test_tokens_that_a_network_does_not_keep_in_the_order_of_pixels_are_put_in_t
 
 
 @torch.no_grad()
+def test_a_distilled_network_without_a_count_of_prefix_tokens_has_regions():
+    tower = TimmTower.build(settings(model="pit_ti_distilled_224"))
+    pixels = normalised(images(224, count=1), tower.network)
+    pooled, regions = tower(images(224, count=1))
+    torch.testing.assert_close(pooled, tower.network(pixels))
+    _, (cells,) = tower.network.forward_intermediates(pixels, indices=1)
+    torch.testing.assert_close(regions, cells)  # both tokens are the patch, and so is their mean
+
+
+@torch.no_grad()
 def test_networks_whose_map_timm_does_not_give_have_no_regions():
     tower = TimmTower.build(settings(model="crossvit_tiny_240"))
     assert (tower.grid, tower.dimensions) == (None, 288)

@@ -27,7 +27,7 @@ from trueneg.data.tables import Rows, identifier, read_columns, require_distinct
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.specs.sections import Section
-from trueneg.text.cleaning import has_words
+from trueneg.text.cleaning import has_words, is_blank
 
 SOURCE = "image_table"
 FOLDER = "the images listed in the table"
@@ -153,7 +153,8 @@ def read_image_table(
         is_empty = ~rows[text].map(has_words).astype(bool)
         rows.check(text, is_empty, f"a text with a word{fill_in}", "without a text")
     else:
-        rows.check(text, rows[text] == "", f"a non-empty text{fill_in}", "without a text")
+        is_empty = rows[text].map(is_blank)
+        rows.check(text, is_empty, f"a non-empty text{fill_in}", "without a text")
     if patient is not None:
         rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
     if has_images:

@@ -204,6 +204,8 @@ class PairData(TrainingSentences):
         numbers = self._normalised_of[pairs.anchors]
         return numbers[:, None] == numbers
 
+    known_positives = same_text
+
     @functools.cached_property
     def _normalised_of(self) -> Tensor:
         """(S,) a number for each sentence; sentences that are equal after normalisation share

@@ -14,13 +14,12 @@ import pandas as pd
 from numpy import ndarray
 from pandas import DataFrame
 
-from trueneg.data.table_formats import plain
 from trueneg.data.tables import Rows, read_columns, require_distinct, single_spaced
 from trueneg.data.texts.text_source import RATED, TextSource
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.specs.sections import Section
-from trueneg.text.cleaning import normalised
+from trueneg.text.cleaning import is_blank, normalised
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +162,8 @@ def _read_rated(settings: Section) -> DataFrame:
     table = read_columns(rated["path"], columns, texts=[first, second], restricted=restricted)
     rows = Rows(rated["path"], table.apply(single_spaced), {"restricted": restricted})
     for text in (first, second):
-        rows.check(text, rows[text].map(plain) == "", "a text; fill it in, or remove the row")
+        is_empty = rows[text].map(is_blank)
+        rows.check(text, is_empty, "a text; fill it in, or remove the row")
     rows.check(score, ~np.isfinite(pd.to_numeric(rows[score], errors="coerce")), "a number")
     usable = rows.usable()[0][columns].set_axis(list(RATED), axis=1).astype({"score": float})
     if usable["score"].nunique() < 2:

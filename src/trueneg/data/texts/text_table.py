@@ -8,13 +8,12 @@ with a column of positives, a pair and its hard negatives; optionally the label 
 import pandas as pd
 from pandas import DataFrame
 
-from trueneg.data.table_formats import plain
 from trueneg.data.tables import Rows, identifier, read_columns, require_distinct, single_spaced
 from trueneg.data.texts.text_files import TextFiles, source_of
 from trueneg.data.texts.text_source import TextSource
 from trueneg.errors import UserError
 from trueneg.specs.sections import Section
-from trueneg.text.cleaning import normalised
+from trueneg.text.cleaning import is_blank, normalised
 
 
 def read_source(settings: Section) -> TextSource:
@@ -71,7 +70,7 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     named = {text: "text", positive: "positive", label: "label"}
     for column in columns:
         name = named.get(column, "negative")
-        is_empty = rows[column].map(plain) == ""
+        is_empty = rows[column].map(is_blank)
         rows.check(
             column, is_empty, f"a {name}; fill it in, or remove the row", f"without a {name}"
         )

@@ -61,6 +61,7 @@ class TextData(TrainingSentences):
         self._same_of = torch.from_numpy(same).to(device)
         classes = table["class"].to_numpy(np.int64)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
+        self._known = self._pairs_of_several(same) if positives == "given" else None
 
     @property
     def knows_matches(self) -> bool:
@@ -111,6 +112,25 @@ class TextData(TrainingSentences):
         same = (columns == own) | (columns == columns[:count, None])
         same[:, :count] |= anchors == own
         return same
+
+    def known_positives(self, pairs: PairBatch) -> Tensor:
+        """Return :meth:`same_text`, and whether column j and the anchor of i are a given pair."""
+        same = self.same_text(pairs)
+        if self._known is None:
+            return same
+        anchors = self._same_of[pairs.anchors]
+        codes = anchors[:, None] * self.samples + self._same_of[pairs.columns]
+        places = torch.searchsorted(self._known, codes).clamp(max=len(self._known) - 1)
+        return same | (self._known[places] == codes)
+
+    def _pairs_of_several(self, same: ndarray) -> Tensor | None:
+        """Return the sorted codes of all pairs of texts, in both orders; None if no text is in two
+        different pairs.
+        """
+        first, second = same[self._drawn[:, :2]].T
+        codes = np.unique([first * self.samples + second, second * self.samples + first])
+        is_single = len(np.unique(codes // self.samples)) == len(codes)
+        return None if is_single else torch.from_numpy(codes).to(self._device)
 
     def reports_with(self, pairs: PairBatch) -> Tensor:
         """Return the same as :meth:`same_text`, because a sample consists of its text alone."""

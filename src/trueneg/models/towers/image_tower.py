@@ -89,9 +89,8 @@ class ImageTower(Tower):
             cells = cells.movedim(1, 3)
             # Pooling drops or selects prefix tokens (cls, registers), so the cell takes their
             # places too.
-            alone = cells.flatten(0, 2)[:, None].expand(
-                -1, 1 + getattr(trunk, "num_prefix_tokens", 0), -1
-            )
+            prefix = getattr(trunk, "num_prefix_tokens", getattr(trunk, "num_tokens", 0))  # PiT
+            alone = cells.flatten(0, 2)[:, None].expand(-1, 1 + prefix, -1)
         else:
             features = trunk.forward_features(images)
             is_last = getattr(trunk, "output_fmt", "NCHW") == "NHWC"

@@ -4,6 +4,7 @@ ConvNeXt and other networks.
 
 import copy
 import json
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from trueneg.models.towers.image_tower import ImageTower
 from trueneg.models.towers.packages import library, unknown_model
 from trueneg.models.towers.timm_tower import timm_blocks
 from trueneg.models.towers.tower import Embedded, Tower, transformer_blocks
+
+log = logging.getLogger(__name__)
 
 CONFIG = "open_clip_config.json"
 HF_CONFIG = "config.json"
@@ -67,13 +70,8 @@ class OpenClipTower(Tower):
                 f"{model} {weights}", tag.get("hf_hub", "").strip("/") or tag.get("url", "")
             ):
                 path = Path(open_clip.download_pretrained(tag))
-        elif weights != "none" and not path.is_file():
-            tags = (
-                ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
-            )
-            raise UserError(
-                f"{weights} does not exist; expected none, a file or an open_clip tag ({tags})."
-            )
+        elif weights != "none":
+            _check_file(weights, model)
         with reading(
             model,
             "a model that open_clip builds without custom code",
@@ -257,6 +255,22 @@ class OpenClipTexts(OpenClipTower):
             return super().files() | {
                 path.name: path.read_bytes() for path in Path(folder).iterdir()
             }
+
+
+def _check_file(weights: str, model: str) -> None:
+    """Refuse a file that does not exist, and warn if the model's activation may be another one."""
+    open_clip = library("open_clip")
+    if not Path(weights).is_file():
+        tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
+        raise UserError(
+            f"{weights} does not exist; expected none, a file or an open_clip tag ({tags})."
+        )
+    if (other := f"{model}-quickgelu") in open_clip.list_models():
+        log.warning(
+            f"{model} is built with GELU, but {weights} does not say what it was trained with. For"
+            " weights trained with QuickGELU, such as those of OpenAI, MetaCLIP and DFN, set model"
+            f" to {other}; otherwise their vectors are wrong."
+        )
 
 
 def _configuration(model: str) -> tuple[dict[str, Any], Path | None]:

@@ -67,22 +67,19 @@ class SentenceTransformerTower(Tower):
                 f"{name} begins with a {first} for {', '.join(kinds)}; expected {EXPECTED}, and no"
                 " chat template."
             )
-        # Networks that number positions from the padding id, such as RoBERTa, take fewer tokens
-        # than they have positions.
-        limit = (
-            NO_LIMIT
-            if self.static
-            else min(longest_input(model.transformers_model, model.tokenizer), NO_LIMIT)
-        )
+        if self.static:
+            truncation = model.tokenizer.truncation or {"max_length": NO_LIMIT}
+            limit = truncation["max_length"]
+        else:  # networks that number positions from the padding id, such as RoBERTa, take fewer
+            limit = min(longest_input(model.transformers_model, model.tokenizer), NO_LIMIT)
         if (longest := settings["maximum_tokens"] or limit) > limit:
             raise UserError(
                 f"maximum_tokens is {longest}; expected at most {limit}, the limit of {name}."
             )
-        (
-            model.tokenizer.enable_truncation(longest)
-            if self.static
-            else setattr(model, "max_seq_length", longest)
-        )
+        if self.static:
+            model.tokenizer.enable_truncation(**truncation | {"max_length": longest, "stride": 0})
+        else:
+            model.max_seq_length = longest
         self.maximum_tokens = longest if longest < NO_LIMIT else None
         with torch.inference_mode(), reading(name, EXPECTED, "Get a complete copy."):
             self.dimensions = self.eval()(self.prepare(["a"])).pooled.shape[1]
@@ -123,8 +120,13 @@ class SentenceTransformerTower(Tower):
         tokens, and offsets of texts.
         """
         features = self.model.preprocess(list(raw), prompt=self.prompt)
-        # prompt_length, the number of tokens that are not pooled, is an integer.
-        return {key: torch.as_tensor(value) for key, value in features.items() if key != "modality"}
+        # prompt_length, the number of tokens that are not pooled, is an integer; pooling expects
+        # that or a tensor of one dimension.
+        return {
+            key: torch.atleast_1d(torch.as_tensor(value))
+            for key, value in features.items()
+            if key != "modality"
+        }
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text before truncation, with special tokens and the

@@ -98,6 +98,8 @@ def _silhouettes(points: DataFrame) -> list[str]:
     """
     from seaborn.algorithms import bootstrap
 
+    if len(points[["x", "y"]].drop_duplicates()) == 1:
+        return ["all features are equal"]
     lines = []
     for name, part in (("rare", points[points["rare"]]), ("all", points)):
         values = part["silhouette"].dropna()

@@ -89,7 +89,6 @@ class TextStudy(TrainedStudy):
 
     CHECKED_BY = "trueneg.config.checks.texts:contradictions"
     SECTIONS = ("text_encoder", "positive_encoder", "projection", "similarity", "training")
-    SAME_TEXT = "exclude"
     TASKS = tasks.TEXTS
     SAMPLES = FOLDER = "texts"
     SPLITTING = ("labels", "validation", "test")
@@ -157,6 +156,11 @@ class TextStudy(TrainedStudy):
                 " residual or mlp head"
             )
         return self
+
+    @property
+    def same_text(self) -> str:  # type: ignore[override]  # a class attribute in other kinds
+        """Other given pairs with the anchor are known to match."""
+        return "known" if values_of(self.dataset.positives) == ["given"] else "exclude"
 
     @property
     def provided(self) -> dict[str, bool]:

@@ -235,7 +235,7 @@ class TrainedStudy(Study):
     Attributes:
         SECTIONS: with the objective, these define a variant; ``training`` is included.
         TASKS: tasks available to its evaluation, by name.
-        SAME_TEXT: the objectives' ``same_text`` where they do not set it.
+        same_text: the objectives' ``same_text`` where they do not set it.
         SAMPLES: the package in :mod:`trueneg.data` that reads its sources, and that in
             :mod:`trueneg.evaluation` with its tasks.
         FOLDER: folder in the results folder for the data that were read.
@@ -265,7 +265,7 @@ class TrainedStudy(Study):
     FOUND_BY = "trueneg.report.findings:of_contrast"
     SECTIONS: ClassVar[tuple[str, ...]]
     TASKS: ClassVar[Mapping[str, type[Task]]]
-    SAME_TEXT: ClassVar[str | None] = None
+    same_text: ClassVar[str | None] = None
     SAMPLES: ClassVar[str]
     FOLDER: ClassVar[str]
     SPLITTING: ClassVar[tuple[str, ...]]
@@ -394,7 +394,7 @@ class TrainedStudy(Study):
         the objective itself.
         """
         if getattr(objective, "same_text", False) is None:
-            objective = objective.model_copy(update={"same_text": self.SAME_TEXT})
+            objective = objective.model_copy(update={"same_text": self.same_text})
         return {section: getattr(self, section) for section in self.SECTIONS} | {
             "objective": objective
         }

@@ -86,8 +86,9 @@ SENTENCE_ETA = (
 )
 SAME_TEXT = (
     "pairs whose text is the anchor's, apart from case, spaces and final punctuation: negatives"
-    " (keep), left out (exclude) or positives, over which the loss is averaged; null: exclude in"
-    " text studies, keep in image–text studies"
+    " (keep), left out (exclude), left out with the anchor's positives in other given pairs (known)"
+    " or positives, over which the loss is averaged; null: keep in image–text studies, known for"
+    " given pairs of texts, exclude for other texts"
 )
 BETA = "β ≥ 0: hardness weighting of the negatives"
 
@@ -327,7 +328,7 @@ class PairLoss(Objective):
             " left out"
         ),
     )
-    same_text: Sweepable[Literal["keep", "exclude", "positives"]] | None = Field(
+    same_text: Sweepable[Literal["keep", "exclude", "known", "positives"]] | None = Field(
         None, description=SAME_TEXT
     )
 
