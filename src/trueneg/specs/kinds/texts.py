@@ -92,7 +92,7 @@ class TextStudy(TrainedStudy):
     SAME_TEXT = "exclude"
     TASKS = tasks.TEXTS
     SAMPLES = FOLDER = "texts"
-    SPLITTING = ("labels", "validation", "test")
+    SPLITTING = ("labels", "validation", "test", "leakage")
     READER = "trueneg.data.texts.text_source:read_texts"
     SPLITTER = "trueneg.data.texts.text_splits:text_subset"
     TRAINING = "trueneg.training.text_pairs:TextPairs"
