@@ -55,12 +55,12 @@ def split_pairs(
         ...     {"report": list("abcd"), "index": 0, "sentence": "Hello.", "class": -1}
         ... )
         >>> names = np.array(list("abcd"))
-        >>> black, labels, shown = (
-        ...     np.zeros((4, 1, 8, 8), np.uint8),
+        >>> images, labels, shown = (
+        ...     np.arange(4, dtype=np.uint8).reshape(4, 1, 1, 1),
         ...     np.zeros((4, 0), np.float32),
         ...     np.zeros((4, 0), bool),
         ... )
-        >>> source = PairSource("black", black, names, names, sentences, labels, (), shown)
+        >>> source = PairSource("grey", images, names, names, sentences, labels, (), shown)
         >>> subset = split_pairs(source, seed=0, validation=0.25, test=0.25)
         >>> [len(part) for part in (subset.train, subset.validation, subset.test)]
         [2, 1, 1]
