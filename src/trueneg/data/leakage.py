@@ -31,7 +31,7 @@ def numbered(contents: Iterable[ndarray]) -> ndarray:
         >>> numbered(np.array([[1.5, 0.0], [2.5, 0.0], [1.5, 0.0]])).tolist()
         [0, 1, 0]
     """
-    digests = [hashlib.sha256(np.ascontiguousarray(each)).digest() for each in contents]
+    digests = [hashlib.sha256(np.ascontiguousarray(each).data).digest() for each in contents]
     return pd.factorize(np.array(digests, object))[0]
 
 
@@ -117,7 +117,8 @@ def without_equal_vectors(
 
 def _shares(values: ndarray, of_split: ndarray) -> ndarray:
     """Return whether each sample shares a value with those of a split, (n,) bool."""
-    return np.isin(values, values[of_split]).reshape(len(values), -1).any(1)
+    is_shared: ndarray = np.isin(values, values[of_split]).reshape(len(values), -1)
+    return np.asarray(is_shared.any(1))
 
 
 def _examples(samples: Samples, is_shared: ndarray) -> str:

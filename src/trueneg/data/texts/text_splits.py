@@ -56,8 +56,8 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
     is_in_set = [np.isin(labels, members) for members in (seen, *unseen)]
     label_set = np.select(is_in_set, [0, 1, 2], -1 if source.label_names else 0)
     order = np.random.default_rng(seed_for(seed, "texts")).random(len(labels))
-    official, shared = without_leaks(source.samples, settings.get("leakage"))
-    split = _splits(source, official, label_set, settings, order)
+    kept, shared = without_leaks(source.samples, settings.get("leakage"))
+    split = _splits(source, kept, label_set, settings, order)
     part = np.full(len(labels), "", object)
     for name, (number, of_split) in PARTS.items():
         part[(label_set == number) & (split == of_split)] = name
@@ -84,13 +84,13 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
 
 
 def _splits(
-    source: TextSource, official: ndarray, label_set: ndarray, settings: Section, order: ndarray
+    source: TextSource, kept: ndarray, label_set: ndarray, settings: Section, order: ndarray
 ) -> ndarray:
     """Return the split of each sample: the official one, or a drawn one.
 
     Texts are drawn from each label; pairs from each set of labels, by groups that share texts.
     """
-    split = official.copy()
+    split = kept.copy()
     free = np.flatnonzero(split == "")
     undrawn = ("validation",) if "test" in split else ("test", "validation")
     stratum = source.labels[free]
