@@ -22,6 +22,7 @@ ORDER = ("test", "validation", "train")
 LEFT_OUT = "left out"
 PARTS = ("bank", "pool", "train", "validation", "test")  # of a subset, without unseen labels
 EXAMPLES = 3
+LONGEST = 80  # characters of an example
 
 
 def numbered(contents: Iterable[ndarray]) -> ndarray:
@@ -125,5 +126,8 @@ def _examples(samples: Samples, is_shared: ndarray) -> str:
     """Return some names of samples, unless they are restricted or unknown."""
     if samples.restricted or not len(samples.names):
         return ""
-    shown = [f"{name:.80}" for name in samples.names[is_shared][:EXAMPLES]]
+    shown = [
+        name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-LONGEST // 2 :]}"
+        for name in samples.names[is_shared][:EXAMPLES]
+    ]
     return f", such as {', '.join(shown)}"

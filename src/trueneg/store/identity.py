@@ -192,7 +192,7 @@ def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:
     return of_name if isinstance(of_name, dict) else of_section
 
 
-def frozen_alternatives(value: Any) -> list[Any]:
+def frozen_alternatives(value: object) -> list[Any]:
     """Return the values that a frozen value stands for: ``{any: […]}`` for several, with which the
     same data give the same run.
     """
