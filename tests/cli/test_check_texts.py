@@ -37,7 +37,7 @@ def _with_a_table_and_its_vectors(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
     pd.DataFrame(TEXTS, columns=["text", "label"]).to_csv("data/texts.csv", index=False)
-    np.save("vectors.npy", np.eye(len(TEXTS), 4, dtype=np.float32) + 1)
+    np.save("vectors.npy", np.eye(len(TEXTS), dtype=np.float32))
 
 
 def checked(capsys, dataset=None, *, words=None, **changes):
@@ -191,7 +191,7 @@ def test_an_unusable_table_is_refused_with_file_and_line(content, facts, capsys)
         (
             {"path": "data/half.csv"},
             {},
-            ["vectors.npy has float32 of shape (61, 4)", "each of 30 sentences"],
+            ["vectors.npy has float32 of shape (61, 61)", "each of 30 sentences"],
         ),
     ],
 )

@@ -226,7 +226,7 @@ def test_splits_that_do_not_fit_the_source_are_refused(data, tmp_path):
         official_subset(source, splits.iloc[2:], seed=0)
     shared = np.where(np.isin(source.patients, ["100_a.jpg", "107_a.jpg"]), "one", source.patients)
     with pytest.raises(
-        UserError, match="has 1 patients, such as one, in both train and test; expected none"
+        UserError, match="1 of 2 test samples have the same patients as samples of train"
     ):
         official_subset(dataclasses.replace(source, patients=shared), splits, seed=0)
 

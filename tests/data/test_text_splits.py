@@ -302,9 +302,11 @@ def test_hard_negatives_of_held_out_pairs_do_not_count():
     )
     sentences.loc[6:8, "split"], sentences.loc[9:, "split"] = "validation", "test"
     pairs = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 0], [9, 10, 0], [11, 1, 10]])
-    subset = text_subset(
-        TextSource("official", sentences, pairs, ()), DRAWN | {"positives": "given"}, 0
-    )
+    source = TextSource("official", sentences, pairs, ())
+    settings = DRAWN | {"positives": "given"}
+    with pytest.raises(UserError, match=r"1 of 2 test samples have the same texts as .* of train"):
+        text_subset(source, settings, 0)
+    subset = text_subset(source, settings | {"leakage": "allow"}, 0)
     assert (subset.train.tolist(), subset.validation.tolist(), subset.test.tolist()) == (
         [0, 1],
         [2],
@@ -350,7 +352,7 @@ def test_leaks_are_refused():
     subset = text_subset(source, DRAWN | {"labels": LABELS}, 0)
     refuse_leakage(source, subset)
     same = source.sentences.copy()
-    same.loc[subset.test[0], "sentence"] = same.loc[subset.train[0], "sentence"].upper() + "!"
+    same.loc[subset.test[0], "sentence"] = f" {same.loc[subset.train[0], 'sentence'].upper()}"
     leaking = dataclasses.replace(source, sentences=same)
     wrong = [
         (

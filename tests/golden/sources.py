@@ -324,7 +324,7 @@ TEXTS: dict[str, Callable[[Path], Any]] = {"text_table": _text_table, "clinc150"
 def _image_subsets() -> dict[str, Any]:
     """With and without official test images, unlabelled images, imbalance and a cap."""
     labels = np.arange(240) % 6 - (np.arange(240) >= 210) * (1 + np.arange(240) % 6)
-    images = np.zeros((240, 1, 8, 8), np.uint8)
+    images = np.arange(240, dtype=np.uint8).repeat(64).reshape(240, 1, 8, 8)
     free = ImageSource("free", images, labels, np.zeros(240, bool), tuple("abcdef"))
     official = dataclasses.replace(free, name="official", is_test=np.arange(240) < 60)
     drawn = {

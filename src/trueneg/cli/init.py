@@ -2,6 +2,7 @@
 time.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -17,9 +18,12 @@ import pandas as pd
 import regex
 import yaml
 
+from trueneg.cli.planned_data import DECODED
 from trueneg.config.reading import load_configuration
 from trueneg.data.image_files import EncodedImages
+from trueneg.data.images.image_source import ListedImages
 from trueneg.data.images.sources import image_folder
+from trueneg.data.images.subsets import make_subset
 from trueneg.data.pairs import image_table
 from trueneg.data.table_formats import SPACE, plain
 from trueneg.data.tables import identifier, read_columns
@@ -406,14 +410,37 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     if len(kept) < len(split):
         folder = study.new(sampled)
         study.beside[sampled] = link
+    resolution = _resolution(listed.images)
+    shared = _shared_images(listed.part(kept.index.tolist()), resolution)
+    if shared:
+        study.found.append(f"WARNING {shared}")
     return study.write(
         "images",
         4,
         folder=str(folder),
+        leakage="leave_out" if shared else None,
         group="macro" if sizes.max() > 1.5 * sizes.min() else None,
-        resolution=_resolution(listed.images),
+        resolution=resolution,
         test=None if listed.is_test.any() else 0.2,
     )
+
+
+def _shared_images(listed: ListedImages, resolution: int) -> str:
+    """Return a sentence about images that the folder's own splits share, which are to be left out
+    of training; empty if there are none.
+
+    Raises:
+        UserError: if a class then has too few images.
+    """
+    from trueneg.data.images.pixels import decoded_source, undecoded_source
+
+    if not (listed.is_test.any() or listed.is_validation.any()):
+        return ""
+    source = undecoded_source("images", listed)
+    if len(listed.images) <= DECODED:
+        with contextlib.suppress(UserError):  # the check lists images that cannot be decoded
+            source = decoded_source("images", listed, place=None, resolution=resolution)
+    return make_subset(source, seed=0, leakage="leave_out").leakage
 
 
 def _resolution(images: EncodedImages) -> int:

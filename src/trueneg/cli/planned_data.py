@@ -11,8 +11,8 @@ import pandas as pd
 
 from trueneg.config.runs import Run, RunSettings
 from trueneg.data.image_cache import LONGEST
-from trueneg.data.image_files import EncodedImages, check_images
-from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
+from trueneg.data.image_files import EncodedImages, check_images, file_contents
+from trueneg.data.images.image_source import data_checksum, read_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import TEST_FRACTION, image_subset
 from trueneg.data.pairs import chexpert_8x200, image_table
@@ -97,13 +97,12 @@ def planned_images(
             and len(listed.images) > DECODED
             and dataset["resolution"] is not None
         ):
+            # imports pillow, which takes time
+            from trueneg.data.images.pixels import undecoded_source
+
             checked, usable = opened(listed.images, images.settings, every_image)
-            arrays = {
-                key: getattr(listed, key)[usable] for key in ("labels", "is_test", "is_validation")
-            }
-            pixels = np.zeros((len(usable), 1, 0, 0), np.uint8)
             name = data_name(dataset["source"], dataset["path"])
-            source = ImageSource(name, pixels, class_names=listed.class_names, **arrays)
+            source = undecoded_source(name, listed.part(usable))
         else:
             source = read_source(decoded) if is_current else load_source(**images.settings)
     except UserError as error:
@@ -131,7 +130,7 @@ def planned_images(
         f" images{f' and {unlabelled:,} unlabelled ones' if unlabelled else ''}, validation "
         f"{len(subset.validation):,}{own}, test"
         f" {len(subset.test):,}{held_out}{f'; {checked}' if checked else ''}"
-        f"{f'; {source.skipped}' if source.skipped else ''}"
+        f"{_remarks(source.skipped, subset.leakage)}"
     )
     checksum = None if checked else functools.partial(data_checksum, source)
     return PlannedData(description, changes, len(subset.train), {}, checksum, source, subset)
@@ -187,7 +186,7 @@ def planned_pairs(
     training = source.sentences.loc[source.sentences["report"].isin(trained), "sentence"].tolist()
     known = () if checksum is None and images.settings["split_sentences"] else training
     units = {"image": len(subset.train), "study": len(trained)}
-    description += f"; training {len(subset.train):,} images{f'; {checked}' if checked else ''}"
+    description += f"; training {len(subset.train):,} images{_remarks(checked, subset.leakage)}"
     return PlannedData(
         description, again, len(subset.train), units, checksum, source, subset, known
     )
@@ -211,7 +210,8 @@ def _unjoined(settings: Mapping[str, Any], every_image: bool) -> tuple[PairSourc
     sentences["index"] = sentences.groupby("report").cumcount()
     nothing = np.zeros((len(usable), 0))
     labels = nothing.astype(np.float32), (), nothing.astype(bool)
-    pixels = np.zeros((len(usable), len(read.mode), 0, 0), np.uint8)
+    digests = file_contents(read.images.part(usable), every_image)
+    pixels = np.repeat(digests, len(read.mode), axis=1)
     patients = read.patients[usable]
     return PairSource("image_table", pixels, reports, patients, sentences, *labels), checked
 
@@ -264,10 +264,12 @@ def planned_texts(
         f"{source.name}, {len(listed):,} texts{labels}; training {len(subset.train):,}, validation"
         f" {len(subset.validation):,}, test {len(subset.test):,}{unseen}"
     )
-    description += "".join(
-        f"; {said.rstrip('.')}" for said in (source.skipped, subset.left_out) if said
-    )
+    description += _remarks(source.skipped, subset.left_out, subset.leakage)
     return PlannedData(description, again, len(subset.train), {}, checksum, source, subset, listed)
+
+
+def _remarks(*sentences: str) -> str:
+    return "".join(f"; {sentence.rstrip('.')}" for sentence in sentences if sentence)
 
 
 def _changes(results: Path, *inputs: DataInput) -> list[str]:

@@ -139,10 +139,35 @@ def check_towers(runs: Iterable[PlannedRun]) -> list[str]:
             from trueneg.training.frozen import vectors_of_file
 
             vectors_of_file(made, data.source)
+    lines = _shared_vectors(runs)
     if not networks:
-        return []
+        return lines
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(_build_towers, networks).result()
+        return lines + pool.submit(_build_towers, networks).result()
+
+
+def _shared_vectors(runs: Iterable[PlannedRun]) -> list[str]:
+    """Say what the splits share by the user's vectors, by the code of the training.
+
+    Raises:
+        UserError: if this is not allowed.
+    """
+    lines = {}
+    for run, data in runs:
+        named = {
+            section: made
+            for section, made in all_towers(run.settings).items()
+            if section in ("encoder", "text_encoder") and "path" in made["tower"]
+        }
+        key = repr([run.dataset, *map(features_key, named.values())])
+        if not named or data.subset is None or key in lines:
+            continue
+        from trueneg.training.frozen import vectors_of_file, with_vectors_apart
+
+        values = {section: vectors_of_file(made, data.source) for section, made in named.items()}
+        subset = with_vectors_apart(data.subset, data.source, run.settings, values)
+        lines[key] = subset.leakage.removeprefix(data.subset.leakage).strip()
+    return list(filter(None, lines.values()))
 
 
 def _build_towers(networks: Iterable[tuple[Mapping[str, Any], Sequence[str]]]) -> list[str]:

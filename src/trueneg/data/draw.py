@@ -61,8 +61,10 @@ def draw_subsets(
     for subset in drawn:
         log.info(
             f"seed {subset.seed}: {len(subset.train)} training, {len(subset.validation)}"
-            f" validation and {len(subset.test)} test samples. {getattr(subset, 'left_out', '')}",
+            f" validation and {len(subset.test)} test samples. {subset.left_out}"
         )
+        if subset.leakage:
+            log.warning(f"{samples.name}: {subset.leakage}")
         if classes is not None:
             labels = samples.labels[subset.train]
             counts = np.bincount(labels + 1, minlength=len(classes) + 1).tolist()

@@ -7,6 +7,7 @@ image.
 
 import bisect
 import functools
+import hashlib
 import itertools
 import logging
 import operator
@@ -18,6 +19,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy import ndarray
 from tqdm import tqdm
 
 from trueneg.data.decoding import UnreadableImageError, decode_upright, inspect_image, map_images
@@ -168,6 +170,18 @@ class ParquetImages(LazyImages[tuple[Path, int]]):
 
 
 EncodedImages = ImageFiles | ParquetImages
+
+
+def file_contents(images: EncodedImages, read: bool) -> ndarray:
+    """Return a digest of each encoded image in place of its pixels, uint8 (n, 1, 1, 32); unless
+    they are read, all differ.
+    """
+    contents = images.read() if read else itertools.repeat(None, len(images))
+    digests = [
+        hashlib.sha256(str(position).encode() if content is None else content).digest()
+        for position, content in enumerate(contents)
+    ]
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(images), 1, 1, -1)
 
 
 def check_images(

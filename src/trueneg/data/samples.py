@@ -34,9 +34,10 @@ class Samples:
         checksum: checksum of the source.
         split: str, (n,): official split; empty: to be drawn.
         label: int64, (n,): class; −1: none, or several.
-        groups: what two splits never share, by its name in the plural: names or numbers, (n,), or
-            (n, k) if a sample has several.
-        restricted: whether the names of groups are confidential.
+        groups: what two splits never share, by its name in the plural: names or numbers of equal
+            contents and of groups, (n,), or (n, k) if a sample has several.
+        restricted: whether the names of samples and groups are confidential.
+        names: str, (n,): what messages call the samples; empty: unknown.
     """
 
     source: str
@@ -45,6 +46,7 @@ class Samples:
     label: ndarray
     groups: Mapping[str, ndarray]
     restricted: bool = False
+    names: ndarray = field(default_factory=lambda: np.empty(0, str))
 
 
 class Source(Protocol):
@@ -81,6 +83,9 @@ class Subset:
             (:func:`~trueneg.data.imbalance.class_probabilities`).
         labels: sorted numbers of the labels of texts that are trained on; empty without labels.
         left_out: a sentence about samples left out; empty if none.
+        leakage: a sentence about what the official splits share, the same for all seeds; empty if
+            nothing.
+        allowed: whether the splits may share it.
     """
 
     seed: int
@@ -99,10 +104,13 @@ class Subset:
     eta_high: float | None = None
     labels: list[int] = field(default_factory=list)
     left_out: str = ""
+    leakage: str = ""
+    allowed: bool = False
 
 
 def refuse_leakage(source: Source, subset: Subset) -> None:
-    """Check that a subset belongs to its source, and that no two splits share what they must not.
+    """Check that a subset belongs to its source, and that no two splits share what they must not,
+    unless the study allows it.
 
     Raises:
         UserError: if a check fails; the message describes the violation.
@@ -114,7 +122,8 @@ def refuse_leakage(source: Source, subset: Subset) -> None:
         raise UserError(
             f"{of_seed} was drawn from a different version of source {samples.source}; {remedy}."
         )
-    separate = [(what, owners, SPLITS) for what, owners in samples.groups.items()]
+    groups = {} if subset.allowed else samples.groups
+    separate = [(what, owners, SPLITS) for what, owners in groups.items()]
     for what, values, parts in [*separate, ("labels", samples.label, BANKS)]:
         for first, second in itertools.combinations(parts, 2):
             shared = np.intersect1d(values[getattr(subset, first)], values[getattr(subset, second)])

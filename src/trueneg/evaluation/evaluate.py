@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from trueneg.data.draw import read_samples
-from trueneg.data.samples import read_subsets
+from trueneg.data.samples import Subset, read_subsets
 from trueneg.errors import UserError
 from trueneg.runtime.devices import leased_device
 from trueneg.specs.kinds import kind_of
@@ -21,7 +21,7 @@ from trueneg.specs.stages import VERSIONS
 from trueneg.store import provenance, records, versions
 from trueneg.store.evaluations import evaluation, gather_block, keep_evaluation, listed_for
 from trueneg.store.run_store import RunStore, read_manifest
-from trueneg.training.frozen import read_frozen
+from trueneg.training.frozen import read_frozen, with_vectors_apart
 
 
 @contextlib.contextmanager
@@ -80,15 +80,17 @@ def encoded_runs(
         source = read_samples(kind_of(settings), data["source"])
         subsets = read_subsets(data["subsets"])
         vectors = data.get("vectors") or ()
-        runs = (
-            {
-                **run,
-                "subset": subsets[run["seed"]],
-                "frozen": read_frozen(run["vectors"], source, vectors),
-            }
-            for run in remaining
-        )
+        runs = (_with_data(run, source, subsets, vectors) for run in remaining)
         yield package.encoded(source, runs, data, leased)
+
+
+def _with_data(
+    run: Mapping[str, Any], source: Any, subsets: Mapping[int, Subset], vectors: Sequence[str]
+) -> dict[str, Any]:
+    """Return a listed run with its subset and the vectors of its frozen towers."""
+    frozen = read_frozen(run["vectors"], source, vectors)
+    subset = with_vectors_apart(subsets[run["seed"]], source, run["settings"], frozen.inputs)
+    return {**run, "subset": subset, "frozen": frozen}
 
 
 @contextlib.contextmanager

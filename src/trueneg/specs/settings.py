@@ -4,7 +4,7 @@ sweeps.
 
 import os
 import re
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -74,6 +74,16 @@ Count = Annotated[Integer, Field(ge=1, le=10**9)]  # larger values are mistakes 
 CountFromZero = Annotated[Integer, Field(ge=0, le=10**9)]
 AtLeastTwo = Annotated[Integer, Field(ge=2, le=10**9)]
 Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
+Leakage = Annotated[
+    Literal["allow", "leave_out"] | None,
+    Field(
+        description=(
+            "samples that the data's own splits share (equal content or group): leave_out: of"
+            " training, and of validation if test has them; allow: kept, and reported; none: the"
+            " study does not start"
+        )
+    ),
+]
 # Whether, how many or which share of unusable rows and images may be left out.
 SkipIncomplete = Annotated[
     Annotated[bool, Tag("bool")]

@@ -78,7 +78,8 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
         for key, value in values.items():
             field = model.model_fields.get(key) if model is not None else None
             execution_only = field is not None and is_technical(field)
-            if not execution_only and value != left_out.get(key, MISSING):
+            is_frozen = value in frozen_alternatives(left_out.get(key, MISSING))
+            if not execution_only and not is_frozen:
                 affecting.setdefault(section, {})[key] = _nested(value, removed)
     return affecting
 
@@ -189,6 +190,13 @@ def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:
     # If a section has one model per name, its frozen values are also listed by name.
     of_name = of_section.get(_tag(settings.get(section, {})))
     return of_name if isinstance(of_name, dict) else of_section
+
+
+def frozen_alternatives(value: object) -> list[Any]:
+    """Return the values that a frozen value stands for: ``{any: […]}`` for several, with which the
+    same data give the same run.
+    """
+    return value["any"] if isinstance(value, dict) and "any" in value else [value]
 
 
 @functools.cache

@@ -63,10 +63,13 @@ class NamedSection(Content):
 
 
 class SourceRecord(NamedSection):
-    """The training data: name, checksum, and what was left out of them, in a sentence."""
+    """The training data: name, checksum, and sentences about what was left out of them and what
+    their splits share.
+    """
 
     checksum: str
     skipped: str = ABSENT
+    leakage: str = ABSENT
 
 
 class Length(Content):

@@ -100,10 +100,15 @@ def normalised(text: str) -> str:
         ... )
         ('heart size normal', 'heart size normal', '?!')
     """
+    # NFKC has replaced … and full-width forms
+    return same_form(text).rstrip(" .!?。") or text
+
+
+def same_form(text: str) -> str:
+    """Return a text in Unicode's NFKC, without case and repeated white space."""
     # folding can undo NFKC
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    # NFKC has replaced … and full-width forms
-    return " ".join(folded.split()).rstrip(" .!?。") or text
+    return " ".join(folded.split())
 
 
 def _end_items(text: str) -> str:

@@ -31,7 +31,7 @@ from trueneg.store.identity import model_of, refuse_other_settings, run_id, with
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import chosen
-from trueneg.training.frozen import read_frozen, vector_names
+from trueneg.training.frozen import read_frozen, vector_names, with_vectors_apart
 from trueneg.training.loop import TrainingRun
 
 log = logging.getLogger(__name__)
@@ -226,8 +226,13 @@ class TrainingJob:
             "id": identifier,
             "source": {
                 key: value
-                for key in ("name", "checksum", "skipped")
-                if (value := getattr(self._source, key))
+                for of, key in (
+                    (self._source, "name"),
+                    (self._source, "checksum"),
+                    (self._source, "skipped"),
+                    (self._subset_of(run), "leakage"),
+                )
+                if (value := getattr(of, key))
             },
             "data": self._data_checksum(run),
             "false_negatives": self._training.false_negatives(
@@ -277,7 +282,7 @@ class TrainingJob:
                 f"{self._subsets_path} contains {content} seed {run.seed}; delete the file to"
                 " redraw its subsets."
             )
-        return subset
+        return with_vectors_apart(subset, self._source, run.settings, self._frozen.inputs)
 
     def write_manifest(self, path: str | Path, variant: str | None = None) -> None:
         """Write a JSON file that lists the runs and the checksums of their models, and the variant

@@ -17,7 +17,9 @@ from torch import Tensor
 from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers, is_of_texts
 from trueneg.data.arrays import content_hash
 from trueneg.data.images.image_source import ImageSource
+from trueneg.data.leakage import numbered, without_equal_vectors
 from trueneg.data.pairs.pair_source import PairSource, distinct_texts
+from trueneg.data.samples import Subset
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
 from trueneg.data.texts.text_source import TextSource
 from trueneg.data.vector_files import read_vectors
@@ -64,6 +66,12 @@ class Frozen(NamedTuple):
     def vectors(self) -> np.ndarray | None:
         """The vectors that take the place of the images; None: nothing does."""
         return None if self.images is None else self.images.values
+
+    @property
+    def inputs(self) -> dict[str, np.ndarray]:
+        """The vectors that take the place of images and of texts, by section."""
+        named = {"encoder": self.images, "text_encoder": self.texts}
+        return {name: of.values for name, of in named.items() if of is not None}
 
     @property
     def of_texts(self) -> dict[str, StoredFeatures | None]:
@@ -125,6 +133,32 @@ def read_frozen(names: Mapping[str, str], source: Source, vectors: Sequence[str 
         guide,
         stored.get("positive_encoder"),
     )
+
+
+def with_vectors_apart(
+    subset: Subset, source: Source, settings: RunSettings, values: Mapping[str, np.ndarray]
+) -> Subset:
+    """Return a subset no two splits of which share a vector of the user's, unless it is allowed
+    (:func:`trueneg.data.leakage.without_equal_vectors`).
+
+    Args:
+        subset: the run's subset.
+        source: its source.
+        settings: its settings.
+        values: stored vectors (n, V, D, R) by section, in the order of images or of distinct texts.
+    """
+    for section, of_section in values.items():
+        if "path" not in settings[section]:
+            continue
+        numbers = numbered(of_section[:, 0])
+        if is_of_texts(section):
+            if not isinstance(source, TextSource):
+                continue  # different images may share a text
+            texts = source.sentences["sentence"].to_numpy(object)
+            numbers = numbers[np.unique(texts, return_inverse=True)[1]][source.rows[:, :2]]
+        leakage = settings["dataset"].get("leakage")
+        subset = without_equal_vectors(subset, source.samples, numbers, leakage)
+    return subset
 
 
 def is_tower(settings: RunSettings, section: str) -> bool:

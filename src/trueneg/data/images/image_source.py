@@ -2,8 +2,9 @@
 split.
 """
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from trueneg.data.arrays import (
     require_types,
     write_arrays,
 )
+from trueneg.data.leakage import numbered
 from trueneg.data.samples import Samples
 from trueneg.specs.sections import Section
 from trueneg.store.run_files import run_checksums, with_further
@@ -35,6 +37,7 @@ class ImageSource:
         class_names: name of each class, in the order of the labels.
         is_validation: bool, shape (n,): True for the images of the source's own validation split;
             None: it has none.
+        names: str, shape (n,): what messages call the user's own images; empty for others.
         skipped: a sentence about the images left out, by kind
             (:meth:`trueneg.data.skipping.Skipped.sentence`); empty if none.
 
@@ -61,6 +64,7 @@ class ImageSource:
     class_names: tuple[str, ...]
     skipped: str = ""
     is_validation: Any = None
+    names: ndarray = field(default_factory=lambda: np.empty(0, str))
     checksum: str = field(init=False)
 
     def __post_init__(self):
@@ -85,13 +89,14 @@ class ImageSource:
             content.append(self.is_validation)
         object.__setattr__(self, "checksum", content_hash(*content).hexdigest())
 
-    @property
+    @functools.cached_property
     def samples(self) -> Samples:
         """The images and their official splits; unlabelled images are trained on."""
         split = np.select(
             [self.labels < 0, self.is_validation, self.is_test], ["train", "validation", "test"], ""
         )
-        return Samples(self.name, self.checksum, split, self.labels, groups={})
+        groups = {"images": numbered(self.images)}
+        return Samples(self.name, self.checksum, split, self.labels, groups, names=self.names)
 
 
 class ListedImages(NamedTuple):
@@ -120,7 +125,7 @@ class ListedImages(NamedTuple):
 
 def write_source(source: ImageSource, path: str | Path) -> None:
     """Write a source atomically, as an uncompressed .npz file."""
-    write_arrays(path, vars(source))
+    write_arrays(path, {each.name: getattr(source, each.name) for each in fields(source)})
 
 
 def read_source(path: str | Path) -> ImageSource:
@@ -138,6 +143,7 @@ def read_source(path: str | Path) -> ImageSource:
             tuple(map(str, archive["class_names"])),
             str(archive.get("skipped", "")),
             archive.get("is_validation"),
+            archive.get("names", np.empty(0, str)),
         )
         require_checksum(source.checksum, archive)
     return source

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from trueneg.data.decoding import UnreadableImageError, decode_resized, map_images, open_image
-from trueneg.data.image_files import check_images
+from trueneg.data.image_files import check_images, file_contents
 from trueneg.data.images.image_source import ImageSource, ListedImages
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
@@ -73,7 +73,19 @@ def decoded_source(
             )
             differing.append(f"{problem}. Set dataset.resolution to resize all images to one size.")
     refuse(mistakes, differing)
-    return ImageSource(name, **listed._replace(images=pixels)._asdict(), skipped=skipped)
+    names = np.array([images.name(position) for position in range(len(images))])
+    arrays = listed._replace(images=pixels)._asdict()
+    return ImageSource(name, **arrays, skipped=skipped, names=names)
+
+
+def undecoded_source(name: str, listed: ListedImages) -> ImageSource:
+    """Return images that are not decoded, with digests in place of the pixels: of their files, if
+    splits of their own may share some.
+    """
+    images = listed.images
+    contents = file_contents(images, read=bool((listed.is_test | listed.is_validation).any()))
+    names = np.array([images.name(position) for position in range(len(images))])
+    return ImageSource(name, **listed._replace(images=contents)._asdict(), names=names)
 
 
 def is_grey(encoded: bytes | None) -> bool:

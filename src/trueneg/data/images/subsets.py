@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy import ndarray
 
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
+from trueneg.data.leakage import without_leaks
 from trueneg.data.samples import Subset
 from trueneg.data.splits import drawn_splits, order_in_class
 from trueneg.errors import UserError
@@ -38,7 +40,8 @@ def image_subset(
             f"{settings['path']} has no test images, and dataset.test is not set; set dataset.test"
             " to the share of the images to hold out, such as 0.25."
         )
-    return make_subset(source, seed=seed, **{key: settings[key] for key in DRAWING})
+    drawing = {key: settings[key] for key in DRAWING}
+    return make_subset(source, seed=seed, leakage=settings.get("leakage"), **drawing)
 
 
 def make_subset(
@@ -50,6 +53,7 @@ def make_subset(
     images_per_class: int | None = None,
     validation: float = 0.1,
     test: float | None = None,
+    leakage: str | None = None,
 ) -> Subset:
     """Draw the splits of one seed: hold out test, then validation images, stratified by class; then
     apply the cap and imbalance.
@@ -69,14 +73,17 @@ def make_subset(
             source has a validation split.
         test: share of all images to hold out, in (0, 1); None: the official test images, or a
             quarter of all images if there is no official test split.
+        leakage: what to do with images that official splits share: None (refuse them), ``allow`` or
+            ``leave_out``. Drawn splits share none.
 
     Raises:
         UserError: if a class is unknown, ambiguous or too small to split, all classes are rare,
-            `test` is given for a source that has an official test split, or `validation` is 0 for
-            one that has a validation split.
+            `test` is given for a source that has an official test split, `validation` is 0 for one
+            that has a validation split, or official splits share images and `leakage` is None.
     """
     rare = _class_numbers(source, rare_classes)
-    split = source.samples.split.copy()
+    official, shared = without_leaks(source.samples, leakage)
+    split = official.copy()
     if test is not None and "test" in split:
         raise UserError(
             f"dataset.test is {test}, but source {source.name} has an official test split; remove"
@@ -89,12 +96,18 @@ def make_subset(
         )
     shares = {"test": test or TEST_FRACTION, "validation": validation}
     undrawn = [name for name, share in shares.items() if share and name not in split]
-    _refuse_small_classes(source, needed=len(undrawn) + 1)
+    _refuse_small_classes(source, split == "", needed=len(undrawn) + 1)
     for name in undrawn:
         free = np.flatnonzero(split == "")
         labels = source.labels[free]
         order = order_in_class(labels, seed_for(seed, f"{name} split"))
-        split[free] = drawn_splits(order, {name: shares[name]}, stratum=labels, rest="")
+        split[free] = drawn_splits(
+            order,
+            {name: shares[name]},
+            stratum=labels,
+            group=source.samples.groups["images"][free],
+            rest="",
+        )
     pool = np.flatnonzero(split == "")
     if images_per_class is not None:
         order = order_in_class(source.labels[pool], seed_for(seed, "images per class"))
@@ -112,6 +125,7 @@ def make_subset(
         rare_classes=rare,
         eta_low=eta_low,
         eta_high=eta_high,
+        leakage=shared,
     )
 
 
@@ -141,9 +155,8 @@ def _class_numbers(source: ImageSource, classes: Sequence[int | str]) -> list[in
     return rare
 
 
-def _refuse_small_classes(source: ImageSource, needed: int) -> None:
+def _refuse_small_classes(source: ImageSource, is_left: ndarray, needed: int) -> None:
     """Check that each class has at least one image for every split."""
-    is_left = source.samples.split == ""
     sizes = np.bincount(source.labels[is_left], minlength=len(source.class_names))
     if sizes.min() < needed:
         raise UserError(

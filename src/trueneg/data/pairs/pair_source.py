@@ -2,6 +2,7 @@
 both.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import pandas as pd
 from numpy import ndarray
 
 from trueneg.data.arrays import content_hash, require_types
+from trueneg.data.leakage import numbered
 from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
     PROBABILITY_COLUMNS,
@@ -123,17 +125,22 @@ class PairSource(ScoredSentences):
         """Return the height and width of the images."""
         return self.images.shape[2:]
 
-    @property
+    @functools.cached_property
     def samples(self) -> Samples:
-        """The images with their patients and reports; a table has the official splits."""
+        """The images with their contents, patients and reports; a table has the official splits."""
         split = np.full(len(self.images), "")
         return Samples(
             self.name,
             self.checksum,
             split,
             np.full(len(self.images), -1),
-            {"patients": self.patients, "reports": self.reports},
+            {
+                "patients": self.patients,
+                "reports": self.reports,
+                "images": numbered(self.images),
+            },
             self.restricted,
+            self.reports,
         )
 
 

@@ -2,13 +2,17 @@
 splits.
 """
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 from numpy import ndarray
+from pandas import Series
 
+from trueneg.data.leakage import without_leaks
 from trueneg.data.pairs.pair_source import PairSource
-from trueneg.data.samples import SPLITS, Subset, refuse_leakage
-from trueneg.data.splits import drawn_splits
+from trueneg.data.samples import SPLITS, Subset
+from trueneg.data.splits import connected_groups, drawn_splits
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.randomness import seed_for
@@ -26,13 +30,14 @@ def pair_subset(
     """
     if official is None or official.empty:
         return split_pairs(source, seed, settings["validation"], settings["test"])
-    return official_subset(source, official, seed)
+    return official_subset(source, official, seed, settings.get("leakage"))
 
 
 def split_pairs(
     source: PairSource, seed: int, validation: float = 0.1, test: float = 0.2
 ) -> Subset:
-    """Split a source by patient: all images and reports of a patient are in the same split.
+    """Split a source by patient: all images and reports of a patient are in the same split, as are
+    patients with an equal image.
 
     Patients are drawn by name, so the order of the images does not matter.
 
@@ -50,17 +55,22 @@ def split_pairs(
         ...     {"report": list("abcd"), "index": 0, "sentence": "Hello.", "class": -1}
         ... )
         >>> names = np.array(list("abcd"))
-        >>> black, labels, shown = (
-        ...     np.zeros((4, 1, 8, 8), np.uint8),
+        >>> images, labels, shown = (
+        ...     np.arange(4, dtype=np.uint8).reshape(4, 1, 1, 1),
         ...     np.zeros((4, 0), np.float32),
         ...     np.zeros((4, 0), bool),
         ... )
-        >>> source = PairSource("black", black, names, names, sentences, labels, (), shown)
+        >>> source = PairSource("grey", images, names, names, sentences, labels, (), shown)
         >>> subset = split_pairs(source, seed=0, validation=0.25, test=0.25)
         >>> [len(part) for part in (subset.train, subset.validation, subset.test)]
         [2, 1, 1]
     """
-    patients, patient_of = np.unique(source.patients, return_inverse=True)
+    groups = source.samples.groups
+    names, patient_of = np.unique(source.patients, return_inverse=True)
+    owners = np.stack([patient_of, len(names) + groups["images"]], axis=1)
+    # named after the first of the patients
+    first = Series(patient_of).groupby(connected_groups(owners)).transform("min")
+    patients, patient_of = np.unique(first, return_inverse=True)
     shares = {"test": test, "validation": validation}
     needed = sum(max(1, round(share * len(patients))) for share in shares.values())
     if needed >= len(patients):
@@ -74,7 +84,9 @@ def split_pairs(
     return _subset(source, split[patient_of], seed)
 
 
-def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Subset:
+def official_subset(
+    source: PairSource, splits: pd.DataFrame, seed: int, leakage: str | None = None
+) -> Subset:
     """Return the images of each official split.
 
     Args:
@@ -82,10 +94,11 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Subs
         splits: table with ``report`` and ``split``: train, validation, test, or any other value for
             unassigned reports.
         seed: seed stored in the subset; it does not affect the images.
+        leakage: the setting ``dataset.leakage``.
 
     Raises:
-        UserError: if a report of the source is not in the table, a split has no image, or a patient
-            is in two splits.
+        UserError: if a report of the source is not in the table, a split has no image, or two
+            splits share patients, reports or images, and `leakage` is None.
     """
     split_of = splits.set_index("report")["split"]
     unknown = set(source.reports.tolist()) - set(split_of.index)
@@ -95,14 +108,17 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Subs
             f"source {source.name}: {len(unknown):,} reports{example} are missing from the table of"
             " splits; make both from the same files."
         )
-    subset = _subset(source, split_of.loc[source.reports.tolist()].to_numpy(), seed)
+    split = split_of.loc[source.reports.tolist()].to_numpy()
+    split, shared = without_leaks(dataclasses.replace(source.samples, split=split), leakage)
+    subset = dataclasses.replace(
+        _subset(source, split, seed), leakage=shared, allowed=leakage == "allow"
+    )
     for name in SPLITS:
         if not len(getattr(subset, name)):
             raise UserError(
                 f"source {source.name}: no image is in the official {name} split; raise"
                 " dataset.images."
             )
-    refuse_leakage(source, subset)
     return subset
 
 

@@ -17,7 +17,7 @@ from trueneg.data.scored_sentences import (
     update_with_texts,
     write_source,
 )
-from trueneg.text.cleaning import normalised
+from trueneg.text.cleaning import normalised, same_form
 
 RATED = {"first": "int64", "second": "int64", "score": "float64"}
 
@@ -110,13 +110,16 @@ class TextSource(ScoredSentences):
     def samples(self) -> Samples:
         """The samples, with their anchor and positive: only training uses hard negatives."""
         split = self.sentences["split"].to_numpy(object)[self.anchors]
+        sentences = self.sentences["sentence"]
+        texts = pd.factorize(sentences.map(same_form))[0]
         return Samples(
             self.name,
             self.checksum,
             split,
             self.labels,
-            {"texts": self.text_numbers[:, :2]},
+            {"texts": texts[self.rows[:, :2]]},
             self.restricted,
+            sentences.to_numpy(object)[self.anchors],
         )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy import ndarray
 from pandas import Series
 
+from trueneg.data.leakage import without_leaks
 from trueneg.data.samples import Subset
 from trueneg.data.skipping import Skipped
 from trueneg.data.splits import connected_groups, drawn_splits, with_rare_classes
@@ -55,7 +56,8 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
     is_in_set = [np.isin(labels, members) for members in (seen, *unseen)]
     label_set = np.select(is_in_set, [0, 1, 2], -1 if source.label_names else 0)
     order = np.random.default_rng(seed_for(seed, "texts")).random(len(labels))
-    split = _splits(source, label_set, settings, order)
+    kept, shared = without_leaks(source.samples, settings.get("leakage"))
+    split = _splits(source, kept, label_set, settings, order)
     part = np.full(len(labels), "", object)
     for name, (number, of_split) in PARTS.items():
         part[(label_set == number) & (split == of_split)] = name
@@ -77,15 +79,18 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
         **parts,
         labels=np.unique(labels[train]).tolist() if source.label_names else [],
         left_out=" ".join(filter(None, (left_out.sentence(), too_few))),
+        leakage=shared,
     )
 
 
-def _splits(source: TextSource, label_set: ndarray, settings: Section, order: ndarray) -> ndarray:
+def _splits(
+    source: TextSource, kept: ndarray, label_set: ndarray, settings: Section, order: ndarray
+) -> ndarray:
     """Return the split of each sample: the official one, or a drawn one.
 
     Texts are drawn from each label; pairs from each set of labels, by groups that share texts.
     """
-    split = source.samples.split.copy()
+    split = kept.copy()
     free = np.flatnonzero(split == "")
     undrawn = ("validation",) if "test" in split else ("test", "validation")
     stratum = source.labels[free]
@@ -93,7 +98,7 @@ def _splits(source: TextSource, label_set: ndarray, settings: Section, order: nd
     if len(source.pairs):
         stratum = label_set[free]
         # mined hard negatives are texts of other pairs, and would join all pairs
-        texts = source.samples.groups["texts"][free]
+        texts = source.text_numbers[free, :2]
         group = connected_groups(texts * 4 + stratum[:, None])  # no group is in two sets
     shares = {name: settings[name] for name in undrawn}
     split[free] = drawn_splits(order[free], shares, stratum=stratum, group=group, keep=2)
@@ -130,7 +135,7 @@ def _leave_out_repeated(source: TextSource, part: ndarray, left_out: Skipped) ->
     """Leave out samples with a text that an earlier part has, except for the test part of labels
     that are trained on.
     """
-    texts = source.samples.groups["texts"]
+    texts = source.text_numbers[:, :2]
     taken = texts[part == "bank"]
     for name in tuple(PARTS)[1:]:
         is_repeated = (part == name) & np.isin(texts, taken).any(1)

@@ -223,7 +223,13 @@ def _remarks(
     note = gathered.study.note
     total = counted(len(runs), "run")
     sources = [run["source"] for run in runs]
-    skipped = {f"{each['name']}: {each['skipped']}" for each in sources if "skipped" in each}
+    said = {
+        f"{each['name']}: {each[key]}"
+        for each in sources
+        for key in ("skipped", "leakage")
+        if key in each
+    }
+    allows = getattr(getattr(gathered.study, "dataset", None), "leakage", None) == "allow"
     machines = [record["machine"] for run in runs for record in (run, run.get("evaluated", run))]
     cpus = {machine["cpu"] for machine in machines if "cpu" in machine}
     marks = [
@@ -240,7 +246,8 @@ def _remarks(
         (note, note),
         (stale, f"{stale} of {total} stale: a VERSION was raised after they were made."),
         *((count, f"{count} of {total}: {change}.") for change, count in changed.items()),
-        *((text, text) for text in sorted(skipped)),
+        *((text, text) for text in sorted(said)),
+        (allows, "Samples that the data's own splits share are allowed (dataset.leakage)."),
         (
             len(cpus) > 1,
             f"CPUs of several types ({together(sorted(cpus))}): a run's numbers differ slightly"

@@ -29,6 +29,7 @@ from trueneg.specs.settings import (
     Count,
     Fraction,
     Integer,
+    Leakage,
     Name,
     NonNegative,
     OpenFraction,
@@ -94,6 +95,7 @@ class DatasetSettings(Settings):
             "fraction of the training images held out, unless the data have a split; 0: none"
         ),
     )
+    leakage: Leakage = None
     unlabelled: Count | None = Field(
         None, description="n: also train on the first n of stl10's 100,000 unlabelled images"
     )

@@ -230,7 +230,7 @@ class ImageTextStudy(TrainedStudy):
     TASKS = tasks.PAIRS
     same_text = "keep"
     SAMPLES = FOLDER = "pairs"
-    SPLITTING = ("test", "validation")
+    SPLITTING = ("test", "validation", "leakage")
     READER = "trueneg.data.pairs.pair_source:read_pairs"
     SPLITTER = "trueneg.data.pairs.pair_splits:pair_subset"
     TRAINING = "trueneg.training.image_text:ImageText"

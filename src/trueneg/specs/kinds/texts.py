@@ -91,7 +91,7 @@ class TextStudy(TrainedStudy):
     SECTIONS = ("text_encoder", "positive_encoder", "projection", "similarity", "training")
     TASKS = tasks.TEXTS
     SAMPLES = FOLDER = "texts"
-    SPLITTING = ("labels", "validation", "test")
+    SPLITTING = ("labels", "validation", "test", "leakage")
     READER = "trueneg.data.texts.text_source:read_texts"
     SPLITTER = "trueneg.data.texts.text_splits:text_subset"
     TRAINING = "trueneg.training.text_pairs:TextPairs"

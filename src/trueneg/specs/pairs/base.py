@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from trueneg.specs.resources import Resources
-from trueneg.specs.settings import Count, Integer, OpenFraction, Settings, Sweepable, technical
+from trueneg.specs.settings import (
+    Count,
+    Integer,
+    Leakage,
+    OpenFraction,
+    Settings,
+    Sweepable,
+    technical,
+)
 
 SEED = "{seed}"  # in the name of a corpus, stands for the seed of a run
 
@@ -81,6 +89,7 @@ class PairSettings(Settings):
     resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(
         64, description="side of the images in pixels"
     )
+    leakage: Leakage = None
 
     @property
     def corpus_per_seed(self) -> bool:

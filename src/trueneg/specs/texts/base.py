@@ -8,6 +8,7 @@ from trueneg.specs.settings import (
     AtLeastTwo,
     CountFromZero,
     Fraction,
+    Leakage,
     OpenFraction,
     PathText,
     Seed,
@@ -104,6 +105,7 @@ class TextPairSettings(Settings):
     test: OpenFraction = Field(
         0.2, description="share held out for testing, unless the source has test texts"
     )
+    leakage: Leakage = None
     rated: RatedPairSettings | None = technical(
         None,
         "rated pairs, for the evaluation of similarities; they are part of the data, so adding them"
