@@ -245,7 +245,7 @@ def test_an_invalid_row_is_named(data, row, column, value, message):
 
 def test_several_errors_are_reported_at_once(data):
     rows = [list(original) for original in ROWS]
-    rows[0][0], rows[1][1], rows[2][4] = "none.png", "", "yes"
+    rows[0][0], rows[1][1], rows[2][4] = "none.png", "", "perhaps"
     write_csv(data / "table.csv", rows)
     with pytest.raises(UserError) as error:
         read_image_table(settings_of(data))

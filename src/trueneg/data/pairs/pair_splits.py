@@ -2,6 +2,8 @@
 splits.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from numpy import ndarray
@@ -26,7 +28,7 @@ def pair_subset(
     """
     if official is None or official.empty:
         return split_pairs(source, seed, settings["validation"], settings["test"])
-    return official_subset(source, official, seed)
+    return official_subset(source, official, seed, settings.get("validation"))
 
 
 def split_pairs(
@@ -60,7 +62,7 @@ def split_pairs(
         >>> [len(part) for part in (subset.train, subset.validation, subset.test)]
         [2, 1, 1]
     """
-    patients, patient_of = np.unique(source.patients, return_inverse=True)
+    patients = np.unique(source.patients)
     shares = {"test": test, "validation": validation}
     needed = sum(max(1, round(share * len(patients))) for share in shares.values())
     if needed >= len(patients):
@@ -69,19 +71,21 @@ def split_pairs(
             f" {needed} needed for validation and test; add patients, or lower dataset.validation"
             " and dataset.test."
         )
-    drawn = np.random.default_rng(seed_for(seed, "pair split")).permutation(len(patients))
-    split = drawn_splits(np.argsort(drawn), shares)
-    return _subset(source, split[patient_of], seed)
+    return _subset(source, _drawn_by_patient(source.patients, shares, seed), seed)
 
 
-def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Subset:
-    """Return the images of each official split.
+def official_subset(
+    source: PairSource, splits: pd.DataFrame, seed: int, validation: float | None = None
+) -> Subset:
+    """Return the images of each official split; without validation images, some of those for
+    training are drawn for it.
 
     Args:
         source: images and sentences.
         splits: table with ``report`` and ``split``: train, validation, test, or any other value for
             unassigned reports.
-        seed: seed stored in the subset; it does not affect the images.
+        seed: the study's seed, which only affects images that are drawn.
+        validation: share of the training patients to draw for validation; None: none are drawn.
 
     Raises:
         UserError: if a report of the source is not in the table, a split has no image, or a patient
@@ -95,7 +99,11 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Subs
             f"source {source.name}: {len(unknown):,} reports{example} are missing from the table of"
             " splits; make both from the same files."
         )
-    subset = _subset(source, split_of.loc[source.reports.tolist()].to_numpy(), seed)
+    split = split_of.loc[source.reports.tolist()].to_numpy(object)
+    if validation and "validation" not in split:
+        free = np.flatnonzero(split == "train")
+        split[free] = _drawn_by_patient(source.patients[free], {"validation": validation}, seed)
+    subset = _subset(source, split, seed)
     for name in SPLITS:
         if not len(getattr(subset, name)):
             raise UserError(
@@ -104,6 +112,13 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Subs
             )
     refuse_leakage(source, subset)
     return subset
+
+
+def _drawn_by_patient(patients: ndarray, shares: Mapping[str, float], seed: int) -> ndarray:
+    """Draw the split of each image by the name of its patient."""
+    names, patient_of = np.unique(patients, return_inverse=True)
+    drawn = np.random.default_rng(seed_for(seed, "pair split")).permutation(len(names))
+    return drawn_splits(np.argsort(drawn), shares)[patient_of]
 
 
 def _subset(source: PairSource, split: ndarray, seed: int) -> Subset:

@@ -32,7 +32,8 @@ class TextSource(ScoredSentences):
         name: name of the source, such as ``"clinc150"``.
         sentences: R rows: ``sentence`` (the text, with single spaces), ``class`` (number of its
             label; −1: none), ``split`` (``train``, ``validation`` or ``test``: official; empty: to
-            be drawn; ``rated``: only in rated pairs), and optionally the columns of
+            be drawn; ``rated``: only in rated pairs), and optionally ``group`` (what two splits
+            never share, such as an author) and the columns of
             :class:`~trueneg.data.pairs.pair_source.PairSource` with class probabilities η and
             likelihoods, NaN for texts that no run is trained on.
         pairs: int64, shape (P, 2 + H): rows of anchor, positive and hard negatives; P = 0:
@@ -80,6 +81,8 @@ class TextSource(ScoredSentences):
         update_with_texts(
             digest, self.label_names, self.sentences["sentence"], self.sentences["split"]
         )
+        if "group" in self.sentences:
+            update_with_texts(digest, self.sentences["group"].fillna(""))
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @functools.cached_property
@@ -110,14 +113,10 @@ class TextSource(ScoredSentences):
     def samples(self) -> Samples:
         """The samples, with their anchor and positive: only training uses hard negatives."""
         split = self.sentences["split"].to_numpy(object)[self.anchors]
-        return Samples(
-            self.name,
-            self.checksum,
-            split,
-            self.labels,
-            {"texts": self.text_numbers[:, :2]},
-            self.restricted,
-        )
+        groups = {"texts": self.text_numbers[:, :2]}
+        if "group" in self.sentences:
+            groups["groups"] = pd.factorize(self.sentences["group"])[0][self.anchors]
+        return Samples(self.name, self.checksum, split, self.labels, groups, self.restricted)
 
 
 write_texts = write_source

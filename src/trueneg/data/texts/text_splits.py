@@ -89,12 +89,15 @@ def _splits(source: TextSource, label_set: ndarray, settings: Section, order: nd
     free = np.flatnonzero(split == "")
     undrawn = ("validation",) if "test" in split else ("test", "validation")
     stratum = source.labels[free]
-    group = None
+    groups = source.samples.groups
+    group = groups["groups"][free] if "groups" in groups else None
     if len(source.pairs):
         stratum = label_set[free]
         # mined hard negatives are texts of other pairs, and would join all pairs
-        texts = source.samples.groups["texts"][free]
-        group = connected_groups(texts * 4 + stratum[:, None])  # no group is in two sets
+        shared = groups["texts"]
+        if "groups" in groups:
+            shared = np.column_stack([shared, shared.max() + 1 + groups["groups"]])
+        group = connected_groups(shared[free] * 4 + stratum[:, None])  # no group is in two sets
     shares = {name: settings[name] for name in undrawn}
     split[free] = drawn_splits(order[free], shares, stratum=stratum, group=group, keep=2)
     return split

@@ -6,10 +6,18 @@ with a column of positives, a pair and its hard negatives; optionally the label 
 """
 
 import pandas as pd
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
-from trueneg.data.table_formats import plain
-from trueneg.data.tables import Rows, identifier, read_columns, require_distinct, single_spaced
+from trueneg.data.cells import class_names, identifier, is_missing, lists_texts
+from trueneg.data.tables import (
+    ONE_TEXT,
+    Rows,
+    read_columns,
+    refuse_several_labels,
+    require_distinct,
+    required_splits,
+    single_spaced,
+)
 from trueneg.data.texts.text_files import TextFiles, source_of
 from trueneg.data.texts.text_source import TextSource
 from trueneg.errors import UserError
@@ -22,8 +30,8 @@ def read_source(settings: Section) -> TextSource:
 
     Args:
         settings: ``path``, ``text_column``, ``positive_column``, ``negative_columns``,
-            ``label_column``, ``restricted``, ``skip_incomplete``, and optionally ``test_path`` and
-            ``rated``.
+            ``label_column``, ``restricted``, ``skip_incomplete``, and optionally ``split_column``,
+            ``group_column``, ``test_path`` and ``rated``.
 
     Raises:
         UserError: names the file and line of up to two mistakes of each kind: an empty text,
@@ -34,7 +42,7 @@ def read_source(settings: Section) -> TextSource:
     path = settings["path"]
     label = settings["label_column"]
     table, skipped = _rows(settings, path)
-    if table.iloc[:, 2].map(normalised).nunique() < 2:
+    if table["text 0"].map(normalised).nunique() < 2:
         raise UserError(
             f"{path}: all texts in {settings['text_column']} are the same; expected at least two"
             " different ones."
@@ -45,6 +53,8 @@ def read_source(settings: Section) -> TextSource:
             f"{path}: {label} has {len(names):,} different labels in {len(table):,} rows; expected"
             " at least two, and several rows of each; set dataset.label_column."
         )
+    if label is not None:
+        refuse_several_labels(path, label, names)
     if settings.get("test_path"):
         test, skipped_test = _rows(settings, settings["test_path"], names)
         table = pd.concat([table, test.assign(split="test")], ignore_index=True)
@@ -59,22 +69,26 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     those left out (empty if none).
     """
     text, positive, label = (settings[f"{name}_column"] for name in ("text", "positive", "label"))
-    negatives = settings["negative_columns"]
-    columns = [name for name in (text, positive, *negatives, label) if name is not None]
+    split, group = (settings.get(f"{name}_column") for name in ("split", "group"))
+    texts = [text, *filter(None, [positive]), *settings["negative_columns"]]
+    columns = [*texts, *filter(None, (label, split, group))]
     require_distinct("dataset", columns)
-    texts = [name for name in columns if name != label]
     table = read_columns(path, columns, texts=texts, restricted=settings["restricted"])
     table[texts] = table[texts].apply(single_spaced)
     if label is not None:
-        table[label] = table[label].map(identifier)
+        table[label] = class_names(table[label], labels)
+    if group is not None:
+        table[group] = table[group].map(identifier)
+    if split is not None:
+        table[split] = required_splits(path, split, table[split])
     rows = Rows(path, table, settings)
-    named = {text: "text", positive: "positive", label: "label"}
+    named = {text: "text", positive: "positive", label: "label", split: "split", group: "group"}
     for column in columns:
         name = named.get(column, "negative")
-        is_empty = rows[column].map(plain) == ""
-        rows.check(
-            column, is_empty, f"a {name}; fill it in, or remove the row", f"without a {name}"
-        )
+        lacks = rows[column].map(is_missing)
+        rows.check(column, lacks, f"a {name}; fill it in, or remove the row", f"without a {name}")
+    for column in texts:
+        rows.check(column, rows[column].map(lists_texts), ONE_TEXT)
     if positive is not None:
         rows.check(
             positive,
@@ -88,9 +102,18 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     table, skipped = rows.usable()
     # a column may be called split or label
     usable = table[texts].set_axis([f"text {number}" for number in range(len(texts))], axis=1)
-    usable.insert(0, "split", "")
+    usable.insert(0, "split", "" if split is None else _official(table[split]))
     usable.insert(1, "label", "" if label is None else table[label])
+    if group is not None:
+        usable.insert(2, "group", table[group])
     return usable, skipped
+
+
+def _official(splits: Series) -> Series:
+    """Return the splits as :class:`TextSource` needs them: without validation rows, some of those
+    for training are drawn for it.
+    """
+    return splits if "validation" in set(splits) else splits.replace("train", "")
 
 
 FILES = TextFiles(read_source)
