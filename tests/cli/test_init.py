@@ -395,6 +395,8 @@ def test_labels_and_positives_exclude_each_other(capsys):
     assert "--label label or --positive sentence2" in capsys.readouterr().err
     assert init("text", "pairs.csv", "--label", "label", "--positive", "sentence2") == 1
     assert "expected one of them" in capsys.readouterr().err
+    assert init("text", "pairs.csv", "--label", "label", "--matches", "label=1") == 1
+    assert "--matches is label=1" in capsys.readouterr().err
     assert init("text", "pairs.csv", "--positive", "sentence2") == 1
     assert "--matches label=VALUE" in capsys.readouterr().err
     assert init("text", "pairs.csv", "--positive", "sentence2", "--matches", "all") == 0

@@ -188,7 +188,7 @@ def captions(count=240) -> pd.DataFrame:
         (["train", "validation", "test"], ["train", "validation", "test"]),
         (["Training", "dev", "TEST"], ["train", "validation", "test"]),
         (["0", "1", "2"], ["train", "validation", "test"]),
-        (["train", "val", "train"], ["", "test", ""]),
+        (["train", "val", "train"], ["train", "test", "train"]),
     ],
 )
 def test_a_column_of_splits_is_used(values, words, capsys):
@@ -202,7 +202,7 @@ def test_a_column_of_splits_is_used(values, words, capsys):
 def test_a_column_that_is_true_for_one_split_is_used(capsys):
     questions().assign(is_valid=[False, False, True] * 100).to_csv("questions.csv", index=False)
     accepted(capsys, "text", "questions.csv")
-    assert source_of_study().samples.split.tolist() == ["", "", "test"] * 100
+    assert source_of_study().samples.split.tolist() == ["train", "train", "test"] * 100
 
 
 def test_splits_can_be_left_unused_and_folds_are_no_splits(capsys):
@@ -241,6 +241,15 @@ def test_groups_are_found_in_any_spelling(name, capsys):
     assert (
         read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.patient_column
         == name
+    )
+
+
+def test_groups_that_the_users_splits_share_are_counted(capsys):
+    table = questions().assign(author=[n // 3 for n in range(300)], split="train")
+    table.loc[[0, 4, 5, *range(270, 300)], "split"] = "test"
+    table.to_csv("questions.csv", index=False)
+    assert "100 groups in author, 2 of them in two splits" in accepted(
+        capsys, "text", "questions.csv"
     )
 
 

@@ -637,8 +637,7 @@ def test_splits_of_the_table_are_official(tmp_path):
     rows = [["a", "x", "train"], ["b", "y", "Test"], ["c", "x", "train"], ["d", "y", "train"]]
     write_csv(path, rows, ("text", "category", "part"))
     source = text_table.read_source(settings_of(path, split_column="part"))
-    # some training texts are drawn for validation
-    assert source.samples.split.tolist() == ["", "test", "", ""]
+    assert source.samples.split.tolist() == ["train", "test", "train", "train"]
     write_csv(path, [*rows, ["e", "x", "dev"]], ("text", "category", "part"))
     source = text_table.read_source(settings_of(path, split_column="part"))
     assert source.samples.split.tolist() == ["train", "test", "train", "train", "validation"]

@@ -153,6 +153,7 @@ class UserTable:
         kinds: what each column looks like.
         roles: the role of each column that is used.
         usable: whether each row can be used.
+        splits: the user's split of each row; empty if there is none.
         found: sentences about the table, for the user.
     """
 
@@ -165,6 +166,7 @@ class UserTable:
         self.kinds |= {name: Kind("object", kind) for name, kind in read.types.items()}
         self.roles: dict[str, str] = {}
         self.usable = Series(True, self.rows.index)
+        self.splits = Series("", self.rows.index)
         others = ", ".join(f"{count:,} {what}" for what, count in read.lines.items() if count)
         lines = f" of {len(self.rows) + read.lines.total():,} lines ({others})" if others else ""
         self.found = [f"read {counted(len(self.rows), 'row')}{lines}"]
@@ -189,7 +191,8 @@ class UserTable:
             return None
         if column not in self.rows:
             raise UserError(
-                f"{self.path} has no column {column}; expected one of: {', '.join(self.rows)}."
+                f"{self.path} has no column {column}; expected one of:"
+                f" {', '.join(map(str, self.rows))}."
             )
         self.roles[column] = role
         others = ", ".join(name for name in candidates if name != column)
@@ -221,7 +224,9 @@ class UserTable:
         self.rows[column] = self.rows[column].map(identifier)
         self.leave_out(self.rows[column] == "", f"without a {column}")
         count = self.rows.loc[self.usable, column].nunique()
-        self.found.append(f"{count:,} groups in {column}, none of which is in two splits")
+        crossing = int((self.splits[self.usable].groupby(self.rows[column]).nunique() > 1).sum())
+        in_two = f"{crossing:,} of them" if crossing else "none of which is"
+        self.found.append(f"{count:,} groups in {column}, {in_two} in two splits")
         return column
 
     def _no_group(self, column: str) -> str:
@@ -239,9 +244,9 @@ class UserTable:
         """Choose the column with the user's own splits."""
         column = self.choose("split", self.free("split"))
         if column is not None:
-            splits = required_splits(self.path, column, self.rows[column])
-            self.found.append(f"splits of your own: {counts(splits)}")
-            self.leave_out(splits == "", f"without a {column}")
+            self.splits = required_splits(self.path, column, self.rows[column])
+            self.found.append(f"splits of your own: {counts(self.splits)}")
+            self.leave_out(self.splits == "", f"without a {column}")
         return column
 
     def leave_out(self, wrong: Series, what: str) -> None:

@@ -23,7 +23,7 @@ from trueneg.cli.columns import (
     known,
 )
 from trueneg.cli.new_study import NewStudy
-from trueneg.data.cells import class_names, is_missing, lists_texts, truth
+from trueneg.data.cells import class_names, is_missing, truth
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.images.sources import image_folder
 from trueneg.data.pairs import image_table
@@ -76,9 +76,10 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
         UserError: if the data cannot show what a correction gains, columns are ambiguous, or a file
             exists.
     """
-    if chosen.get("label") and chosen.get("positive"):
+    of_pairs = next(filter(chosen.get, ("positive", "matches")), None)
+    if chosen.get("label") and of_pairs:
         raise UserError(
-            f"--label is {chosen['label']} and --positive is {chosen['positive']}; expected one of"
+            f"--label is {chosen['label']} and --{of_pairs} is {chosen[of_pairs]}; expected one of"
             " them: texts with labels, or pairs."
         )
     study = NewStudy("text", path, minutes, file)
@@ -114,8 +115,6 @@ def _text(table: UserTable) -> str:
             f"{table.path} has no column of different texts with several words each"
             f" ({table.columns(table.kinds)}). {ONE_PER_ROW if table.has_lists else CHOOSE_TEXT}"
         )
-    if table.rows[text].map(lists_texts).any():
-        raise UserError(f"{table.path}: {text} has lists of texts. {ONE_PER_ROW}")
     if not is_mostly_latin(table.rows[text].head(LOOKED_AT)):
         remedy = (
             "set the model of text_encoder to a multilingual one, such as"
@@ -133,45 +132,38 @@ def _label(table: UserTable, text: str) -> str | None:
     Raises:
         UserError: if both are possible, or neither.
     """
-    if table.chosen.get("positive"):
-        return None
     named = known(table.free(), LABELS)
     partners = known(table.texts(), POSITIVES)
+    if table.chosen.get("positive") or table.chosen.get("matches"):
+        return None
     if table.chosen.get("label"):
-        partners = []
-    elif named and partners:
-        problem = (
-            f"{table.path} has labels in {named[0]}, and texts that may be paired with {text} in"
-            f" {partners[0]}"
-        )
+        return table.choose("label", [])
+    if named and partners:
         raise UserError(
-            f"{problem}. Choose what belongs together with --label {named[0]} or --positive"
+            f"{table.path} has labels in {named[0]}, and texts that may be paired with {text} in"
+            f" {partners[0]}. Choose what belongs together with --label {named[0]} or --positive"
             f" {partners[0]}."
         )
+    if partners:
+        return None
     others = [
         name for name in table.free("label") if not (known([name], NO_LABELS) or is_group(name))
     ]
-    if table.chosen.get("label") is None and not partners:
-        _require_label(table, text, named, others)
-    return None if partners else table.choose("label", named or others)
-
-
-def _require_label(table: UserTable, text: str, named: list[str], others: list[str]) -> None:
-    """Refuse a table in which it is unknown which texts belong together."""
-    if named or len(others) == 1:
-        return
-    if others:
+    if not named and len(others) > 1:
         raise UserError(
             f"{table.path} has several columns that may contain labels: {', '.join(others)}. Choose"
             " one with --label."
         )
-    texts = ", ".join(table.texts())
-    possible = f"; possible columns of positives: {texts}" if texts else ""
-    raise UserError(
-        f"{table.path} has texts in {text}, but no labels, so it is unknown which texts belong"
-        f" together (other columns: {table.unused()}{possible})."
-        f" {ONE_PER_ROW if table.has_lists else CHOOSE_LABEL}"
-    )
+    label = table.choose("label", named or others)
+    if label is None:
+        texts = ", ".join(table.texts())
+        possible = f"; possible columns of positives: {texts}" if texts else ""
+        raise UserError(
+            f"{table.path} has texts in {text}, but no labels, so it is unknown which texts belong"
+            f" together (other columns: {table.unused()}{possible})."
+            f" {ONE_PER_ROW if table.has_lists else CHOOSE_LABEL}"
+        )
+    return label
 
 
 def _labels(table: UserTable, text: str, label: str) -> None:
@@ -214,7 +206,11 @@ def _pairs(table: UserTable, text: str) -> str:
     """
     texts = table.texts()
     positive = table.choose("positive", known(texts, POSITIVES) or texts)
-    assert positive  # there are partners, or the user chose it
+    if positive is None:
+        raise UserError(
+            f"{table.path} has no second column of texts (other columns: {table.unused()})."
+            f" {CHOOSE_LABEL}"
+        )
     table.leave_out(table.rows[positive].map(is_missing), f"without a {positive}")
     possible = [*known(table.free(), SCORES), *table.free("truth", "number")]
     judges = [name for name in dict.fromkeys(possible) if not is_group(name)]
@@ -239,18 +235,14 @@ def _leave_out_mismatches(table: UserTable, matches: str) -> None:
     if column not in table.rows:
         raise UserError(
             f"--matches is {matches}; expected all, or COLUMN=VALUE with one of the columns"
-            f" {', '.join(table.rows)}."
+            f" {', '.join(map(str, table.rows))}."
         )
     table.roles[column] = "matches"
     cells = table.rows[column].map(truth)
-    table.leave_out(cells == "", f"without a {column}")
-    least = pd.to_numeric(truth(value), errors="coerce")
-    if pd.isna(least):
-        table.leave_out(cells != truth(value), f"whose {column} is not {value}")
-    else:
-        is_less = ~(pd.to_numeric(cells, errors="coerce") >= least)
-        table.leave_out(is_less, f"whose {column} is not {value} or more")
-    table.found.append(f"pairs: rows with {matches}{'' if pd.isna(least) else ' or more'}")
+    numbers = pd.to_numeric(cells, errors="coerce")
+    is_pair = (cells == truth(value)) | (numbers >= pd.to_numeric(truth(value), errors="coerce"))
+    table.found.append(f"pairs: rows whose {column} is {value}, or a larger number")
+    table.leave_out(~is_pair, "that are no pairs")
 
 
 def init_images(folder: Path, minutes: float, file: Path) -> str:

@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import json
 import re
 import sys
@@ -205,12 +206,12 @@ def _refuse_swallowed(rows: list[_Record], lines: list[str], separator: str, wid
     single = [row.fields for row in rows if row.end == row.line]
     firsts = {fields[0] for fields in single} - {""}
     lasts = {fields[-1] for fields in single} - {""}
-    for row in rows:
-        split = [line.strip().split(separator) for line in lines[row.line - 1 : row.end]]
-        looks_whole = len(split) > 1 and all(len(fields) == width for fields in split)
-        begins = {fields[0] for fields in split[1:]}
-        ends = {fields[-1] for fields in split[:-1]}
-        if looks_whole and (begins & firsts or ends & lasts):
+    for row in (row for row in rows if row.end > row.line):
+        split = [line.rstrip("\r\n").split(separator) for line in lines[row.line - 1 : row.end]]
+        is_known = any(
+            after[0] in firsts or before[-1] in lasts for before, after in itertools.pairwise(split)
+        )
+        if is_known and {len(fields) for fields in split} == {width}:
             raise UnreadableTableError(
                 f"lines {row.line:,} to {row.end:,} are one row in quotation marks, but each looks"
                 " like a row of its own",

@@ -219,13 +219,13 @@ def _read_table(settings: Section) -> DataFrame:
         texts=[settings["text_column"]],
         restricted=settings.get("restricted", False),
     )
-    if (split := settings.get("split_column")) is not None:
+    split: str | None = settings.get("split_column")
+    if split is not None:
         table[split] = required_splits(settings["table"], split, table[split])
     forms = {
         settings["image_column"]: functools.partial(relative, folder=folder),
         settings["text_column"]: lambda text: text.strip(SPACE),
         settings["patient_column"]: identifier,
-        settings.get("split_column"): str,
     }
     return table.apply(lambda cells: cells.map(forms.get(cells.name, truth)))
 
@@ -266,9 +266,10 @@ def files_of(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
 
 
 def _columns(settings: Section) -> list[str]:
-    """Return the names of the table's columns: image, text, patient (if there is one), labels."""
-    names = [settings[f"{name}_column"] for name in ("image", "text", "patient")]
-    names.append(settings.get("split_column"))
+    """Return the names of the table's columns: image, text, patient and split (if there are), and
+    labels.
+    """
+    names = [settings.get(f"{name}_column") for name in ("image", "text", "patient", "split")]
     names += settings.get("label_columns", ())
     columns = [name for name in names if name is not None]
     require_distinct("reports", columns)

@@ -86,6 +86,8 @@ def _splits(source: TextSource, label_set: ndarray, settings: Section, order: nd
     Texts are drawn from each label; pairs from each set of labels, by groups that share texts.
     """
     split = source.samples.split.copy()
+    if "validation" not in split:
+        split[split == "train"] = ""
     free = np.flatnonzero(split == "")
     undrawn = ("validation",) if "test" in split else ("test", "validation")
     stratum = source.labels[free]

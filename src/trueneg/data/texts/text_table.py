@@ -6,7 +6,7 @@ with a column of positives, a pair and its hard negatives; optionally the label 
 """
 
 import pandas as pd
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from trueneg.data.cells import class_names, identifier, is_missing, lists_texts
 from trueneg.data.tables import (
@@ -69,7 +69,8 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     those left out (empty if none).
     """
     text, positive, label = (settings[f"{name}_column"] for name in ("text", "positive", "label"))
-    split, group = (settings.get(f"{name}_column") for name in ("split", "group"))
+    split: str | None = settings.get("split_column")
+    group: str | None = settings.get("group_column")
     texts = [text, *filter(None, [positive]), *settings["negative_columns"]]
     columns = [*texts, *filter(None, (label, split, group))]
     require_distinct("dataset", columns)
@@ -77,10 +78,10 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     table[texts] = table[texts].apply(single_spaced)
     if label is not None:
         table[label] = class_names(table[label], labels)
-    if group is not None:
-        table[group] = table[group].map(identifier)
     if split is not None:
         table[split] = required_splits(path, split, table[split])
+    if group is not None:
+        table[group] = table[group].map(identifier)
     rows = Rows(path, table, settings)
     named = {text: "text", positive: "positive", label: "label", split: "split", group: "group"}
     for column in columns:
@@ -101,19 +102,12 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
         rows.check(label, ~rows[label].isin({"", *labels}), f"a label of {settings['path']}")
     table, skipped = rows.usable()
     # a column may be called split or label
-    usable = table[texts].set_axis([f"text {number}" for number in range(len(texts))], axis=1)
-    usable.insert(0, "split", "" if split is None else _official(table[split]))
-    usable.insert(1, "label", "" if label is None else table[label])
-    if group is not None:
-        usable.insert(2, "group", table[group])
+    named_texts = [f"text {number}" for number in range(len(texts))]
+    usable = table[texts].set_axis(named_texts, axis=1).assign(split="", label="")
+    for name, column in (("split", split), ("label", label), ("group", group)):
+        if column is not None:
+            usable[name] = table[column]
     return usable, skipped
-
-
-def _official(splits: Series) -> Series:
-    """Return the splits as :class:`TextSource` needs them: without validation rows, some of those
-    for training are drawn for it.
-    """
-    return splits if "validation" in set(splits) else splits.replace("train", "")
 
 
 FILES = TextFiles(read_source)
