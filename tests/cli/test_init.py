@@ -537,7 +537,7 @@ def test_classes_of_few_images_are_left_out(capsys):
     photographs(Path("plants/fern"), 300)
     photographs(Path("plants/moss"), 4)
     assert init("images", "plants", "--output", "plants.yaml") == 1
-    assert "one class with 5 images or more" in capsys.readouterr().err
+    assert "one class folder with 5 images or more" in capsys.readouterr().err
 
 
 def test_a_dangling_link_and_a_folder_without_a_name_are_no_obstacle(monkeypatch):

@@ -179,23 +179,30 @@ def _labels(table: UserTable, text: str, label: str) -> None:
     texts = table.rows.loc[table.usable, text].map(normalised).groupby(labels).nunique()
     for name in texts[(texts == 1) & (labels.value_counts() > 1)].index:
         table.leave_out(table.rows[label] == name, f"of {label} {name}, whose texts are all equal")
-    sizes = table.rows.loc[table.usable, label].value_counts()
-    rare = sizes[sizes < FEWEST_OF_LABEL]
-    if len(rare):
-        few = f"{counted(len(rare), 'label')} with fewer than {FEWEST_OF_LABEL} rows"
-        named = counts(labels[labels.isin(rare.index)])
-        table.leave_out(table.rows[label].isin(rare.index), f"of {few}: {named}")
-    common = sizes.drop(rare.index)
-    if len(common) == 1:
+    rare, few = _rare(table.path, table.rows.loc[table.usable, label], "label", "row")
+    table.leave_out(table.rows[label].isin(rare), f"of {few}")
+    labels = table.rows.loc[table.usable, label]
+    sizes = labels.value_counts()
+    if len(sizes):
+        between = f"{sizes.min():,} to {sizes.max():,} rows"
+        table.found.append(f"{len(sizes):,} labels of {between}: {counts(labels)}")
+
+
+def _rare(place: Path, labels: pd.Series, label: str, unit: str) -> tuple[pd.Index, str]:
+    """Return the labels with too few samples, and a phrase about them.
+
+    Raises:
+        UserError: if a single other label is left.
+    """
+    sizes = labels.value_counts()
+    rare = sizes.index[sizes < FEWEST_OF_LABEL]
+    if len(sizes) == len(rare) + 1:
         raise UserError(
-            f"{table.path}: {label} has one label with {FEWEST_OF_LABEL} rows or more; expected at"
-            " least two."
+            f"{place} has one {label} with {FEWEST_OF_LABEL} {unit}s or more; expected at least"
+            " two."
         )
-    if len(common):
-        table.found.append(
-            f"{len(common):,} labels of {common.min():,} to {common.max():,} rows:"
-            f" {counts(table.rows.loc[table.usable, label])}"
-        )
+    few = f"{counted(len(rare), label)} with fewer than {FEWEST_OF_LABEL} {unit}s"
+    return rare, f"{few}: {counts(labels[labels.isin(rare)])}"
 
 
 def _pairs(table: UserTable, text: str) -> str:
@@ -257,7 +264,7 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
         .mask(listed.is_test, "test")
     )
     classes = pd.Series(listed.labels).map(dict(enumerate(listed.class_names)))
-    sizes = classes[~listed.is_test].value_counts().reindex(listed.class_names, fill_value=0)
+    sizes = classes[~listed.is_test].value_counts()
     between = f"{sizes.min():,} to {sizes.max():,} each"
     study.found.append(
         f"{len(split):,} images of {len(sizes):,} classes with {between} (without test images):"
@@ -265,16 +272,10 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     )
     if split.nunique() > 1:
         study.found.append(f"splits of your own: {counts(split)}")
-    rare = sizes[sizes < FEWEST_OF_LABEL].index
-    sizes = sizes[sizes >= FEWEST_OF_LABEL]
+    rare, few = _rare(folder, classes[~listed.is_test], "class folder", "image")
     if len(rare):
-        few = f"{counted(len(rare), 'class folder')} with fewer than {FEWEST_OF_LABEL} images"
-        named = counts(classes[classes.isin(rare)])
-        study.found.append(f"left out: {few}: {named}")
-    if len(sizes) == 1:
-        raise UserError(
-            f"{folder} has one class with {FEWEST_OF_LABEL} images or more; expected at least two."
-        )
+        study.found.append(f"left out: {few}")
+    sizes = sizes.drop(rare)
     kept = study.sample((split + "/" + classes)[~classes.isin(rare)], "images")
     paths = listed.images.places
     sampled = file.with_name(f"{file.stem}_images")

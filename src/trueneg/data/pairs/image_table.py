@@ -35,10 +35,8 @@ FOLDER = "the images listed in the table"
 log = logging.getLogger(__name__)
 # paths of another machine, as :func:`relative` returns them
 ELSEWHERE = r"\.\./|[A-Za-z]:/"
-SHORTEN = (
-    "the table's paths are another machine's; keep what leads on from the folder, or correct"
-    " reports.path"
-)
+SHORTEN = "the table's paths are another machine's: keep what leads on from the folder"
+COPY = "copy it there"
 EXPECTED_LABEL = (
     "1, 0, or empty if unknown (true, false, yes and no are read, too); for classes by name, one"
     " column per class"
@@ -198,11 +196,14 @@ def _check_images(rows: Rows, image: str, folder: Path) -> None:
     """Check that each image is one file in the folder."""
     files = files_of(folder, filter(None, rows[image].unique()))
     counts = Series(files, dtype=object).map(len)
-    copy = "copy it there, or correct reports.path"
-    for places, remedy in ((ELSEWHERE, SHORTEN), (f"(?!{ELSEWHERE})", copy)):
-        lacks = (rows[image].map(counts) == 0) & rows[image].str.match(places)
-        kind = "whose image is not in the folder"
-        rows.check(image, lacks, f"an image in {folder}; {remedy}", kind)
+    lacks = rows[image].map(counts) == 0
+    is_elsewhere = rows[image][lacks].str.match(ELSEWHERE).any()
+    rows.check(
+        image,
+        lacks,
+        f"an image in {folder}; {SHORTEN if is_elsewhere else COPY}, or correct reports.path",
+        "whose image is not in the folder",
+    )
     rows.check(
         image,
         rows[image].map(counts) > 1,
