@@ -68,7 +68,7 @@ OF_GROUPS = r"(?:anon(?:ymi[sz]ed)?|pseudo|hashed)?(?:{})(?:instance)?(?:ids?|no
 OF_GROUPS += r"|u?uids?|guids?|keys?|codes?|names?|idx|index|hash|identifiers?|pseudonyms?)?\d*"
 FEWEST_GROUPS = 3  # one per split
 FEWEST_OF_LABEL = 5
-LOOKED_AT = 500  # texts whose words are counted
+LOOKED_AT = 500  # texts that are looked at more closely
 # of two letters or more; characters of scripts without spaces
 WORDS = regex.compile(rf"\p{{L}}{{2,}}|[{UNSPACED}]")
 EXAMPLE = 60  # characters
@@ -95,22 +95,21 @@ def kind_of(name: str, cells: Series) -> Kind:
     different = values.nunique()
     if different < 2:
         return Kind("constant", f"always {values.iloc[0][:EXAMPLE]}" if different else "empty")
-    splits = split_names(name, cells)
+    splits = split_names(name, cells) if different <= SHOWN else None
     if splits is not None:
         return Kind("split", f"a split: {counts(splits)}")
-    truths = values.map(truth)
-    if set(truths) <= {"0", "1"}:
-        return Kind("truth", f"true or false: {counts(truths)}")
+    if set(map(truth, values.unique())) <= {"0", "1"}:
+        return Kind("truth", f"true or false: {counts(values.map(truth))}")
     numbers = pd.to_numeric(values, errors="coerce")
     if numbers.notna().all():
-        if different == len(values) and (numbers % 1 == 0).all():
+        if different == len(values) and (numbers == numbers.round()).all():
             return Kind("id", "an id, or the number of the row")
         return Kind("number", f"a score or another number, {numbers.min():g} to {numbers.max():g}")
     if values.str.fullmatch(r"[\d\s.,:/+TZ-]*").all():
         return Kind("date", f"dates, times or codes, {values.min()} to {values.max()}")
     if values.str.lower().str.endswith(IMAGES).mean() > 0.9:
         return Kind("image", "names of images")
-    if values.map(lists_texts).mean() > 0.5:
+    if values.head(LOOKED_AT).map(lists_texts).mean() > 0.5:
         return Kind("list", "lists")
     return _kind_of_words(values)
 

@@ -40,9 +40,10 @@ def identifier(cell: str) -> str:
         >>> [identifier(cell) for cell in ("7.0", " 7", "07", "7.10", "True", "NaN")]
         ['7', '7', '07', '7.10', 'True', '']
     """
-    if is_missing(cell):
+    written = plain(cell)
+    if written.lower() in MISSING:
         return ""
-    return re.sub(r"\A(-?(?:0|[1-9]\d{0,14}))\.0+\Z", r"\1", plain(cell))
+    return re.sub(r"\A(-?(?:0|[1-9]\d{0,14}))\.0+\Z", r"\1", written)
 
 
 def truth(cell: str) -> str:
@@ -73,10 +74,10 @@ def class_names(cells: Series, known: Collection[str] | None = None) -> Series:
         >>> class_names(Series(["Yes", "yes", "no", "Maybe"])).tolist()
         ['yes', 'yes', 'no', 'Maybe']
     """
-    truths = cells.map(truth)
+    truths = cells.map({cell: truth(cell) for cell in cells.unique()})
     if set(truths if known is None else known) <= {"", "0", "1"}:
         return truths
-    written = cells.map(identifier)
+    written = cells.map({cell: identifier(cell) for cell in cells.unique()})
     return written.mask(written.str.lower().isin(TRUTH), written.str.lower())
 
 
@@ -107,13 +108,13 @@ def split_names(name: str, cells: Series) -> Series | None:
         >>> split_names("fold", Series(["1", "2", "3"])) is None
         True
     """
-    values = cells.map(truth)
+    values = cells.map({cell: truth(cell) for cell in cells.unique()})
     words = re.findall("[a-z]+", plain(name).lower())
     named = split_name("".join(words).removeprefix("is"))
     numbered = NUMBERED if OF_SPLITS.intersection(words) else {}
     if named and set(values) <= {"", "0", "1"}:
         numbered = {"1": named, "0": "test" if named == "train" else "train"}
-    splits = values.map(lambda value: numbered.get(value) or split_name(value))
+    splits = values.map({value: numbered.get(value) or split_name(value) for value in set(values)})
     present = set(splits) - {""}
     if "train" not in present or len(present) < 2 or (splits[values != ""] == "").any():
         return None

@@ -46,9 +46,9 @@ def plain(text: str) -> str:
         >>> plain("Cafe\\u0301\\u00a0 1\\u200b ") == "Caf\\u00e9 1"
         True
     """
-    return " ".join(
-        unicodedata.normalize("NFC", text).translate(dict.fromkeys(map(ord, INVISIBLE))).split()
-    )
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text).translate(dict.fromkeys(map(ord, INVISIBLE)))
+    return " ".join(text.split())
 
 
 class Reading(NamedTuple):

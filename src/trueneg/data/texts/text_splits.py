@@ -86,7 +86,7 @@ def _splits(source: TextSource, label_set: ndarray, settings: Section, order: nd
     Texts are drawn from each label; pairs from each set of labels, by groups that share texts.
     """
     split = source.samples.split.copy()
-    if "validation" not in split:
+    if "test" in split and "validation" not in split:
         split[split == "train"] = ""
     free = np.flatnonzero(split == "")
     undrawn = ("validation",) if "test" in split else ("test", "validation")
