@@ -329,7 +329,9 @@ def test_images_that_are_missing_are_left_out(capsys):
     )
     table.to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos") == 0
-    assert "left out: 50 rows of 50 images that are not in photos" in capsys.readouterr().out
+    assert (
+        "left out: 50 rows whose image is not in photos, such as 250.png" in capsys.readouterr().out
+    )
     assert (
         len(
             pd.read_csv(

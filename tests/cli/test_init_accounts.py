@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.cli.test_init import TOPICS, dataset, init, photographs, questions
 from tests.data.image_layouts import write_classes
+from trueneg.cli.main import main
 from trueneg.config.reading import read_configuration
 from trueneg.data.texts import text_table
 from trueneg.data.user_files import check_own_table
@@ -225,6 +226,8 @@ def test_pairs_keep_the_users_splits_for_every_seed(capsys):
     accepted(capsys, "pairs", "table.csv", "--images", "photos")
     assert dataset().split_column == "set"
     assert not dataset().resplit
+    assert main(["check", "my_study.yaml"]) == 0
+    assert "training 162 images" in capsys.readouterr().out  # of 180, a tenth for validation
 
 
 @pytest.mark.parametrize("name", GROUP_NAMES)

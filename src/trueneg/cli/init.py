@@ -375,8 +375,8 @@ def _images(table: UserTable, folder: Path) -> str:
             f"{folder} lacks all {len(found):,} images in {table.path}, such as"
             f" {next(iter(found), 'none')}; {remedy}."
         )
-    what = f"of {counted(len(lacking), 'image')} that are not in {folder}, such as {lacking[:1]}"
-    table.leave_out(names.isin(lacking), what)
+    example = next(iter(lacking), "")
+    table.leave_out(names.isin(lacking), f"whose image is not in {folder}, such as {example}")
     table.found.append(f"{len(found) - len(lacking):,} images")
     return image
 
