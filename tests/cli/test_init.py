@@ -209,7 +209,7 @@ def test_rows_with_empty_cells_are_left_out(capsys):
         "questions.csv", index=False
     )
     assert init("text", "questions.csv") == 0
-    assert "left out: 300 rows with empty cells or equal texts" in capsys.readouterr().out
+    assert "left out: 300 rows without a topic" in capsys.readouterr().out
     assert len(pd.read_csv(dataset().path)) == 600
 
 
@@ -312,7 +312,8 @@ def test_captions_are_sampled_by_image(monkeypatch):
     captions.assign(
         site=[number // 3 % 2 for number in range(1800)], subject=captions["file"]
     ).to_csv("table.csv", index=False)
-    assert init("pairs", "table.csv", "--images", "photos", "--minutes", "1") == 0
+    columns = ["--image", "file"]
+    assert init("pairs", "table.csv", "--images", "photos", "--minutes", "1", *columns) == 0
     study = read_configuration(["my_study.yaml"]).studies
     kept = pd.read_csv(study["my_study_text"].reports.table)
     assert kept["file"].nunique() == 450
@@ -328,7 +329,9 @@ def test_images_that_are_missing_are_left_out(capsys):
     )
     table.to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos") == 0
-    assert "left out: 50 images that are not in photos" in capsys.readouterr().out
+    assert (
+        "left out: 50 rows whose image is not in photos, such as 250.png" in capsys.readouterr().out
+    )
     assert (
         len(
             pd.read_csv(
@@ -363,7 +366,7 @@ def test_rare_labels_are_left_out(capsys):
     table.loc[:2, "topic"] = "odd"
     table.to_csv("questions.csv", index=False)
     assert init("text", "questions.csv") == 0
-    assert "left out: 1 label with fewer" in capsys.readouterr().out
+    assert "left out: 3 rows of 1 label with fewer than 5 rows: odd 3" in capsys.readouterr().out
     assert "odd" not in set(pd.read_csv(dataset().path)["topic"])
 
 
@@ -394,7 +397,11 @@ def test_labels_and_positives_exclude_each_other(capsys):
     assert "--label label or --positive sentence2" in capsys.readouterr().err
     assert init("text", "pairs.csv", "--label", "label", "--positive", "sentence2") == 1
     assert "expected one of them" in capsys.readouterr().err
-    assert init("text", "pairs.csv", "--positive", "sentence2") == 0
+    assert init("text", "pairs.csv", "--label", "label", "--matches", "label=1") == 1
+    assert "--matches is label=1" in capsys.readouterr().err
+    assert init("text", "pairs.csv", "--positive", "sentence2") == 1
+    assert "--matches label=VALUE" in capsys.readouterr().err
+    assert init("text", "pairs.csv", "--positive", "sentence2", "--matches", "all") == 0
     assert dataset().positive_column == "sentence2"
 
 
@@ -433,7 +440,10 @@ def test_one_common_label_is_refused(capsys):
 def test_reasons_are_given_if_no_row_is_left(capsys):
     questions().assign(topic=lambda rows: rows["id"] // 3).to_csv("questions.csv", index=False)
     assert init("text", "questions.csv", "--label", "topic") == 1
-    assert "0 usable rows; left out: 100 labels with fewer than 5 rows" in capsys.readouterr().err
+    assert (
+        "0 usable rows; left out: 300 rows of 100 labels with fewer than 5 rows"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_rows_that_are_kept_can_be_read_again():
@@ -482,10 +492,7 @@ def test_a_column_is_a_label_of_images_only_if_the_study_can_use_it(capsys):
     table.to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos") == 0
     assert dataset().label_columns == ["site", "common"]
-    assert (
-        "each image is its own group, because site has fewer than 3 groups"
-        in capsys.readouterr().out
-    )
+    assert "each image is its own group; site has fewer than 3 groups" in capsys.readouterr().out
 
 
 def test_what_the_study_would_refuse_is_refused_and_nothing_is_left(capsys):
@@ -526,15 +533,13 @@ def test_classes_of_few_images_are_left_out(capsys):
     photographs(Path("animals"), 300, classes=("cat", "dog"))
     photographs(Path("animals/yak"), 1)
     assert init("images", "animals") == 0
-    assert (
-        "left out: 1 class folder with fewer than 5 images, such as yak" in capsys.readouterr().out
-    )
+    assert "left out: 1 class folder with fewer than 5 images: yak 1\n" in capsys.readouterr().out
     assert image_folder.listed(dataset().path).class_names == ("cat", "dog")
     assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group is None
     photographs(Path("plants/fern"), 300)
     photographs(Path("plants/moss"), 4)
     assert init("images", "plants", "--output", "plants.yaml") == 1
-    assert "one class with 5 images or more" in capsys.readouterr().err
+    assert "one class folder with 5 images or more" in capsys.readouterr().err
 
 
 def test_a_dangling_link_and_a_folder_without_a_name_are_no_obstacle(monkeypatch):

@@ -6,6 +6,8 @@ import io
 import itertools
 import re
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -598,3 +600,15 @@ def test_unusable_images_of_pairs_are_skipped_with_their_sentences(tmp_path):
 
     with pytest.raises(UserError, match=r"05\.jpg is empty"):
         prepare(tmp_path, settings)
+
+
+def test_a_large_image_below_the_limit_is_opened_without_a_warning():
+    """In a process of its own, as pytest shows every warning."""
+    code = (
+        "import io; from PIL import Image; from trueneg.data.decoding import open_image;"
+        "stream = io.BytesIO(); Image.new('1', (20_000, 8_900)).save(stream, 'PNG');"
+        "print(open_image(stream.getvalue()).size)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(20000, 8900)\n"
+    assert done.stderr == ""

@@ -295,10 +295,10 @@ def test_several_mistakes_are_reported_at_once(tmp_path):
     [
         ("val", "test"),
         ("train", "val", "valid"),
-        ("Train", "Test"),
-        ("training", "validation"),
         ("test",),
         ("train", "extra"),
+        ("Train", "Training", "test"),
+        ("seg_pred", "seg_test", "seg_train"),
     ],
 )
 def test_folders_of_other_splits_are_never_read_as_classes(tmp_path, names):
@@ -306,6 +306,53 @@ def test_folders_of_other_splits_are_never_read_as_classes(tmp_path, names):
         write_classes(tmp_path / name, images=1)
     with pytest.raises(UserError, match=rf"folders {', '.join(sorted(names))}; expected train"):
         load_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "test"),
+    [
+        ("seg_train/seg_train", None, "seg_test/seg_test"),
+        ("Train", "Valid", "Test"),
+        ("archive/training", "archive/validation", "archive/testing"),
+        ("train2017/images", "val2017", "test2017/a/b"),
+    ],
+)
+def test_folders_of_splits_are_found_by_any_usual_name_at_any_depth(
+    tmp_path, train, validation, test
+):
+    expected = {"train": train, "validation": validation, "test": test}
+    for number, place in enumerate(filter(None, expected.values())):
+        write_classes(tmp_path / place, images=number + 1, first=10 * number)
+    listed = image_folder.listed(tmp_path)
+    assert listed.class_names == CLASSES
+    assert listed.is_test.sum() == 3 * (3 if validation else 2)
+    assert listed.is_validation.sum() == (6 if validation else 0)
+    for place, is_test in zip(listed.images.places, listed.is_test, strict=True):
+        assert (tmp_path / test in place.parents) == is_test
+    files = {file for file in tmp_path.rglob("*") if file.is_file()}
+    assert set(image_folder.user_files({"path": tmp_path}).images) == files
+
+
+def test_splits_within_classes_are_refused(tmp_path):
+    for name in CLASSES:
+        write_classes(tmp_path / name, ("train", "test"), images=1)
+    with pytest.raises(UserError, match=r"cat: found test, train; expected.*train/cat"):
+        image_folder.listed(tmp_path)
+
+
+def test_words_of_splits_in_the_names_of_classes_do_not_make_them_splits(tmp_path):
+    names = ("bus", "test_tube", "train_station")
+    for name in names:
+        write_picture(tmp_path / name / "2020/1.png", 1)
+    assert image_folder.listed(tmp_path).class_names == names
+
+
+def test_thumbnails_that_servers_add_are_ignored(tmp_path):
+    write_classes(tmp_path)
+    expected = image_folder.listed(tmp_path).images.places
+    for place in ("@eaDir/1.png", "cat/@eaDir/0.png/SYNOPHOTO_THUMB_M.jpg", "__MACOSX/cat/1.png"):
+        write_picture(tmp_path / place, 1)
+    assert image_folder.listed(tmp_path).images.places == expected
 
 
 @pytest.mark.parametrize(("missing", "present"), [("train", "test"), ("test", "train")])

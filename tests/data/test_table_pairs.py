@@ -12,7 +12,8 @@ import pytest
 from tests.data.pictures import write_picture
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.image_table import check_table, read_image_table, read_images, read_texts
-from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.pair_source import beside, read_pairs
+from trueneg.data.pairs.pair_splits import pair_subset
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -255,7 +256,7 @@ def test_an_invalid_row_is_named(data, row, column, value, message):
 
 def test_several_errors_are_reported_at_once(data):
     rows = [list(original) for original in ROWS]
-    rows[0][0], rows[1][1], rows[2][4] = "none.png", "", "yes"
+    rows[0][0], rows[1][1], rows[2][4] = "none.png", "", "perhaps"
     write_csv(data / "table.csv", rows)
     with pytest.raises(UserError) as error:
         read_image_table(settings_of(data))
@@ -397,3 +398,42 @@ def test_real_radiographs_listed_in_a_users_table(tmp_path):
     )
     assert source.images.shape == (100, 1, 64, 64)
     assert len(set(source.patients)) == images["report"].nunique()
+
+
+def test_a_column_of_splits_is_official_and_validation_patients_are_drawn_if_it_has_none(tmp_path):
+    rows = []
+    for number in range(40):
+        write_picture(tmp_path / f"images/{number}.png", number)
+        split = "TEST" if number >= 30 else "Train"
+        rows.append([f"{number}.png", f"Text {number}", str(number // 2), split])
+    write_csv(tmp_path / "table.csv", rows, ["image", "text", "patient", "Split"])
+    settings = {"label_columns": [], "split_column": "Split"}
+    source = prepare(tmp_path, **settings)
+    official, _ = privacy.read_table(beside(tmp_path / "pairs.npz", "splits"))
+    numbers = np.array([int(name.removesuffix(".png")) for name in source.reports])
+    drawn = set()
+    for seed in range(3):
+        subset = pair_subset(source, {"validation": 0.2, "test": 0.5}, seed, official)
+        assert sorted(numbers[subset.test]) == list(range(30, 40))
+        assert len(set(source.patients[subset.validation])) == 3
+        assert len(subset.train) == 24
+        drawn.add(tuple(subset.validation))
+    assert len(drawn) > 1
+    rows[3][3] = "NA"
+    write_csv(tmp_path / "table.csv", rows, ["image", "text", "patient", "Split"])
+    with pytest.raises(UserError, match=r"line 5: Split is ''; expected a split"):
+        read_image_table(settings_of(tmp_path, **settings))
+    rows[3][3] = "holiday"
+    write_csv(tmp_path / "table.csv", rows, ["image", "text", "patient", "Split"])
+    with pytest.raises(UserError, match=r"Split has the values .*holiday.*; expected train, test"):
+        read_image_table(settings_of(tmp_path, **settings))
+
+
+def test_an_image_in_two_splits_is_refused(data):
+    rows = [
+        [*row[:-1], split]
+        for row, split in zip(ROWS, ["train", "test", "test", "test"], strict=True)
+    ]
+    write_csv(data / "table.csv", rows, [*HEADER[:-1], "split"])
+    with pytest.raises(UserError, match="line 6: split differs from its value in the first row"):
+        read_image_table(settings_of(data, split_column="split"))

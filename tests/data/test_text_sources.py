@@ -578,3 +578,67 @@ def test_every_source_can_be_scored_with_the_settings_that_it_has(name):
     scored_fields = set(TEXTS[name].model_fields)
     assert {"labels", "path"} <= scored_fields <= set(TEXT_PAIRS[name].model_fields)
     assert TEXTS[name].captions
+
+
+SPELLED = {"1": ["TRUE", "true", "1", "1.0", "Yes"], "0": ["False", "0", "0.0", "no", "NO"]}
+LACKING = ["NA", "nan", "None", "null", "-", " ", "N/A"]
+
+
+def test_true_false_and_missing_labels_are_read_in_any_spelling(tmp_path):
+    rows = [
+        [f"text {number}{label}", spelled]
+        for label, spellings in {**SPELLED, "": LACKING}.items()
+        for number, spelled in enumerate(spellings)
+    ]
+    settings = settings_of(write_csv(tmp_path / "a.csv", rows), skip_incomplete=0.9)
+    source = text_table.read_source(settings)
+    assert source.label_names == ("0", "1")
+    assert source.labels.tolist() == [1] * 5 + [0] * 5
+    assert "7 without a label" in source.skipped
+    with pytest.raises(UserError, match=r"line 12: category is ''; expected a label"):
+        text_table.read_source(settings | {"skip_incomplete": False})
+    # the labels of a second table are those of the first
+    settings["test_path"] = str(write_csv(tmp_path / "b.csv", [["other", "TRUE"]]))
+    assert text_table.read_source(settings).labels[-1] == 1
+
+
+@pytest.mark.parametrize("missing", LACKING)
+def test_a_missing_negative_is_named_or_skipped(tmp_path, missing):
+    settings = write_pairs(tmp_path / "a.csv", [*NEGATIVES, ["q9", "a9", "x", missing, "x"]])
+    with pytest.raises(UserError, match=r"line 7: worse is .*; expected a negative"):
+        text_table.read_source(settings)
+    assert len(text_table.read_source(settings | {"skip_incomplete": 1}).pairs) == len(NEGATIVES)
+
+
+@pytest.mark.parametrize(
+    "labels", [["a|b", "a", "b"], ["['a', 'b']", "a", "b"], ["a;b", "b;a", "c"]]
+)
+def test_several_labels_in_a_cell_are_refused(tmp_path, labels):
+    rows = [[f"text {number}", labels[number % 3]] for number in range(9)]
+    with pytest.raises(UserError, match="category looks like several labels in a cell, such as"):
+        text_table.read_source(settings_of(write_csv(tmp_path / "a.csv", rows)))
+
+
+def test_texts_of_a_group_are_one_group_of_the_source(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = [["a", "x", "1"], ["b", "x", "1.0"], ["c", "y", "2"], ["d", "y", "3"], ["e", "y", "NA"]]
+    write_csv(path, rows, ("text", "category", "author"))
+    settings = settings_of(path, group_column="author", skip_incomplete=0.5)
+    source = text_table.read_source(settings)
+    groups = source.samples.groups["groups"]
+    assert [groups[0] == group for group in groups] == [True, True, False, False]
+    assert "1 without a group" in source.skipped
+    plain = text_table.read_source(settings | {"group_column": None})
+    assert "groups" not in plain.samples.groups
+    assert plain.checksum != source.checksum
+
+
+def test_splits_of_the_table_are_official(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = [["a", "x", "train"], ["b", "y", "Test"], ["c", "x", "train"], ["d", "y", "train"]]
+    write_csv(path, rows, ("text", "category", "part"))
+    source = text_table.read_source(settings_of(path, split_column="part"))
+    assert source.samples.split.tolist() == ["train", "test", "train", "train"]
+    write_csv(path, [*rows, ["e", "x", "dev"]], ("text", "category", "part"))
+    source = text_table.read_source(settings_of(path, split_column="part"))
+    assert source.samples.split.tolist() == ["train", "test", "train", "train", "validation"]

@@ -107,18 +107,15 @@ def _add_init(commands: Commands) -> None:
     texts = inits.add_parser("text", help="texts with labels, or pairs of texts, in a table")
     pairs = inits.add_parser("pairs", help="images in a folder with texts in a table")
     pictures = inits.add_parser("images", help="images in one folder per class")
-    for form in (texts, pairs):
+    for form, columns in ((texts, init.TEXT_COLUMNS), (pairs, init.PAIR_COLUMNS)):
         form.add_argument("table", type=Path, help="CSV, TSV, JSON lines or parquet")
-        form.add_argument(
-            "--text", metavar="COLUMN", help="column of the texts, if it is not detected"
-        )
+        for role, of_what in columns.items():
+            form.add_argument(f"--{role}", metavar="COLUMN", help=f"column of {of_what}")
     texts.add_argument(
-        "--label", metavar="COLUMN", help="column of the labels, if it is not detected"
-    )
-    texts.add_argument(
-        "--positive",
-        metavar="COLUMN",
-        help="column of the texts to pair with the first ones, instead of labels",
+        "--matches",
+        metavar="COLUMN=VALUE",
+        help="rows whose texts belong together: those with a value, or at least a number, in a"
+        " column; or all",
     )
     pairs.add_argument(
         "--images", type=Path, required=True, metavar="FOLDER", help="folder of the images"
@@ -241,15 +238,15 @@ def _check(options: argparse.Namespace) -> bool:
 
 
 def _init_text(options: argparse.Namespace) -> None:
-    columns = (options.text, options.label, options.positive)
-    print(legible(init.init_text(options.table, options.minutes, options.output, *columns)))
+    written = init.init_text(options.table, options.minutes, options.output, vars(options))
+    print(legible(written))
 
 
 def _init_pairs(options: argparse.Namespace) -> None:
     print(
         legible(
             init.init_pairs(
-                options.table, options.images, options.minutes, options.output, options.text
+                options.table, options.images, options.minutes, options.output, vars(options)
             )
         )
     )

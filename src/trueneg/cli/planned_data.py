@@ -172,14 +172,13 @@ def planned_pairs(
         check_own_table(images)
         again = changes if path.is_file() else []
         checksum = None
-        splits = pd.DataFrame()
         description = (
             f"images and sentences will be created{' again' if again else ''} from the reports of"
             f" {dataset['text']}"
         )
         if dataset["source"] != "image_table" or image_table.missing_files(images.settings):
             return PlannedData(description, again)
-        source, checked = _unjoined(images.settings, every_image)
+        source, splits, checked = _unjoined(images.settings, every_image)
         description += f": {len(source.images):,} images with {len(source.sentences):,} texts"
     subset = pair_subset(source, dataset, seed, splits)
     trained = set(source.reports[subset.train].tolist())
@@ -192,11 +191,14 @@ def planned_pairs(
     )
 
 
-def _unjoined(settings: Mapping[str, Any], every_image: bool) -> tuple[PairSource, str]:
+def _unjoined(
+    settings: Mapping[str, Any], every_image: bool
+) -> tuple[PairSource, pd.DataFrame, str]:
     """Read the user's own table, and open its images.
 
     Returns:
-        The pairs, without pixels; and a sentence about how many images were opened and skipped.
+        The pairs, without pixels; the user's own splits; and a sentence about how many images were
+            opened and skipped.
     """
     texts = image_table.read_texts(settings)
     read: Any = image_table.read_images(settings, {"sentences": texts}, threads=1)
@@ -213,7 +215,8 @@ def _unjoined(settings: Mapping[str, Any], every_image: bool) -> tuple[PairSourc
     digests = file_contents(read.images.part(usable), every_image)
     pixels = np.repeat(digests, len(read.mode), axis=1)
     patients = read.patients[usable]
-    return PairSource("image_table", pixels, reports, patients, sentences, *labels), checked
+    source = PairSource("image_table", pixels, reports, patients, sentences, *labels)
+    return source, read.tables.get("splits", pd.DataFrame()), checked
 
 
 def planned_texts(

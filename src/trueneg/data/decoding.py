@@ -8,6 +8,7 @@ scaled to 0…255; colour profiles are ignored.
 import contextlib
 import io
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -15,6 +16,9 @@ from typing import TypeVar
 import numpy as np
 from numpy import ndarray
 from PIL import Image, ImageOps
+
+# pillow warns of images above half of its limit
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 Result = TypeVar("Result")
 

@@ -6,12 +6,15 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import json
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 from pandas import DataFrame
@@ -19,10 +22,13 @@ from pandas import DataFrame
 from trueneg.io.reading import reason
 
 INVISIBLE = "\u200b\u200e\u200f\u2060\ufeff"  # zero-width characters that come with copied text
+CLOSE_QUOTES = "Close each quoted text, and double the quotation marks in it."
 SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + INVISIBLE
 
+OBJECTS = {"list", "dict", "bytes"}  # types of which no text can be made
 # returns the positions of the requested columns among the names of all columns
 Places = Callable[[Sequence[str]], list[int]]
+Cells = Iterator[tuple[str, Sequence[object]]]
 
 # by default, csv refuses cells of more than 131,072 characters
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
@@ -40,17 +46,31 @@ def plain(text: str) -> str:
         >>> plain("Cafe\\u0301\\u00a0 1\\u200b ") == "Caf\\u00e9 1"
         True
     """
-    return " ".join(
-        unicodedata.normalize("NFC", text).translate(dict.fromkeys(map(ord, INVISIBLE))).split()
-    )
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text).translate(dict.fromkeys(map(ord, INVISIBLE)))
+    return " ".join(text.split())
 
 
-def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> DataFrame:
-    """Read the columns of a table, indexed by the location of each row.
+class Reading(NamedTuple):
+    """What was read of a table.
+
+    Attributes:
+        cells: the columns, indexed by the location of each row.
+        lines: number of lines of the file that are no row of their own, by what they are.
+        types: the type of the columns of which no text can be made, by name.
+    """
+
+    cells: DataFrame
+    lines: Counter[str]
+    types: Mapping[str, str]
+
+
+def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> Reading:
+    """Read the columns of a table.
 
     Args:
         path: the file.
-        columns: names of the columns; None: all.
+        columns: names of the columns; None: all but lists, objects and bytes.
         restricted: whether to hide the names of other columns, which are values if the file has no
             header.
 
@@ -60,6 +80,7 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> D
     """
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
     names: list[str] = []
+    lines: Counter[str] = Counter()
 
     def places(present: Sequence[str]) -> list[int]:
         if columns is None and len(present) == 1 and ";" in present[0]:
@@ -73,16 +94,22 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> D
     if ending == ".parquet":
         rows = _parquet_rows(path, places)
     elif ending in (".jsonl", ".ndjson"):
-        rows = _json_rows(_text(path), places)
+        rows = _json_rows(_text(path), places, lines)
     elif ending in (".csv", ".tsv"):
-        rows = _delimited_rows(_text(path), "\t" if ending == ".tsv" else ",", places)
+        separator = "\t" if ending == ".tsv" else ","
+        rows = _delimited_rows(_text(path), separator, places, lines)
     else:
         raise UnreadableTableError(
             "is not in a supported format; expected .csv, .tsv, .jsonl, .ndjson (also as .gz) or"
             " .parquet",
             "Convert or rename it.",
         )
-    return DataFrame.from_dict(dict(rows), orient="index", columns=names, dtype=object)
+    cells = DataFrame.from_dict(dict(rows), orient="index", columns=names, dtype=object)
+    types: dict[str, str] = {}
+    for name in names if columns is None else ():
+        if kinds := OBJECTS.intersection(type(cell).__name__ for cell in cells[name]):
+            types[name] = min(kinds)
+    return Reading(cells.drop(columns=list(types)), lines, types)
 
 
 def _places(columns: Sequence[str], restricted: bool, present: Sequence[str]) -> list[int]:
@@ -123,38 +150,76 @@ def _text(path: Path) -> str:
     return text
 
 
-def _delimited_rows(
-    text: str, separator: str, places: Places
-) -> Iterator[tuple[str, Sequence[object]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    line = 1
+class _Record(NamedTuple):
+    """A row of a delimited file, with the numbers of its first and last line; blank: no fields."""
+
+    line: int
+    end: int
+    fields: list[str]
+
+
+def _delimited_rows(text: str, separator: str, places: Places, account: Counter[str]) -> Cells:
+    lines = io.StringIO(text, newline="").readlines()
+    # how spreadsheets name the separator
+    declared = re.match(r"\"?sep=([,;|\t])\"?\s*\Z", lines[0], re.IGNORECASE) if lines else None
+    if declared:
+        account["naming the separator"] = 1
+        separator = declared[1]
+    records = list(_records(lines, separator, len(account)))
+    rows = [record for record in records if record.fields]
+    header, *rows = rows or [_Record(0, 0, [])]
+    wanted = places(header.fields)
+    account["header"] = header.end - header.line + 1
+    account["blank"] = sum(not record.fields for record in records)
+    account["within quoted cells"] = sum(row.end - row.line for row in rows)
+    for row in rows:
+        if len(row.fields) != len(header.fields):
+            raise UnreadableTableError(
+                f"line {row.line:,} has {len(row.fields)} fields; expected {len(header.fields)},"
+                " as in the header",
+                "Enclose text that contains the separator in quotation marks; end no line with a"
+                " separator.",
+            )
+    _refuse_swallowed(rows, lines, separator, len(header.fields))
+    return ((f"line {row.line:,}", [row.fields[place] for place in wanted]) for row in rows)
+
+
+def _records(lines: list[str], separator: str, skipped: int) -> Iterator[_Record]:
+    reader = csv.reader(iter(lines[skipped:]), delimiter=separator, strict=True)
+    line = skipped + 1
     try:
-        header = next(filter(None, reader), [])
-        wanted = places(header)
-        line = reader.line_num + 1
-        for row in reader:
-            if row and len(row) != len(header):
-                problem = (
-                    f"line {line:,} has {len(row)} fields; expected {len(header)}, as in the header"
-                )
-                raise UnreadableTableError(
-                    problem,
-                    "Enclose text that contains the separator in quotation marks; end no line with"
-                    " a separator.",
-                )
-            if row:
-                yield f"line {line:,}", [row[place] for place in wanted]
-            line = reader.line_num + 1  # a quoted row may span several lines
+        for fields in reader:
+            end = skipped + reader.line_num
+            yield _Record(line, end, fields)
+            line = end + 1
     except csv.Error as error:
         problem = (
             f"line {line:,}: the quotation marks in the row that begins here do not match ({error})"
         )
-        raise UnreadableTableError(
-            problem, "Close each quoted text, and double the quotation marks in it."
-        ) from error
+        raise UnreadableTableError(problem, CLOSE_QUOTES) from error
 
 
-def _json_rows(text: str, places: Places) -> Iterator[tuple[str, Sequence[object]]]:
+def _refuse_swallowed(rows: list[_Record], lines: list[str], separator: str, width: int) -> None:
+    """Refuse a row of several lines if each looks like a row of its own: with as many fields as the
+    header, and with a first or last field that other rows have.
+    """
+    single = [row.fields for row in rows if row.end == row.line]
+    firsts = {fields[0] for fields in single} - {""}
+    lasts = {fields[-1] for fields in single} - {""}
+    for row in (row for row in rows if row.end > row.line):
+        split = [line.rstrip("\r\n").split(separator) for line in lines[row.line - 1 : row.end]]
+        is_known = any(
+            after[0] in firsts or before[-1] in lasts for before, after in itertools.pairwise(split)
+        )
+        if is_known and {len(fields) for fields in split} == {width}:
+            raise UnreadableTableError(
+                f"lines {row.line:,} to {row.end:,} are one row in quotation marks, but each looks"
+                " like a row of its own",
+                CLOSE_QUOTES,
+            )
+
+
+def _json_rows(text: str, places: Places, account: Counter[str]) -> Cells:
     rows: dict[str, dict[str, object]] = {}
     for number, line in enumerate(io.StringIO(text, newline=""), 1):
         try:
@@ -168,6 +233,7 @@ def _json_rows(text: str, places: Places) -> Iterator[tuple[str, Sequence[object
             ) from error
         if line.strip():
             rows[f"line {number:,}"] = row
+        account["blank"] += not line.strip()
     present = list(dict.fromkeys(name for row in rows.values() for name in row))
     names = [present[place] for place in places(present)]
     return ((place, [row.get(name) for name in names]) for place, row in rows.items())
@@ -183,7 +249,7 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return row
 
 
-def _parquet_rows(path: Path, places: Places) -> Iterator[tuple[str, Sequence[object]]]:
+def _parquet_rows(path: Path, places: Places) -> Cells:
     with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
         present = parquet.schema_arrow.names
         names = [present[place] for place in places(present)]

@@ -12,11 +12,13 @@ from typing import NamedTuple
 import pandas as pd
 from pandas import DataFrame, Series
 
+from trueneg.data.cells import several_labels, split_names
 from trueneg.data.mistakes import COPY_AGAIN, refuse
 from trueneg.data.skipping import Skipped
-from trueneg.data.table_formats import UnreadableTableError, plain, read_cells
+from trueneg.data.table_formats import Reading, UnreadableTableError, plain, read_cells
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
+from trueneg.legible import counted
 from trueneg.specs.sections import Section
 
 
@@ -35,19 +37,10 @@ class Values(NamedTuple):
 
 
 NUMBER = Values(r"\d+", "a number")
+# Expected instead of a list in a column of texts.
+ONE_TEXT = "one text, but it is a list; give each text its own row, as pandas' explode does"
 # An id that a spreadsheet or a float column rounded, so that different ids may have become equal.
 ROUNDED = re.compile(r"-?\d(\.\d+)?[eE]\+\d+|-?\d{16,}\.0+")
-
-
-def identifier(text: str) -> str:
-    """Return an id as plain text, without the ".0" that software adds to whole numbers if other
-    values are missing.
-
-    Example:
-        >>> [identifier(text) for text in ("7.0", " 7", "07", "7.10", "True")]
-        ['7', '7', '07', '7.10', 'True']
-    """
-    return re.sub(r"\A(-?(?:0|[1-9]\d{0,14}))\.0+\Z", r"\1", plain(text))
 
 
 def read_columns(
@@ -58,27 +51,40 @@ def read_columns(
     texts: Collection[str] = (),
     restricted: bool = False,
 ) -> DataFrame:
-    """Read columns of a table as text, which is the same whichever format the table has.
+    """Read columns of a table as text, which is the same whichever format the table has, as
+    :func:`read_table` does.
+    """
+    return read_table(path, columns, origin, texts=texts, restricted=restricted).cells
+
+
+def read_table(
+    path: str | Path,
+    columns: Mapping[str, Values | None] | Iterable[str] | None,
+    origin: str | None = None,
+    *,
+    texts: Collection[str] = (),
+    restricted: bool = False,
+) -> Reading:
+    """Read columns of a table as text, and account for its lines and other columns.
 
     The file name tells the format: CSV, TSV, JSON lines (one object per line), or parquet; all but
     the last may be compressed with gzip. Text is UTF-8, or UTF-16 with a byte-order mark. Missing
-    values (null, NaN, absent keys) become empty; text such as ``NA`` is not missing. Numbers, dates
-    and booleans become text as Python and pandas write them. Names of columns may differ from the
-    requested ones in surrounding spaces, invisible characters and Unicode form.
+    values (null, NaN, absent keys) become empty; :mod:`trueneg.data.cells` says what text means.
+    Numbers, dates and booleans become text as Python and pandas write them. Names of columns may
+    differ from the requested ones in surrounding spaces, invisible characters and Unicode form.
 
     Args:
         path: the file.
-        columns: names of the columns, optionally with their allowed values; None: all columns
-            without lists, objects and bytes.
+        columns: names of the columns, optionally with their allowed values; None: all columns but
+            those with lists, objects and bytes.
         origin: for a file of a known dataset, a sentence on where to get a complete copy, used as
             the remedy in every error message; None for the user's own files.
         texts: columns that must contain text, not numbers, in formats with types.
         restricted: whether the table is confidential.
 
     Returns:
-        str columns. The index describes the location of each row: ``line 2`` (the header of a CSV
-            file is line 1), or
-        ``row 0 (the first is 0)`` in a parquet file.
+        The cells are str columns. Their index describes the location of each row: ``line 2`` (the
+        header of a CSV file is line 1), or ``row 0 (the first is 0)`` in a parquet file.
 
     Raises:
         UserError: if the file is missing or damaged, lacks a column, or has a row with an invalid
@@ -93,12 +99,11 @@ def read_columns(
         )
     with reading(path, "a table", origin or COPY_AGAIN):
         try:
-            cells = read_cells(path, None if columns is None else list(expected), restricted)
+            as_read = read_cells(path, None if columns is None else list(expected), restricted)
         except UnreadableTableError as error:
             problem, remedy = error.args
             raise UserError(f"{path}: {problem}. {origin or remedy}") from error
-    if columns is None:
-        cells = cells.loc[:, ~cells.map(lambda value: isinstance(value, list | dict | bytes)).any()]
+    cells = as_read.cells
     written = {
         column: [_written(value, column in texts) for value in cells[column]] for column in cells
     }
@@ -118,7 +123,7 @@ def read_columns(
         if values.unique:
             mistakes += repeated_values(table, column)
     refuse_rows(path, mistakes, origin)
-    return table
+    return as_read._replace(cells=table)
 
 
 class Rows:
@@ -239,6 +244,32 @@ def wrong_values(
         f" {expected}."
         for place, value in table.loc[wrong, column].items()
     ]
+
+
+def required_splits(file: str | Path, column: str, cells: Series) -> Series:
+    """Return the split of each row, empty if it is missing.
+
+    Raises:
+        UserError: if the column has no splits.
+    """
+    splits = split_names(column, cells)
+    if splits is None:
+        values = ", ".join(sorted(set(cells))[:5])
+        raise UserError(
+            f"{file}: {column} has the values {values}; expected train, test and, if there are such"
+            " rows, validation. Correct them, or choose no column of splits."
+        )
+    return splits
+
+
+def refuse_several_labels(file: str | Path, column: str, names: Iterable[str]) -> None:
+    """Refuse labels that look like several ones."""
+    if several := several_labels(names):
+        raise UserError(
+            f"{file}: {column} looks like several labels in a cell, such as {several[0]!r}"
+            f" ({counted(len(several), 'label')} like this); expected one label per row. Choose one"
+            " of them for each row, or another column."
+        )
 
 
 def single_spaced(texts: Series) -> Series:

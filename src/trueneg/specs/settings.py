@@ -92,6 +92,10 @@ SkipIncomplete = Annotated[
     Discriminator(lambda setting: type(setting).__name__),
     BeforeValidator(_from_text),
 ]
+SPLIT_COLUMN = (
+    "name of a column with splits of your own: train, test and, optionally, validation (without,"
+    " `validation` of the training samples); none: splits are drawn"
+)
 # Names become parts of file paths and labels.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]
 

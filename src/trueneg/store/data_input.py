@@ -18,7 +18,13 @@ from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.sections import Section
 
 # omitted, so that a new setting reruns no job
-DEFAULTS = {"seed": None, "skip_incomplete": False, "language": "en"}
+DEFAULTS = {
+    "seed": None,
+    "skip_incomplete": False,
+    "language": "en",
+    "split_column": None,
+    "group_column": None,
+}
 
 
 class DataInput(NamedTuple):

@@ -18,25 +18,29 @@ from pathlib import Path
 import numpy as np
 from pandas import DataFrame, Series
 
+from trueneg.data.cells import identifier, is_missing, lists_texts, truth
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.pair_images import PairImages, Tables, usable
 from trueneg.data.table_formats import SPACE
-from trueneg.data.tables import Rows, identifier, read_columns, require_distinct
+from trueneg.data.tables import ONE_TEXT, Rows, read_columns, require_distinct, required_splits
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.specs.sections import Section
-from trueneg.text.cleaning import has_words, is_blank
+from trueneg.text.cleaning import has_words
 
 SOURCE = "image_table"
 FOLDER = "the images listed in the table"
 log = logging.getLogger(__name__)
+# paths of another machine, as :func:`relative` returns them
+ELSEWHERE = r"\.\./|[A-Za-z]:/"
+SHORTEN = "the table's paths are another machine's: keep what leads on from the folder"
+COPY = "copy it there"
 EXPECTED_LABEL = (
-    "1, 0, or empty if unknown (true and false are read, too); for classes by name, one column per"
-    " class"
+    "1, 0, or empty if unknown (true, false, yes and no are read, too); for classes by name, one"
+    " column per class"
 )
-SPELLINGS = {"": "", "0": "0", "1": "1", "false": "0", "true": "1"}
 
 
 def read_texts(settings: Section) -> DataFrame:
@@ -63,6 +67,7 @@ def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
         restricted=settings["restricted"],
         skipped=skipped,
         labels=labels.loc[images.index],
+        tables={"splits": images[["report", "split"]]} if "split" in images else {},
     )
 
 
@@ -127,13 +132,14 @@ def read_image_table(
         settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (paths
             within the folder), ``text_column``, ``patient_column`` (None: every image is its own
             patient), ``split_sentences`` (True: a text is a report to be split into sentences;
-            False: a text is a single sentence, such as a caption), and optionally ``label_columns``
-            and ``skip_incomplete`` (which rows may be left out: :mod:`trueneg.data.skipping`).
+            False: a text is a single sentence, such as a caption), and optionally
+            ``label_columns``, ``split_column`` and ``skip_incomplete`` (which rows may be left out:
+            :mod:`trueneg.data.skipping`).
         has_images: False does not look for the image files.
 
     Returns:
         Two tables with one row per text and the same index: ``report`` (file name of the image),
-            ``patient`` and ``text``; and
+            ``patient``, ``text`` and, if there is such a column, ``split``; and
         the labels of the image as float32, one column per label: 1, 0, or NaN for unknown. Then a
             sentence about the rows left
         out (empty if none).
@@ -146,34 +152,25 @@ def read_image_table(
     folder = required_path(settings["path"], SOURCE, FOLDER)
     labels = list(settings.get("label_columns", ()))
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
+    split = settings.get("split_column")
     rows = Rows(settings["table"], _read_table(settings), settings)
     fill_in = "; fill it in, or remove the row"
-    rows.check(image, rows[image] == "", f"an image's file name{fill_in}", "without an image")
+    lacks = rows[image].map(is_missing)
+    rows.check(image, lacks, f"an image's file name{fill_in}", "without an image")
+    lacks = rows[text].map(is_missing)
     if settings["split_sentences"]:
-        is_empty = ~rows[text].map(has_words).astype(bool)
-        rows.check(text, is_empty, f"a text with a word{fill_in}", "without a text")
-    else:
-        is_empty = rows[text].map(is_blank)
-        rows.check(text, is_empty, f"a non-empty text{fill_in}", "without a text")
+        lacks |= ~rows[text].map(has_words).astype(bool)
+    rows.check(text, lacks, f"a text with a word{fill_in}", "without a text")
+    rows.check(text, rows[text].map(lists_texts), ONE_TEXT)
+    if split is not None:
+        rows.check(split, rows[split] == "", f"a split{fill_in}", "without a split")
     if patient is not None:
         rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
     if has_images:
-        files = files_of(folder, filter(None, rows[image].unique()))
-        counts = Series(files, dtype=object).map(len)
-        rows.check(
-            image,
-            rows[image].map(counts) == 0,
-            f"an image in {folder}; copy it there, or correct reports.path",
-            "whose image is not in the folder",
-        )
-        rows.check(
-            image,
-            rows[image].map(counts) > 1,
-            "one file, but several differ only in the Unicode form of their name; rename them",
-        )
+        _check_images(rows, image, folder)
     for column in labels:
-        rows.check(column, ~rows[column].isin(SPELLINGS.values()), EXPECTED_LABEL)
-    for column in filter(None, (patient, *labels)):
+        rows.check(column, ~rows[column].isin(["", "0", "1"]), EXPECTED_LABEL)
+    for column in filter(None, (patient, split, *labels)):
         first = rows.table.groupby(image)[column].transform("first")
         other = rows.table.index[(rows[image] != "") & (rows[column] != first)]
         rows.mistakes.append(
@@ -190,7 +187,28 @@ def read_image_table(
     )
     table, skipped = rows.usable()
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
+    if split is not None:
+        texts["split"] = table[split]
     return texts, table[labels].replace("", np.nan).astype(np.float32), skipped
+
+
+def _check_images(rows: Rows, image: str, folder: Path) -> None:
+    """Check that each image is one file in the folder."""
+    files = files_of(folder, filter(None, rows[image].unique()))
+    counts = Series(files, dtype=object).map(len)
+    lacks = rows[image].map(counts) == 0
+    is_elsewhere = rows[image][lacks].str.match(ELSEWHERE).any()
+    rows.check(
+        image,
+        lacks,
+        f"an image in {folder}; {SHORTEN if is_elsewhere else COPY}, or correct reports.path",
+        "whose image is not in the folder",
+    )
+    rows.check(
+        image,
+        rows[image].map(counts) > 1,
+        "one file, but several differ only in the Unicode form of their name; rename them",
+    )
 
 
 def _read_table(settings: Section) -> DataFrame:
@@ -202,24 +220,22 @@ def _read_table(settings: Section) -> DataFrame:
         texts=[settings["text_column"]],
         restricted=settings.get("restricted", False),
     )
+    split: str | None = settings.get("split_column")
+    if split is not None:
+        table[split] = required_splits(settings["table"], split, table[split])
     forms = {
         settings["image_column"]: functools.partial(relative, folder=folder),
         settings["text_column"]: lambda text: text.strip(SPACE),
         settings["patient_column"]: identifier,
     }
-    return table.apply(lambda cells: cells.map(forms.get(cells.name, label)))
-
-
-def label(written: str) -> str:
-    """Return a valid label as 1, 0 or empty, and any other unchanged."""
-    return SPELLINGS.get(identifier(written).lower(), written)
+    return table.apply(lambda cells: cells.map(forms.get(cells.name, truth)))
 
 
 def relative(name: str, folder: Path) -> str:
     """Return the path of an image within the folder (outside: ``../…``), with slashes and in
-    Unicode's composed form.
+    Unicode's composed form; empty if it is missing.
     """
-    name = unicodedata.normalize("NFC", name.strip(SPACE))
+    name = "" if is_missing(name) else unicodedata.normalize("NFC", name.strip(SPACE))
     if "\\" in name and not os.path.lexists(folder / name):  # as Windows separates folders
         name = name.replace("\\", "/")
     return os.path.relpath(os.path.join(folder, name), folder) if name else ""
@@ -251,8 +267,10 @@ def files_of(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
 
 
 def _columns(settings: Section) -> list[str]:
-    """Return the names of the table's columns: image, text, patient (if there is one), labels."""
-    names = [settings[f"{name}_column"] for name in ("image", "text", "patient")]
+    """Return the names of the table's columns: image, text, patient and split (if there are), and
+    labels.
+    """
+    names = [settings.get(f"{name}_column") for name in ("image", "text", "patient", "split")]
     names += settings.get("label_columns", ())
     columns = [name for name in names if name is not None]
     require_distinct("reports", columns)

@@ -3,6 +3,7 @@ splits.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,9 @@ def pair_subset(
     """
     if official is None or official.empty:
         return split_pairs(source, seed, settings["validation"], settings["test"])
-    return official_subset(source, official, seed, settings.get("leakage"))
+    return official_subset(
+        source, official, seed, settings.get("leakage"), settings.get("validation")
+    )
 
 
 def split_pairs(
@@ -65,12 +68,8 @@ def split_pairs(
         >>> [len(part) for part in (subset.train, subset.validation, subset.test)]
         [2, 1, 1]
     """
-    groups = source.samples.groups
-    names, patient_of = np.unique(source.patients, return_inverse=True)
-    owners = np.stack([patient_of, len(names) + groups["images"]], axis=1)
-    # named after the first of the patients
-    first = Series(patient_of).groupby(connected_groups(owners)).transform("min")
-    patients, patient_of = np.unique(first, return_inverse=True)
+    owners = _owners(source)
+    patients = np.unique(owners)
     shares = {"test": test, "validation": validation}
     needed = sum(max(1, round(share * len(patients))) for share in shares.values())
     if needed >= len(patients):
@@ -79,22 +78,26 @@ def split_pairs(
             f" {needed} needed for validation and test; add patients, or lower dataset.validation"
             " and dataset.test."
         )
-    drawn = np.random.default_rng(seed_for(seed, "pair split")).permutation(len(patients))
-    split = drawn_splits(np.argsort(drawn), shares)
-    return _subset(source, split[patient_of], seed)
+    return _subset(source, _drawn_by_patient(owners, shares, seed), seed)
 
 
 def official_subset(
-    source: PairSource, splits: pd.DataFrame, seed: int, leakage: str | None = None
+    source: PairSource,
+    splits: pd.DataFrame,
+    seed: int,
+    leakage: str | None = None,
+    validation: float | None = None,
 ) -> Subset:
-    """Return the images of each official split.
+    """Return the images of each official split; without validation images, some of those for
+    training are drawn for it.
 
     Args:
         source: images and sentences.
         splits: table with ``report`` and ``split``: train, validation, test, or any other value for
             unassigned reports.
-        seed: seed stored in the subset; it does not affect the images.
+        seed: the study's seed, which only affects images that are drawn.
         leakage: the setting ``dataset.leakage``.
+        validation: share of the training patients to draw for validation; None: none are drawn.
 
     Raises:
         UserError: if a report of the source is not in the table, a split has no image, or two
@@ -108,8 +111,12 @@ def official_subset(
             f"source {source.name}: {len(unknown):,} reports{example} are missing from the table of"
             " splits; make both from the same files."
         )
-    split = split_of.loc[source.reports.tolist()].to_numpy()
+    split = split_of.loc[source.reports.tolist()].to_numpy(object)
     split, shared = without_leaks(dataclasses.replace(source.samples, split=split), leakage)
+    if validation and "validation" not in split:
+        free = np.flatnonzero(split == "train")
+        split = split.copy()
+        split[free] = _drawn_by_patient(_owners(source)[free], {"validation": validation}, seed)
     subset = dataclasses.replace(
         _subset(source, split, seed), leakage=shared, allowed=leakage == "allow"
     )
@@ -120,6 +127,22 @@ def official_subset(
                 " dataset.images."
             )
     return subset
+
+
+def _owners(source: PairSource) -> ndarray:
+    """Return the number of each image's patient, by name; patients with an equal image have that of
+    the first.
+    """
+    names, patient_of = np.unique(source.patients, return_inverse=True)
+    owners = np.stack([patient_of, len(names) + source.samples.groups["images"]], axis=1)
+    return Series(patient_of).groupby(connected_groups(owners)).transform("min").to_numpy()
+
+
+def _drawn_by_patient(patients: ndarray, shares: Mapping[str, float], seed: int) -> ndarray:
+    """Draw the split of each image by the name of its patient."""
+    names, patient_of = np.unique(patients, return_inverse=True)
+    drawn = np.random.default_rng(seed_for(seed, "pair split")).permutation(len(names))
+    return drawn_splits(np.argsort(drawn), shares)[patient_of]
 
 
 def _subset(source: PairSource, split: ndarray, seed: int) -> Subset:

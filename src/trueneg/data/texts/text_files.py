@@ -14,12 +14,13 @@ import pandas as pd
 from numpy import ndarray
 from pandas import DataFrame
 
+from trueneg.data.cells import is_missing
 from trueneg.data.tables import Rows, read_columns, require_distinct, single_spaced
 from trueneg.data.texts.text_source import RATED, TextSource
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.specs.sections import Section
-from trueneg.text.cleaning import is_blank, normalised
+from trueneg.text.cleaning import normalised
 
 log = logging.getLogger(__name__)
 
@@ -30,18 +31,19 @@ def source_of(settings: Section, table: DataFrame, skipped: str) -> TextSource:
     Args:
         settings: ``source``, and optionally ``restricted`` and ``rated``.
         table: ``split`` (as in :class:`~trueneg.data.texts.text_source.TextSource`), ``label`` (its
-            name; empty: none), then one column of texts, or those of anchors, positives and hard
-            negatives.
+            name; empty: none), optionally ``group``, then one column of texts, or those of anchors,
+            positives and hard negatives.
         skipped: a sentence about the rows left out; empty if none.
     """
     names = sorted(set(table["label"]) - {""})
-    columns = table.columns[2:]
+    about = table.columns.intersection(["split", "group"])
+    columns = table.columns.drop([*about, "label"])
     classes = pd.Index(names).get_indexer(table["label"])  # empty: -1
     of_columns = [
-        table[["split"]].assign(**{"sentence": table[name], "class": classes if place < 2 else -1})
+        table[about].assign(**{"sentence": table[name], "class": classes if place < 2 else -1})
         for place, name in enumerate(columns)
     ]
-    sentences = pd.concat(of_columns, ignore_index=True)[["sentence", "class", "split"]]
+    sentences = pd.concat(of_columns, ignore_index=True)[["sentence", "class", *about]]
     pairs = np.empty((0, 2), np.int64)
     if len(columns) > 1:
         # in order of first appearance
@@ -162,8 +164,7 @@ def _read_rated(settings: Section) -> DataFrame:
     table = read_columns(rated["path"], columns, texts=[first, second], restricted=restricted)
     rows = Rows(rated["path"], table.apply(single_spaced), {"restricted": restricted})
     for text in (first, second):
-        is_empty = rows[text].map(is_blank)
-        rows.check(text, is_empty, "a text; fill it in, or remove the row")
+        rows.check(text, rows[text].map(is_missing), "a text; fill it in, or remove the row")
     rows.check(score, ~np.isfinite(pd.to_numeric(rows[score], errors="coerce")), "a number")
     usable = rows.usable()[0][columns].set_axis(list(RATED), axis=1).astype({"score": float})
     if usable["score"].nunique() < 2:

@@ -32,7 +32,8 @@ class TextSource(ScoredSentences):
         name: name of the source, such as ``"clinc150"``.
         sentences: R rows: ``sentence`` (the text, with single spaces), ``class`` (number of its
             label; −1: none), ``split`` (``train``, ``validation`` or ``test``: official; empty: to
-            be drawn; ``rated``: only in rated pairs), and optionally the columns of
+            be drawn; ``rated``: only in rated pairs), and optionally ``group`` (what two splits
+            never share, such as an author) and the columns of
             :class:`~trueneg.data.pairs.pair_source.PairSource` with class probabilities η and
             likelihoods, NaN for texts that no run is trained on.
         pairs: int64, shape (P, 2 + H): rows of anchor, positive and hard negatives; P = 0:
@@ -80,6 +81,8 @@ class TextSource(ScoredSentences):
         update_with_texts(
             digest, self.label_names, self.sentences["sentence"], self.sentences["split"]
         )
+        if "group" in self.sentences:
+            update_with_texts(digest, self.sentences["group"].fillna(""))
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @functools.cached_property
@@ -111,16 +114,11 @@ class TextSource(ScoredSentences):
         """The samples, with their anchor and positive: only training uses hard negatives."""
         split = self.sentences["split"].to_numpy(object)[self.anchors]
         sentences = self.sentences["sentence"]
-        texts = pd.factorize(sentences.map(same_form))[0]
-        return Samples(
-            self.name,
-            self.checksum,
-            split,
-            self.labels,
-            {"texts": texts[self.rows[:, :2]]},
-            self.restricted,
-            sentences.to_numpy(object)[self.anchors],
-        )
+        groups = {"texts": pd.factorize(sentences.map(same_form))[0][self.rows[:, :2]]}
+        if "group" in self.sentences:
+            groups["groups"] = pd.factorize(self.sentences["group"])[0][self.anchors]
+        names = sentences.to_numpy(object)[self.anchors]
+        return Samples(self.name, self.checksum, split, self.labels, groups, self.restricted, names)
 
 
 write_texts = write_source

@@ -91,15 +91,20 @@ def _splits(
     Texts are drawn from each label; pairs from each set of labels, by groups that share texts.
     """
     split = kept.copy()
+    if "test" in split and "validation" not in split:
+        split[split == "train"] = ""
     free = np.flatnonzero(split == "")
     undrawn = ("validation",) if "test" in split else ("test", "validation")
     stratum = source.labels[free]
-    group = None
+    groups = source.samples.groups
+    group = groups["groups"][free] if "groups" in groups else None
     if len(source.pairs):
         stratum = label_set[free]
         # mined hard negatives are texts of other pairs, and would join all pairs
-        texts = source.text_numbers[free, :2]
-        group = connected_groups(texts * 4 + stratum[:, None])  # no group is in two sets
+        shared = source.text_numbers[:, :2]
+        if "groups" in groups:
+            shared = np.column_stack([shared, shared.max() + 1 + groups["groups"]])
+        group = connected_groups(shared[free] * 4 + stratum[:, None])  # no group is in two sets
     shares = {name: settings[name] for name in undrawn}
     split[free] = drawn_splits(order[free], shares, stratum=stratum, group=group, keep=2)
     return split

@@ -8,12 +8,21 @@ with a column of positives, a pair and its hard negatives; optionally the label 
 import pandas as pd
 from pandas import DataFrame
 
-from trueneg.data.tables import Rows, identifier, read_columns, require_distinct, single_spaced
+from trueneg.data.cells import class_names, identifier, is_missing, lists_texts
+from trueneg.data.tables import (
+    ONE_TEXT,
+    Rows,
+    read_columns,
+    refuse_several_labels,
+    require_distinct,
+    required_splits,
+    single_spaced,
+)
 from trueneg.data.texts.text_files import TextFiles, source_of
 from trueneg.data.texts.text_source import TextSource
 from trueneg.errors import UserError
 from trueneg.specs.sections import Section
-from trueneg.text.cleaning import is_blank, normalised
+from trueneg.text.cleaning import normalised
 
 
 def read_source(settings: Section) -> TextSource:
@@ -21,8 +30,8 @@ def read_source(settings: Section) -> TextSource:
 
     Args:
         settings: ``path``, ``text_column``, ``positive_column``, ``negative_columns``,
-            ``label_column``, ``restricted``, ``skip_incomplete``, and optionally ``test_path`` and
-            ``rated``.
+            ``label_column``, ``restricted``, ``skip_incomplete``, and optionally ``split_column``,
+            ``group_column``, ``test_path`` and ``rated``.
 
     Raises:
         UserError: names the file and line of up to two mistakes of each kind: an empty text,
@@ -33,7 +42,7 @@ def read_source(settings: Section) -> TextSource:
     path = settings["path"]
     label = settings["label_column"]
     table, skipped = _rows(settings, path)
-    if table.iloc[:, 2].map(normalised).nunique() < 2:
+    if table["text 0"].map(normalised).nunique() < 2:
         raise UserError(
             f"{path}: all texts in {settings['text_column']} are the same; expected at least two"
             " different ones."
@@ -44,6 +53,8 @@ def read_source(settings: Section) -> TextSource:
             f"{path}: {label} has {len(names):,} different labels in {len(table):,} rows; expected"
             " at least two, and several rows of each; set dataset.label_column."
         )
+    if label is not None:
+        refuse_several_labels(path, label, names)
     if settings.get("test_path"):
         test, skipped_test = _rows(settings, settings["test_path"], names)
         table = pd.concat([table, test.assign(split="test")], ignore_index=True)
@@ -58,22 +69,27 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     those left out (empty if none).
     """
     text, positive, label = (settings[f"{name}_column"] for name in ("text", "positive", "label"))
-    negatives = settings["negative_columns"]
-    columns = [name for name in (text, positive, *negatives, label) if name is not None]
+    split: str | None = settings.get("split_column")
+    group: str | None = settings.get("group_column")
+    texts = [text, *filter(None, [positive]), *settings["negative_columns"]]
+    columns = [*texts, *filter(None, (label, split, group))]
     require_distinct("dataset", columns)
-    texts = [name for name in columns if name != label]
     table = read_columns(path, columns, texts=texts, restricted=settings["restricted"])
     table[texts] = table[texts].apply(single_spaced)
     if label is not None:
-        table[label] = table[label].map(identifier)
+        table[label] = class_names(table[label], labels)
+    if split is not None:
+        table[split] = required_splits(path, split, table[split])
+    if group is not None:
+        table[group] = table[group].map(identifier)
     rows = Rows(path, table, settings)
-    named = {text: "text", positive: "positive", label: "label"}
+    named = {text: "text", positive: "positive", label: "label", split: "split", group: "group"}
     for column in columns:
         name = named.get(column, "negative")
-        is_empty = rows[column].map(is_blank)
-        rows.check(
-            column, is_empty, f"a {name}; fill it in, or remove the row", f"without a {name}"
-        )
+        lacks = rows[column].map(is_missing)
+        rows.check(column, lacks, f"a {name}; fill it in, or remove the row", f"without a {name}")
+    for column in texts:
+        rows.check(column, rows[column].map(lists_texts), ONE_TEXT)
     if positive is not None:
         rows.check(
             positive,
@@ -86,9 +102,11 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
         rows.check(label, ~rows[label].isin({"", *labels}), f"a label of {settings['path']}")
     table, skipped = rows.usable()
     # a column may be called split or label
-    usable = table[texts].set_axis([f"text {number}" for number in range(len(texts))], axis=1)
-    usable.insert(0, "split", "")
-    usable.insert(1, "label", "" if label is None else table[label])
+    named_texts = [f"text {number}" for number in range(len(texts))]
+    usable = table[texts].set_axis(named_texts, axis=1).assign(split="", label="")
+    for name, column in (("split", split), ("label", label), ("group", group)):
+        if column is not None:
+            usable[name] = table[column]
     return usable, skipped
 
 

@@ -406,7 +406,10 @@ class TrainedStudy(Study):
     @classmethod
     def reading(cls, dataset: Section) -> dict[str, Any]:
         """Return the settings of a data set that determine what is read from its source."""
-        return {key: value for key, value in dataset.items() if key not in cls.SPLITTING}
+        # If unset, newer keys are left out, so that no job is rerun.
+        unset = {key for key in ("split_column", "group_column") if dataset.get(key) is None}
+        left_out = unset.union(cls.SPLITTING)
+        return {key: value for key, value in dataset.items() if key not in left_out}
 
     @classmethod
     def naming(cls, dataset: Section) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from trueneg.specs.languages import Language
 from trueneg.specs.pairs.base import SplitPairSettings, TextSettings
-from trueneg.specs.settings import Boolean, PathText, SkipIncomplete, technical
+from trueneg.specs.settings import SPLIT_COLUMN, Boolean, PathText, SkipIncomplete, technical
 
 
 class ImageTableSettings(TextSettings):
@@ -57,6 +57,12 @@ class ImageTablePairSettings(SplitPairSettings):
     label_columns: list[str] = Field(
         [], description="names of label columns, with 1, 0, or empty for unknown"
     )
+    split_column: str | None = Field(None, description=SPLIT_COLUMN)
+
+    @property
+    def resplit(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
+        """Whether each seed holds out different test images of the same data."""
+        return super().resplit and self.split_column is None
 
     @property
     def labelled(self) -> bool:  # type: ignore[override]  # a class attribute in other sources

@@ -4,7 +4,15 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.specs.settings import Boolean, PathText, Settings, SkipIncomplete, technical, values_of
+from trueneg.specs.settings import (
+    SPLIT_COLUMN,
+    Boolean,
+    PathText,
+    Settings,
+    SkipIncomplete,
+    technical,
+    values_of,
+)
 from trueneg.specs.texts.base import TextPairSettings
 
 
@@ -24,6 +32,14 @@ class TextTableColumns(Settings):
     )
     label_column: str | None = Field(
         None, description="name of the column with the label of the row; none: no labels"
+    )
+    split_column: str | None = Field(None, description=SPLIT_COLUMN)
+    group_column: str | None = Field(
+        None,
+        description=(
+            "name of a column with what must not be split between training and test, such as an"
+            " author or a document; none: each text is its own group"
+        ),
     )
     restricted: Boolean = Field(
         False, description="true: texts are never shown, and only you can read their files"
@@ -46,8 +62,8 @@ class TextTableSettings(TextTableColumns, TextPairSettings):
 
     @property
     def tested(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
-        """Whether there is a table with test texts."""
-        return self.test_path is not None
+        """Whether there are test texts of the user's own: a table or a split with them."""
+        return self.test_path is not None or self.split_column is not None
 
     @property
     def labelled(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
@@ -64,6 +80,8 @@ class TextTableSettings(TextTableColumns, TextPairSettings):
             )
         if self.negative_columns and positives != ["given"]:
             raise ValueError(".negative_columns needs .positives: given; remove it")
+        if self.test_path is not None and self.split_column is not None:
+            raise ValueError(".test_path and .split_column are both set; remove one")
         if self.label_column is None and ("same_label" in positives or self.labels is not None):
             raise ValueError(
                 ".label_column is missing; .positives: same_label and .labels need labels"

@@ -1,0 +1,207 @@
+"""A study that ``trueneg init`` writes, sized to fit a given time."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import string
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from trueneg.cli.columns import FEWEST_OF_LABEL, UserTable
+from trueneg.config.reading import load_configuration
+from trueneg.data.user_files import check_own_table
+from trueneg.errors import UserError
+from trueneg.legible import escape_control_characters
+from trueneg.store import data_input
+
+TEMPLATES = Path(__file__).parent / "templates"
+FEWEST = 200  # rows or images; with fewer, next to none are held out to measure with
+FIRST_SEEDS = {"pilots": 900, "seeds": 1000}
+# pilot and new ones; the first pair that fits the time is taken, else the last
+SEEDS = ((4, 20), (4, 12), (4, 8))
+# Processor seconds on a slow Xeon: to start a job, to train and evaluate a run, and to pass a
+# sample through the frozen towers.
+START = 8.0
+RUN = {"text": 4.0, "images": 6.0, "pairs": 8.0}
+SAMPLE = {"text": 0.004, "images": 0.1, "pairs": 0.04}
+FOR_TOWERS = 0.3  # share of the time
+VARIANTS = 4  # of a tuned objective
+
+
+class NewStudy:
+    """A study to be written for the user's data.
+
+    Args:
+        kind: text, images or pairs.
+        place: the user's table or folder.
+        minutes: approximate time that the study may take on this machine.
+        file: the configuration to write.
+
+    Attributes:
+        found: sentences about the data, for the user.
+        beside: files or folders of the samples to use, if not all, each with the function that
+            writes it.
+
+    Raises:
+        UserError: if the file exists, or its folder does not.
+    """
+
+    def __init__(self, kind: str, place: Path, minutes: float, file: Path):
+        if not 1 <= minutes <= 10_000:
+            raise UserError(f"--minutes is {minutes:g}; expected 1 to 10,000.")
+        self.kind = kind
+        self.place = place
+        self.minutes = minutes
+        self.file = self.new(file)
+        self.found: list[str] = []
+        self.beside: dict[Path, Callable[[], Any]] = {}
+        self.seconds = 60 * minutes * (os.cpu_count() or 1)
+
+    @staticmethod
+    def new(path: Path) -> Path:
+        """Return a path to which nothing has been written yet."""
+        if not path.parent.is_dir():
+            raise UserError(
+                f"The folder {path.parent} does not exist. Create it, or choose another file with"
+                " --output."
+            )
+        if path.exists():
+            raise UserError(
+                f"{path} already exists and is not overwritten. Choose another file with --output,"
+                " or remove it."
+            )
+        return path
+
+    def sample(self, labels: pd.Series, unit: str) -> pd.Series:
+        """Draw the samples to keep, the same share of each label but at least five; all if their
+        number fits the time.
+
+        Raises:
+            UserError: if there are too few.
+        """
+        if len(labels) < FEWEST:
+            left_out = "".join(f"; {line}" for line in self.found if line.startswith("left out"))
+            problem = (
+                f"{self.place} has {len(labels):,} usable {unit}{left_out}; expected at least"
+                f" {FEWEST}"
+            )
+            raise UserError(
+                f"{problem}, because with fewer, almost none would be held out for evaluation."
+            )
+        most = max(FEWEST, int(FOR_TOWERS * self.seconds / SAMPLE[self.kind]))
+        if len(labels) <= most:
+            return labels
+        shuffled = labels.sample(frac=1, random_state=0)
+        places = shuffled.groupby(shuffled).cumcount()
+        sizes = shuffled.map(shuffled.value_counts())
+        kept = labels[places.lt((sizes * most / len(labels)).clip(lower=FEWEST_OF_LABEL))]
+        self.found.append(
+            f"{len(kept):,} of {len(labels):,} {unit}, drawn at random, fit the time; --minutes"
+            " sets it"
+        )
+        return kept
+
+    def size(self, tuned: int) -> tuple[int, int, int]:
+        """Return the numbers of pilot seeds, of new seeds, and of runs that fit the time; the
+        fewest if none do.
+
+        Args:
+            tuned: number of tuned objectives; two others are not tuned.
+        """
+        for pilots, seeds in SEEDS:
+            runs = tuned * VARIANTS * pilots + (tuned + 2) * seeds
+            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + 2)
+            if needed <= (1 - FOR_TOWERS) * self.seconds:
+                break
+        else:
+            minutes = self.minutes * (needed / self.seconds + FOR_TOWERS)
+            self.found.append(
+                f"the smallest study that can show something takes longer, about {minutes:.0f}"
+                " minutes"
+            )
+        return pilots, seeds, runs
+
+    def write(self, template: str, tuned: int, **fields: Any) -> str:
+        """Write the configuration and the files beside it; return what was found, and the next
+        commands.
+
+        Args:
+            template: name of the template.
+            tuned: number of its tuned objectives; two others are not tuned.
+            fields: values of its placeholders.
+        """
+        pilots, seeds, runs = self.size(tuned)
+        for stage, count in (("pilots", pilots), ("seeds", seeds)):
+            fields[stage] = list(range(FIRST_SEEDS[stage], FIRST_SEEDS[stage] + count))
+        stem = re.sub(r"\W+", "_", self.file.stem, flags=re.ASCII).strip("_").removeprefix("my_")
+        # no name of a shipped study
+        name = f"my_{stem or format(zlib.crc32(self.file.stem.encode()), '08x')}"
+        fields["title"] = self.place.resolve().stem
+        values = {key: json.dumps(value, ensure_ascii=False) for key, value in fields.items()}
+        about = [f"# {escape_control_characters(line)}" for line in self.found]
+        text = string.Template((TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8"))
+        file = shlex.quote(str(self.file))
+        written = text.substitute(values, name=name, file=file, found="\n".join(about))
+        studies: Any = load_configuration(yaml.safe_load(written), str(self.file)).studies
+        study = studies[name]
+        try:
+            for write in self.beside.values():
+                write()
+            skipped = check_own_table(
+                data_input.of_dataset(study, study.dataset.model_dump(mode="json"), studies)
+            )
+            self.found += filter(None, [skipped])
+            self.file.write_text(written, encoding="utf-8")
+        except (UserError, OSError) as error:
+            for path in self.beside:
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            if isinstance(error, UserError):
+                raise
+            place = error.filename or self.file
+            raise UserError(
+                f"{place} cannot be written ({error.strerror}). Choose another file with --output."
+            ) from error
+        runs_of = (
+            f"{runs} short runs: {pilots} pilot seeds tune the temperatures, {seeds} new seeds"
+            " compare the methods"
+        )
+        methods = f"compared: {', '.join(study.objectives)} ({self.file} explains them)"
+        commands = [f"    trueneg check {file}", f"    snakemake --cores all --configfile {file}"]
+        return "\n".join(
+            [
+                *self.found,
+                methods,
+                runs_of,
+                f"Wrote {self.file}. Next, in a clone of TrueNeg:",
+                *commands,
+            ]
+        )
+
+    def rows(self, table: UserTable, label: str | None = None, unit: str | None = None) -> str:
+        """Return the path of the user's table or, if not all rows are used, of a new one to be
+        written.
+
+        Args:
+            table: the table, with the rows that can be used.
+            label: the column of labels, of which the same share is drawn.
+            unit: the column whose values are drawn, with all of their rows; None: rows are drawn.
+        """
+        usable = table.rows[table.usable]
+        labels = pd.Series("", usable[unit].unique() if unit else usable.index)
+        kept = self.sample(usable[label] if label else labels, "images" if unit else "rows").index
+        used = usable[usable[unit].isin(kept)] if unit else usable.loc[kept]
+        table.usable = pd.Series(table.rows.index.isin(used.index), table.rows.index)
+        self.found.append(f"{len(used):,} of {len(table.rows):,} rows are used")
+        if len(used) == len(table.rows):
+            return str(self.place)
+        path = self.new(self.file.with_name(f"{self.file.stem}_rows.csv"))
+        # A lone \r in a cell would be written without quotation marks if lines ended otherwise.
+        self.beside[path] = lambda: used.to_csv(path, index=False, lineterminator="\r\n")
+        return str(path)

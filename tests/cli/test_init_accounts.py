@@ -1,0 +1,531 @@
+"""`trueneg init` accounts for every line and column of a table, and asks what it cannot know."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.cli.test_init import TOPICS, dataset, init, photographs, questions
+from tests.data.image_layouts import write_classes
+from trueneg.cli.main import main
+from trueneg.config.reading import read_configuration
+from trueneg.data.texts import text_table
+from trueneg.data.user_files import check_own_table
+from trueneg.store import data_input
+
+MISSING = ["", "NA", "nan", "NaN", "None", "null", "NULL", "-", "N/A"]
+GROUP_NAMES = ["patient", "Patient-ID", "subject_id", "docId", "USER", "Author Name", "case no"]
+GROUP_NAMES += ["StudyInstanceUID", "participant.number", "report_ids", "source document"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def source_of_study():
+    """Return the texts as the study's job reads them."""
+    study = read_configuration(["my_study.yaml"]).studies["my_study"]
+    settings_of = data_input.of_dataset(study, study.dataset.model_dump(mode="json"), {}).settings
+    return text_table.read_source(settings_of)
+
+
+def refused(capsys, *arguments) -> str:
+    assert init(*arguments) == 1
+    assert not Path("my_study.yaml").exists()
+    return capsys.readouterr().err
+
+
+def accepted(capsys, *arguments) -> str:
+    assert init(*arguments) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+# Every line and every column
+
+
+@st.composite
+def tables(draw):
+    """A table of texts with labels, and how to write it."""
+    count = 230
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    table = questions(count).rename(columns={"topic": "label", "message": "text"})
+    table["label"] = rng.choice(TOPICS[: draw(st.integers(2, 6))], count)
+    if draw(st.booleans()):
+        table["text"] += draw(st.sampled_from(["\nRegards, me", ' He said "no, never".', "; bye"]))
+    columns = {
+        "split": rng.choice(
+            draw(st.sampled_from([["train", "test"], ["TRAIN", "dev", "Test"]])), count
+        ),
+        "score": rng.random(count).round(3),
+        draw(st.sampled_from(GROUP_NAMES)): rng.integers(0, 60, count),
+        "": np.arange(count),
+        "tags": [["a", "b"]] * count,
+        "keywords": ["['a', 'b']", "['c']"] * (count // 2),
+        "same": "x",
+        "nothing": "",
+    }
+    for name in draw(st.sets(st.sampled_from(list(columns)))):
+        table[name] = columns[name]
+    table = table.astype(object)
+    for name in {"text", "label", "split"}.intersection(table):
+        rows = rng.choice(count, draw(st.integers(0, 8)), replace=False)
+        table.loc[rows, name] = rng.choice(MISSING, len(rows))
+    order = draw(st.permutations(list(table)))
+    kind = draw(st.sampled_from(["csv", "tsv", "sep=;", "jsonl", "parquet"]))
+    quoting = draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+    return table[order], kind, quoting, draw(st.integers(0, 3))
+
+
+def write(table, kind, quoting, blank) -> tuple[Path, int | None]:
+    """Write a table with the csv module, pandas or Arrow; return the file and its lines."""
+    if kind == "parquet":
+        # columns of numbers and texts keep their types
+        pq.write_table(
+            pa.Table.from_pandas(table.infer_objects(), preserve_index=False), "t.parquet"
+        )
+        return Path("t.parquet"), None
+    if kind == "jsonl":
+        text = table.to_json(orient="records", lines=True) + "\n" * blank
+        Path("t.jsonl").write_text(text)
+        return Path("t.jsonl"), text.count("\n")
+    stream = io.StringIO()
+    delimiter = {"csv": ",", "tsv": "\t", "sep=;": ";"}[kind]
+    writer = csv.writer(stream, delimiter=delimiter, quoting=quoting, lineterminator="\n")
+    writer.writerows([list(table), *table.itertuples(index=False)])
+    text = ("sep=;\n" if kind == "sep=;" else "") + stream.getvalue() + "\n" * blank
+    path = Path("t.tsv" if kind == "tsv" else "t.csv")
+    path.write_text(text)
+    return path, text.count("\n")
+
+
+def missing_to_pandas(cells) -> pd.Series:
+    """Return which cells pandas takes as missing; it does not do so with a hyphen."""
+    written = pd.DataFrame({"x": cells}).to_csv(index=False, quoting=csv.QUOTE_ALL)
+    return pd.read_csv(io.StringIO(written), dtype=str, na_values=["-"])["x"].isna()
+
+
+def account(drawn, capsys):
+    """Compare what `init` says about a table with what pandas reads of it."""
+    for old in Path().iterdir():
+        old.unlink()
+    table, kind, quoting, blank = drawn
+    path, lines = write(table, kind, quoting, blank)
+    capsys.readouterr()
+    printed = accepted(capsys, "text", path)
+    assert f"read {len(table):,} rows" in printed
+    if lines is not None:
+        others = re.search(r"read .* rows(?: of ([\d,]+) lines \((.*)\))?", printed)
+        assert lines == int(others[1] or len(table))
+        counts = re.findall(r"\d[\d,]*(?= )", others[2] or "")
+        parts = [int(count.replace(",", "")) for count in counts]
+        assert len(table) + sum(parts) == lines
+    # columns
+    used = dict(re.findall(r"^(text|label|split|group)s: (.*), such as ", printed, re.MULTILINE))
+    unused = re.search(r"^not used: (.*)$", printed, re.MULTILINE)[1]
+    listed = [name for name in table if f"{name or 'unnamed'} (" in unused]
+    assert sorted([*used.values(), *listed]) == sorted(table)
+    assert (used["text"], used["label"], used.get("split")) == (
+        "text",
+        "label",
+        "split" if "split" in table else None,
+    )
+    groups = [name for name in GROUP_NAMES if name in table]
+    assert [used[role] for role in used if role == "group"] == groups
+    # rows
+    is_missing = table[list(used.values())].apply(missing_to_pandas)
+    kept = table[~is_missing.any(axis=1)]
+    left_out = [
+        int(n.replace(",", "")) for n in re.findall(r"^left out: ([\d,]+) row", printed, re.M)
+    ]
+    assert f"{len(kept):,} of {len(table):,} rows are used" in printed
+    assert len(kept) + sum(left_out) == len(table)
+    sizes = kept["label"].value_counts()
+    said = re.search(r"labels of .* rows: (.*)$", printed, re.MULTILINE)[1]
+    assert dict(part.rsplit(" ", 1) for part in said.split(", ")) == sizes.astype(str).to_dict()
+    # the study's file says the same, and its job reads the same
+    comments = Path("my_study.yaml").read_text()
+    assert all(f"# {line}\n" in comments for line in printed.split("compared:")[0].splitlines())
+    source = source_of_study()
+    assert len(source.samples.label) == len(kept)
+    assert source.skipped == ""
+    if "split" in table:
+        assert "test" in set(source.samples.split)
+
+
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
+@given(tables())
+def test_each_line_and_each_column_is_accounted_for(capsys, drawn):
+    account(drawn, capsys)
+
+
+@pytest.mark.long
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@given(tables())
+def test_each_line_and_each_column_of_many_tables_is_accounted_for(capsys, drawn):
+    account(drawn, capsys)
+
+
+# What is asked, used or refused by name
+
+
+def captions(count=240) -> pd.DataFrame:
+    table = questions(count).drop(columns=["topic", "id"]).rename(columns={"message": "caption"})
+    return table.assign(file=[f"{number}.png" for number in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["train", "validation", "test"], ["train", "validation", "test"]),
+        (["Training", "dev", "TEST"], ["train", "validation", "test"]),
+        (["0", "1", "2"], ["train", "validation", "test"]),
+        (["train", "val", "train"], ["train", "test", "train"]),
+    ],
+)
+def test_a_column_of_splits_is_used(values, words, capsys):
+    table = questions().assign(split=values * 100)
+    table.to_csv("questions.csv", index=False)
+    assert "splits of your own" in accepted(capsys, "text", "questions.csv")
+    assert dataset().split_column == "split"
+    assert source_of_study().samples.split.tolist() == words * 100
+
+
+def test_a_column_that_is_true_for_one_split_is_used(capsys):
+    questions().assign(is_valid=[False, False, True] * 100).to_csv("questions.csv", index=False)
+    accepted(capsys, "text", "questions.csv")
+    assert source_of_study().samples.split.tolist() == ["train", "train", "test"] * 100
+
+
+def test_splits_can_be_left_unused_and_folds_are_no_splits(capsys):
+    table = questions().assign(split=["train", "test", "train"] * 100, fold=[1, 2, 3, 4, 5] * 60)
+    table.to_csv("questions.csv", index=False)
+    printed = accepted(capsys, "text", "questions.csv", "--split", "none")
+    assert "split (a split: train 200, test 100)" in printed
+    assert "fold (a score or another number, 1 to 5)" in printed
+    assert dataset().split_column is None
+    Path("my_study.yaml").unlink()
+    message = refused(capsys, "text", "questions.csv", "--split", "fold")
+    assert "fold" in message
+    assert "train, test" in message
+
+
+def test_pairs_keep_the_users_splits_for_every_seed(capsys):
+    photographs(Path("photos"))
+    splits = np.where(np.arange(240) < 180, "train", "test")
+    captions().assign(set=splits, subject=np.arange(240) // 3).to_csv("table.csv", index=False)
+    accepted(capsys, "pairs", "table.csv", "--images", "photos")
+    assert dataset().split_column == "set"
+    assert not dataset().resplit
+    assert main(["check", "my_study.yaml"]) == 0
+    assert "training 162 images" in capsys.readouterr().out  # of 180, a tenth for validation
+
+
+@pytest.mark.parametrize("name", GROUP_NAMES)
+def test_groups_are_found_in_any_spelling(name, capsys):
+    questions().assign(**{name: [f"x{number // 3}" for number in range(300)]}).to_csv(
+        "questions.csv", index=False
+    )
+    assert f"100 groups in {name}" in accepted(capsys, "text", "questions.csv")
+    assert dataset().group_column == name
+    Path("my_study.yaml").unlink()
+    photographs(Path("photos"))
+    captions().assign(**{name: np.arange(240) // 3}).to_csv("table.csv", index=False)
+    accepted(capsys, "pairs", "table.csv", "--images", "photos")
+    assert (
+        read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.patient_column
+        == name
+    )
+
+
+def test_groups_that_the_users_splits_share_are_counted(capsys):
+    table = questions().assign(author=[n // 3 for n in range(300)], split="train")
+    table.loc[[0, 4, 5, *range(270, 300)], "split"] = "test"
+    table.to_csv("questions.csv", index=False)
+    assert "100 groups in author, 2 of them in two splits" in accepted(
+        capsys, "text", "questions.csv"
+    )
+
+
+def test_other_possible_groups_are_named_and_can_be_chosen(capsys):
+    table = questions().assign(
+        author=[f"a{n // 3}" for n in range(300)], user=[n // 6 for n in range(300)]
+    )
+    table.to_csv("questions.csv", index=False)
+    assert "also possible: user; choose with --group" in accepted(capsys, "text", "questions.csv")
+    for chosen, column in (("user", "user"), ("none", None)):
+        Path("my_study.yaml").unlink()
+        accepted(capsys, "text", "questions.csv", "--group", chosen)
+        assert dataset().group_column == column
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (range(300), "one row per value"),
+        (["A"] * 300, "fewer than 3 groups"),
+        (["A"] * 200 + ["B", "C"] * 10 + [""] * 80, "empty in 80 rows"),
+    ],
+)
+def test_a_column_of_one_value_per_row_or_in_all_is_no_group(values, why, capsys):
+    questions().assign(patient_id=values).to_csv("questions.csv", index=False)
+    assert why in accepted(capsys, "text", "questions.csv")
+    assert dataset().group_column is None
+
+
+def test_texts_of_a_group_are_never_in_two_splits(capsys):
+    from trueneg.data.samples import SPLITS
+    from trueneg.data.texts.text_splits import text_subset
+
+    table = questions(400).assign(author=[f"a{number % 67}" for number in range(400)])
+    table["answer"] = "We will help you with " + table["message"].str[9:]
+    for columns in (["message", "topic", "author"], ["message", "answer", "author"]):
+        table[columns].to_csv("questions.csv", index=False)
+        accepted(capsys, "text", "questions.csv")
+        source = source_of_study()
+        for seed in range(3):
+            subset = text_subset(source, dataset().model_dump(), seed)
+            authors = [set(table["author"].iloc[getattr(subset, split)]) for split in SPLITS]
+            assert all(authors)
+            assert sum(map(len, authors)) == len(set.union(*authors))
+        Path("my_study.yaml").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("label", [0, 1] * 150),
+        ("is_duplicate", ["yes", "no"] * 150),
+        ("score", np.linspace(0, 5, 300).round(2)),
+        ("gold_label", ["entailment", "neutral", "contradiction"] * 100),
+    ],
+)
+def test_what_a_label_or_score_beside_two_texts_means_is_asked(name, values, capsys):
+    table = questions().drop(columns=["topic", "id"]).rename(columns={"message": "sentence1"})
+    table = table.assign(sentence2="We help. " + table["sentence1"], **{name: values})
+    table.to_csv("pairs.csv", index=False)
+    asked = refused(capsys, "text", "pairs.csv", "--positive", "sentence2")
+    assert f"--matches {name}=VALUE" in asked
+    more = table.loc[[*range(300)] * 3].assign(
+        sentence2=[f"{n} {t}" for n, t in enumerate([*table["sentence2"]] * 3)]
+    )
+    more.to_csv("pairs.csv", index=False)
+    value = {"label": "1", "is_duplicate": "yes", "score": "2.5", "gold_label": "entailment"}[name]
+    expected = more[name].ge(2.5) if name == "score" else more[name].astype(str).eq(value)
+    printed = accepted(
+        capsys, "text", "pairs.csv", "--positive", "sentence2", "--matches", f"{name}={value}"
+    )
+    assert f"left out: {(~expected).sum()} rows" in printed
+    assert list(pd.read_csv(dataset().path)["sentence2"]) == list(
+        more.loc[expected.to_numpy(), "sentence2"]
+    )
+    Path("my_study.yaml").unlink()
+    Path("my_study_rows.csv").unlink()
+    accepted(capsys, "text", "pairs.csv", "--positive", "sentence2", "--matches", "all")
+    assert len(source_of_study().samples.split) == 900
+
+
+@pytest.mark.parametrize("value", ["score", "other=1", "=1"])
+def test_a_condition_on_no_column_is_refused(value, capsys):
+    table = questions().assign(answer="We help. " + questions()["message"])
+    table.drop(columns="topic").to_csv("pairs.csv", index=False)
+    assert f"--matches is {value}" in refused(capsys, "text", "pairs.csv", "--matches", value)
+
+
+@pytest.mark.parametrize("listed", [json.dumps, str, lambda texts: str(np.array(texts))])
+def test_lists_of_captions_in_a_cell_are_refused_by_name(listed, capsys):
+    photographs(Path("photos"))
+    table = captions()
+    table["caption"] = [listed([f"a white {text}", f"a pink {text}"]) for text in table["caption"]]
+    table.to_csv("table.csv", index=False)
+    message = refused(capsys, "pairs", "table.csv", "--images", "photos")
+    assert "caption" in message
+    assert "explode" in message
+
+
+def test_the_readers_refuse_lists_of_captions_too(capsys):
+    photographs(Path("photos"))
+    captions().to_csv("table.csv", index=False)
+    accepted(capsys, "pairs", "table.csv", "--images", "photos")
+    table = captions()
+    table.loc[7, "caption"] = "['a dog', 'two dogs']"
+    table.to_csv("table.csv", index=False)
+    studies = read_configuration(["my_study.yaml"]).studies
+    data = data_input.of_dataset(
+        studies["my_study"], studies["my_study"].dataset.model_dump(), studies
+    )
+    with pytest.raises(Exception, match=r"line 9: caption is .*one text.*list"):
+        check_own_table(data)
+
+
+@pytest.mark.parametrize("kind", ["lists", "bytes", "struct"])
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_columns_of_other_types_are_named_with_their_type(kind, ending, capsys):
+    photographs(Path("photos"))
+    table = captions()
+    values = {
+        "lists": ["a dog", "two dogs"],
+        "bytes": b"\x89PNG",
+        "struct": {"bytes": None, "path": "1.png"},
+    }
+    column, said = {
+        "lists": ("caption", "list"),
+        "bytes": ("image", "bytes"),
+        "struct": ("image", "dict"),
+    }[kind]
+    table[column] = [values[kind]] * 240
+    if ending == "parquet":
+        table.to_parquet("table.parquet")
+    elif kind == "bytes":
+        pytest.skip("JSON has no bytes")
+    else:
+        table.to_json("table.jsonl", orient="records", lines=True)
+    if kind == "lists":
+        message = refused(capsys, "pairs", f"table.{ending}", "--images", "photos")
+        assert "explode" in message
+    else:
+        message = accepted(capsys, "pairs", f"table.{ending}", "--images", "photos")
+    assert f"{column} ({said})" in message
+
+
+def test_lines_with_lists_of_positives_and_negatives_are_explained(capsys):
+    lines = [
+        json.dumps({"query": text, "pos": [f"About {text}"], "neg": ["Nothing.", "No."]})
+        for text in questions()["message"]
+    ]
+    Path("pairs.jsonl").write_text("\n".join(lines))
+    message = refused(capsys, "text", "pairs.jsonl")
+    assert "pos (list); neg (list)" in message
+    assert "one pair per row" in message
+    assert "negative_columns" in message
+
+
+@pytest.mark.parametrize(
+    "several", ["invoices|parcels", "['invoices', 'parcels']", "invoices;parcels"]
+)
+def test_several_labels_in_a_cell_are_refused(several, capsys):
+    table = questions()
+    table.loc[::3, "topic"] = several
+    table.loc[1::9, "topic"] = several.replace("invoices", "refunds")
+    table.to_csv("questions.csv", index=False)
+    message = refused(capsys, "text", "questions.csv")
+    assert "looks like several labels" in message
+    assert "topic" in message
+
+
+@pytest.mark.parametrize(
+    ("trues", "falses"),
+    [
+        (["TRUE", "true", "1", "1.0"], ["FALSE", "false", "0", "0.0"]),
+        (["yes", "Yes"], ["no", "NO"]),
+    ],
+)
+def test_spellings_of_true_and_of_missing_are_one_class_each(trues, falses, capsys):
+    table = questions(480)
+    for number in range(480):
+        spelled = [trues, falses, MISSING][number % 3]
+        table.loc[number, "topic"] = spelled[number // 3 % len(spelled)]
+    table.rename(columns={"topic": "label"}).to_csv("questions.csv", index=False)
+    printed = accepted(capsys, "text", "questions.csv")
+    assert "2 labels of 160 to 160 rows: 1 160, 0 160" in printed
+    assert "left out: 160 rows without a label" in printed
+    assert source_of_study().label_names == ("0", "1")
+
+
+def test_a_label_of_images_with_missing_values_is_used_and_others_are_explained(capsys):
+    photographs(Path("photos"))
+    table = captions().assign(
+        mass=["1", "0", "NA", "nan", "yes", "-"] * 40,
+        rare=["1", *["0"] * 239],
+        nodule=[1, 0, 2] * 80,
+    )
+    table.to_csv("table.csv", index=False)
+    printed = accepted(capsys, "pairs", "table.csv", "--images", "photos")
+    assert dataset().label_columns == ["mass"]
+    assert "nodule (a score or another number, 0 to 2)" in printed
+    assert re.search(r"rare \(true or false: 0 239, 1 1; .*fewer than two", printed)
+
+
+def test_a_column_of_masks_before_that_of_images_is_asked_about(capsys):
+    photographs(Path("photos"))
+    table = captions()
+    table.insert(0, "mask", ["masks/" + name for name in table["file"]])
+    table.to_csv("table.csv", index=False)
+    assert "mask, file" in refused(capsys, "pairs", "table.csv", "--images", "photos")
+    printed = accepted(capsys, "pairs", "table.csv", "--images", "photos", "--image", "file")
+    assert "mask (names of images)" in printed
+
+
+@pytest.mark.parametrize("place", ["C:\\data\\photos\\", "/home/someone/photos/", "D:/x/"])
+def test_paths_of_another_machine_are_called_that(place, capsys):
+    photographs(Path("photos"))
+    table = captions()
+    table["file"] = place + table["file"]
+    table.to_csv("table.csv", index=False)
+    assert "another machine's" in refused(capsys, "pairs", "table.csv", "--images", "photos")
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "index"])
+def test_the_number_of_the_row_is_never_a_label(name, capsys):
+    table = questions()[["message"]]
+    table.insert(0, name, range(300))
+    table.to_csv("questions.csv", index=False)
+    message = refused(capsys, "text", "questions.csv")
+    assert f"{name or 'unnamed'} (an id, or the number of the row)" in message
+
+
+def test_a_label_whose_texts_are_all_equal_is_left_out_by_name(capsys):
+    table = questions()
+    table.loc[:4, ["message", "topic"]] = ["Where is it?", "lost"]
+    table.to_csv("questions.csv", index=False)
+    assert "left out: 5 rows of topic lost, whose texts are all equal" in accepted(
+        capsys, "text", "questions.csv"
+    )
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_first_line_that_names_the_separator_is_skipped(separator, capsys):
+    text = questions().to_csv(index=False, sep=separator)
+    Path("questions.csv").write_text(f"sep={separator}\n{text}")
+    assert "read 300 rows of 302 lines (1 naming the separator, 1 header)" in accepted(
+        capsys, "text", "questions.csv"
+    )
+    assert len(source_of_study().samples.label) == 300
+
+
+def test_quotation_marks_that_swallow_lines_are_noticed(capsys):
+    lines = questions().to_csv(index=False).splitlines()
+    lines[10] = lines[10].replace("Customer", '"Customer')
+    lines[14] = lines[14].replace(".,", '.",')
+    Path("questions.csv").write_text("\n".join(lines))
+    message = refused(capsys, "text", "questions.csv")
+    assert "lines 11 to 15" in message
+    assert "quoted text" in message
+
+
+def test_texts_of_several_lines_are_no_swallowed_lines(capsys):
+    table = questions()[["message", "topic"]]
+    table["message"] = "Hello, Bob\n" + table["message"] + "\nBest, me"
+    table.to_csv("questions.csv", index=False)
+    assert "read 300 rows of 901 lines (1 header, 600 within quoted cells)" in accepted(
+        capsys, "text", "questions.csv"
+    )
+
+
+def test_images_in_folders_of_splits_are_counted_by_class_and_split(capsys):
+    for place, count in (("seg_train/seg_train", 80), ("seg_test/seg_test", 20)):
+        write_classes(Path(place), ("forest", "sea"), images=count)
+    printed = accepted(capsys, "images", ".")
+    assert "200 images of 2 classes" in printed
+    assert "forest 100, sea 100" in printed
+    assert "splits of your own: train 160, test 40" in printed
+    assert dataset().test is None
