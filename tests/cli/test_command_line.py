@@ -20,7 +20,7 @@ from tests.data.image_layouts import pngs, random_images, write_parquet
 from tests.studies import tiny_study
 from trueneg.cli.estimates import START
 from trueneg.cli.main import main
-from trueneg.cli.why import as_text
+from trueneg.cli.why import Origin, as_text
 from trueneg.io.seals import seal
 
 
@@ -196,7 +196,8 @@ def why(project, result):
         command, cwd=project.path, env=environment, capture_output=True, text=True, check=True
     )
     origin = json.loads(done.stdout)
-    return origin, as_text(origin)
+    fields = {key.removeprefix("language "): value for key, value in origin.items()}
+    return origin, as_text(Origin(**fields))
 
 
 def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(

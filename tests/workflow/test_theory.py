@@ -73,9 +73,9 @@ def test_a_caption_of_the_report_can_show_a_default_setting(finished, tmp_path):
 def test_an_experiment_of_an_earlier_version_is_stale(finished, tmp_path, monkeypatch):
     results = finished.copy(tmp_path / "project").path / "results"
     frame = results / "tiny/artefacts/simulation/errors_by_negatives.parquet"
-    assert provenance_of(str(frame), results)["stale"] == []
+    assert provenance_of(str(frame), results).stale == []
     monkeypatch.setitem(VERSIONS, "simulation", 2)
     assert [
         "simulation version 1 (now 2)" in reason
-        for reason in provenance_of(str(frame), results)["stale"]
+        for reason in provenance_of(str(frame), results).stale
     ] == [True]

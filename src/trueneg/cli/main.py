@@ -284,7 +284,7 @@ def _runs(options: argparse.Namespace) -> None:
 def _why(options: argparse.Namespace) -> None:
     origin = why.provenance_of(options.result, options.results)
     if options.json is not None:
-        _write(json.dumps(origin, indent=2), options.json)
+        _write(json.dumps(origin.to_json(), indent=2), options.json)
     else:
         print(legible(why.as_text(origin)))
 

@@ -2,6 +2,7 @@
 it is up to date.
 """
 
+import dataclasses
 import re
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ from trueneg.specs.stages import VERSIONS
 from trueneg.store import blocks, records, versions
 from trueneg.store.identity import identity
 from trueneg.store.language_models import language_models
+from trueneg.store.records import Record
 from trueneg.store.run_store import RunStore, fault_of_listed
 
 # artefacts that show only the first seed of an objective
@@ -29,8 +31,46 @@ PICTURES = {"embedding", "similarities", "overlays"}
 LISTED_RUNS = 12  # further runs are only counted
 
 
-def provenance_of(result: str, results: Path) -> dict[str, Any]:
-    """Return the provenance of a result as plain values.
+@dataclasses.dataclass(kw_only=True)
+class Origin:
+    """What a result comes from, and whether it is up to date.
+
+    Attributes:
+        result: the result, as it was named.
+        study: the study that requested it; for a run, the first such study.
+        title: the study's title; None for a run.
+        written: when the result was written.
+        differing: settings that differ from the defaults, by dotted name.
+        comparison: headroom and primary contrast; None for a run, or a study that trains nothing.
+        stale: sentences that describe what is out of date.
+        time: ``seconds`` and ``gpu_seconds`` of all ``attempts`` of its ``runs`` and language
+            models that were trained here.
+        settings: all settings.
+        runs: records of the runs behind it; ``state`` starts with ``finished`` or ``stale``.
+        models: records of the language models that provided class probabilities.
+    """
+
+    result: str
+    study: str
+    title: str | None = None
+    written: str
+    differing: Mapping[str, Any]
+    comparison: Mapping[str, Any] | None = None
+    stale: list[str]
+    time: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, Any]
+    runs: Sequence[Record] = ()
+    models: Sequence[Record] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, without those that are None."""
+        plain = {key: value for key, value in vars(self).items() if value is not None}
+        plain["language models"] = plain.pop("models")
+        return plain
+
+
+def provenance_of(result: str, results: Path) -> Origin:
+    """Return the provenance of a result.
 
     Args:
         result: a run's id, or a file under the results folder (rows, an artefact, a figure, a
@@ -38,53 +78,30 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
             line 1) restricts the runs to those behind that line.
         results: the results folder.
 
-    Returns:
-        ===============  ===========================================================================
-        key              meaning
-        ===============  ===========================================================================
-        result, written  the result and when it was written
-        study, title     the study that requested it; for a run, the first such study, without a
-            title
-        differing        settings that differ from the defaults, by dotted name
-        settings         all settings
-        runs             records of the runs behind it; ``state`` starts with ``finished`` or
-            ``stale``
-        language models  records of the models that provided class probabilities
-        stale            sentences that describe what is out of date
-        comparison       headroom and primary contrast; only for results of a study that trains
-        time             ``seconds`` and ``gpu_seconds`` of all ``attempts`` of these runs and
-            language models
-        ===============  ===========================================================================
-
     Raises:
         UserError: if the result does not exist.
     """
     store = RunStore(results / "runs")
     data = DataChanges(results)
     place = _place(result, results, store)
-    of_run = place.parts[0] == "runs" and place.parts[1:]
-    origin = _of_run(place.parts[1], store) if of_run else _of_file(result, place, results, data)
-    marked = [_marked(run, store, data) for run in origin.runs]
-    models = language_models(results, origin.reports) if origin.reports else []
-    states = [record["state"].removesuffix(", imported") for record in (*marked, *models)]
+    if place.parts[0] == "runs" and place.parts[1:]:
+        found = _of_run(result, place.parts[1], store)
+    else:
+        found = _of_file(result, place, results, data)
+    found.runs = [_marked(run, store, data) for run in found.runs]
+    states = [record["state"].removesuffix(", imported") for record in (*found.runs, *found.models)]
     reasons = Counter(
         state.removeprefix("stale: ") for state in states if state.startswith("stale")
     )
-    trained = [record for record in (*marked, *models) if "seconds" in record]
-    spent = {
-        key: round(sum(record.get(key, 0) for record in trained), 1)
-        for key in ("seconds", "gpu_seconds")
+    found.stale += [f"{count} of the runs: {why}" for why, count in reasons.items()]
+    trained = [record for record in (*found.runs, *found.models) if "seconds" in record]
+    found.time = {
+        "seconds": round(sum(record["seconds"] for record in trained), 1),
+        "gpu_seconds": round(sum(record.get("gpu_seconds", 0) for record in trained), 1),
+        "attempts": sum(len(record["attempts"]) for record in trained),
+        "runs": len(trained),
     }
-    return {
-        "result": result,
-        **origin.about,
-        "stale": origin.stale + [f"{count} of the runs: {why}" for why, count in reasons.items()],
-        "time": spent
-        | {"attempts": sum(len(record["attempts"]) for record in trained), "runs": len(trained)},
-        "settings": origin.settings,
-        "runs": marked,
-        "language models": models,
-    }
+    return found
 
 
 class Place(NamedTuple):
@@ -99,24 +116,6 @@ class Place(NamedTuple):
     path: Path
     line: int | None
     parts: Sequence[str]
-
-
-class Origin(NamedTuple):
-    """What a result comes from.
-
-    Attributes:
-        about: the study, and what is known of the result itself, as in :func:`provenance_of`.
-        settings: all settings.
-        runs: records of the runs behind it.
-        stale: sentences that describe what is out of date, apart from the runs.
-        reports: the likelihood study behind the class probabilities; None if there is none.
-    """
-
-    about: dict[str, Any]
-    settings: Mapping[str, Any]
-    runs: Sequence[dict[str, Any]]
-    stale: list[str]
-    reports: str | None
 
 
 def _place(result: str, results: Path, store: RunStore) -> Place:
@@ -141,18 +140,21 @@ def _place(result: str, results: Path, store: RunStore) -> Place:
     return Place(path, line, path.resolve().relative_to(results.resolve()).parts or ("",))
 
 
-def _of_run(identifier: str, store: RunStore) -> Origin:
+def _of_run(result: str, identifier: str, store: RunStore) -> Origin:
     """Tell what a run comes from."""
     run = store.record(identifier, records.RunRecord)
-    fault = fault_of_listed(
-        {"id": identifier, "checksum": run.get("checksum")}, "its record", store
+    listed = {"id": identifier, "checksum": run.get("checksum")}
+    fault = fault_of_listed(listed, "its record", store)
+    return Origin(
+        result=result,
+        study=run["study"],
+        written=run["finished"],
+        differing=_flat(identity(run["settings"])),
+        stale=[fault] if fault else [],
+        settings=run["settings"],
+        runs=[run],
+        models=_models([run], store.path.parent),
     )
-    about = {
-        "study": run["study"],
-        "written": run["finished"],
-        "differing": _flat(identity(run["settings"])),
-    }
-    return Origin(about, run["settings"], [run], [fault] if fault else [], _reports([run]))
 
 
 def _of_file(result: str, place: Place, results: Path, data: DataChanges) -> Origin:
@@ -165,45 +167,51 @@ def _of_file(result: str, place: Place, results: Path, data: DataChanges) -> Ori
             " the study first."
         )
     settings = records.read_settings(folder / "study.yaml")
+    kind = kind_of(settings)
     study = _valid(settings)
     written = time.localtime(place.path.stat().st_mtime)
-    about = {
-        "study": name,
-        "title": settings["title"],
-        "written": time.strftime("%Y-%m-%d %H:%M:%S %z", written),
+    found = Origin(
+        result=result,
+        study=name,
+        title=settings["title"],
+        written=time.strftime("%Y-%m-%d %H:%M:%S %z", written),
         # If the settings are invalid in the current version, all of them.
-        "differing": _flat(
+        differing=_flat(
             settings if study is None else study.model_dump(mode="json", exclude_defaults=True)
         ),
-    }
-    stale = _outdated(place, folder)
-    kind = kind_of(settings)
+        stale=_outdated(place, folder),
+        settings=settings,
+    )
     if kind.is_scored:
-        return Origin(about, settings, [], stale + data.of_reports(name), name)
+        found.stale += data.of_reports(name)
+        found.models = language_models(results, name)
     if not issubclass(kind, TrainedStudy):
-        return Origin(about, settings, [], stale, None)
+        return found
     if missing := blocks.without_rows(name, study, results) if study is not None else []:
-        stale.append(f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake")
+        found.stale.append(
+            f"{len(missing)} blocks have no rows: {blocks.listed(missing)}; run Snakemake"
+        )
     seals.require_intact(results, [folder / "comparison.json", folder / "runs.json"])
-    comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
-    stale += [
+    found.comparison = records.read_json(folder / "comparison.json", records.ComparisonRecord)
+    found.stale += [
         f"the study was compared with {change}; run Snakemake to update it"
-        for change in _raised("comparison", comparison)
+        for change in _raised("comparison", found.comparison)
     ]
     listed = records.read_json(folder / "runs.json", list[records.RunRecord])
-    runs = _chosen(listed, place)
-    return Origin(about | {"comparison": comparison}, settings, runs, stale, _reports(runs))
+    found.runs = _chosen(listed, place)
+    found.models = _models(found.runs, results)
+    return found
 
 
-def _reports(runs: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the likelihood study that provided the class probabilities of runs, if any did."""
+def _models(runs: Sequence[Record], results: Path) -> Sequence[Record]:
+    """Return the language models that provided the class probabilities of runs."""
     for run in reversed(runs):
         if "language_model" in versions.training_versions(run["settings"]):
-            return run["settings"]["dataset"]["text"]
-    return None
+            return language_models(results, run["settings"]["dataset"]["text"])
+    return []
 
 
-def _chosen(listed: Sequence[dict[str, Any]], place: Place) -> Sequence[dict[str, Any]]:
+def _chosen(listed: Sequence[Record], place: Place) -> Sequence[Record]:
     """Return the runs behind a file or a line of a table."""
     path, line, (_, *parts) = place
     if named := _named(path, line):
@@ -275,7 +283,7 @@ def _raised(step: str, recorded: Mapping[str, Any]) -> list[str]:
     return versions.raised({step: recorded.get("version", 1)}, {step: VERSIONS[step]})
 
 
-def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> dict[str, Any]:
+def _marked(record: Record, store: RunStore, data: DataChanges) -> Record:
     """Add the current state to a run's record."""
     reasons = [data.of_run(record)]
     identifier = record["id"]
@@ -309,74 +317,10 @@ def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
     return pd.json_normalize(dict(settings)).to_dict("records")[0]
 
 
-def as_text(origin: Mapping[str, Any]) -> str:
-    """Format the provenance of a result for a terminal.
-
-    Args:
-        origin: result of :func:`provenance_of`.
-    """
-    runs = origin["runs"]
-    models = origin["language models"]
-    spent = origin["time"]
-    comparison = origin.get("comparison")
-    trained = [*runs, *(model for model in models if "versions" in model)]
-
-    def code(record: Mapping[str, Any]) -> str:
-        return (
-            f"{versions.summary(record['code']['versions'])}, commit"
-            f" {record['commit'] or 'unknown'}"
-        )
-
-    took = (
-        f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds,"
-        f" {spent['attempts']} attempts"
-    )
-    answers = (
-        [
-            *(f"{entry['dataset']}: {entry['sentence']}" for entry in comparison["headroom"]),
-            comparison["primary"]["answer"],
-        ]
-        if comparison
-        else []
-    )
-    entries: dict[str, Iterable[str]] = {
-        "study": [": ".join(filter(None, (origin["study"], origin.get("title"))))],
-        "written": [origin["written"]],
-        "state": origin["stale"] or ["up to date with the code and the runs in the store"],
-        "data set": (run["dataset"] for run in runs),
-        "objective": (run["objective"] for run in runs),
-        "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],
-        "data": (f"{run['source']['name']}, checksum {run['data']}" for run in runs),
-        "code": map(code, trained),
-        "host": (f"{model['machine']['host']} ({model['machine']['system']})" for model in trained),
-        "CPU": (model["machine"].get("cpu", "unknown") for model in trained),
-        "device": (
-            f"{model.get('devices', 1)} × {model['device']}, {model.get('threads', 1)} threads"
-            for model in trained
-        ),
-        "libraries": (
-            ", ".join(f"{name} {version}" for name, version in model["versions"].items())
-            for model in trained
-        ),
-        "evaluated": (code(run["evaluated"]) for run in runs if "evaluated" in run),
-        "time": [took] if trained else [],
-        "answer": answers,
-        "settings that differ from the defaults": (
-            f"{name}: {value}" for name, value in origin["differing"].items()
-        ),
-        "models": (
-            f"{model['name']} on {model['corpus']}: {model.get('id', model['folder'])}"
-            f" ({model['state']})"
-            for model in models
-        ),
-        "runs": (
-            f"{run['id']}  {run['dataset']}, {run['objective']}, seed {run['seed']}:"
-            f" {run['seconds']:,.1f} s ({run['state']})"
-            for run in runs[:LISTED_RUNS]
-        ),
-    }
-    lines = [origin["result"]]
-    for name, values in entries.items():
+def as_text(origin: Origin) -> str:
+    """Format the provenance of a result for a terminal."""
+    lines = [origin.result]
+    for name, values in _entries(origin).items():
         counts = Counter(values)
         shown = [
             value if count == 1 or len(counts) == 1 else f"{count} × {value}"
@@ -386,6 +330,65 @@ def as_text(origin: Mapping[str, Any]) -> str:
             lines.append(f"  {name:<10} {shown[0]}")
         elif shown:
             lines += [f"  {name}", *(f"    {value}" for value in shown)]
-    if len(runs) > LISTED_RUNS:
-        lines.append(f"    and {len(runs) - LISTED_RUNS} more; --json lists all runs and settings")
+    if (more := len(origin.runs) - LISTED_RUNS) > 0:
+        lines.append(f"    and {more} more; --json lists all runs and settings")
     return "\n".join(lines)
+
+
+def _entries(origin: Origin) -> dict[str, Iterable[str]]:
+    """Return the lines of each heading; equal lines are counted."""
+    runs = origin.runs
+    trained = [*runs, *(model for model in origin.models if "versions" in model)]
+    machines = [record["machine"] for record in trained]
+    spent = origin.time
+    took = (
+        f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds,"
+        f" {spent['attempts']} attempts"
+    )
+    answers = []
+    if origin.comparison is not None:
+        headroom = origin.comparison["headroom"]
+        answers = [f"{entry['dataset']}: {entry['sentence']}" for entry in headroom]
+        answers.append(origin.comparison["primary"]["answer"])
+    return {
+        "study": [": ".join(filter(None, (origin.study, origin.title)))],
+        "written": [origin.written],
+        "state": origin.stale or ["up to date with the code and the runs in the store"],
+        "data set": (run["dataset"] for run in runs),
+        "objective": (run["objective"] for run in runs),
+        "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],
+        "data": (f"{run['source']['name']}, checksum {run['data']}" for run in runs),
+        "code": map(_code, trained),
+        "host": (f"{machine['host']} ({machine['system']})" for machine in machines),
+        "CPU": (machine.get("cpu", "unknown") for machine in machines),
+        "device": (
+            f"{record.get('devices', 1)} × {record['device']}, {record.get('threads', 1)} threads"
+            for record in trained
+        ),
+        "libraries": (
+            ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+            for record in trained
+        ),
+        "evaluated": (_code(run["evaluated"]) for run in runs if "evaluated" in run),
+        "time": [took] if trained else [],
+        "answer": answers,
+        "settings that differ from the defaults": (
+            f"{name}: {value}" for name, value in origin.differing.items()
+        ),
+        "models": (
+            f"{model['name']} on {model['corpus']}: {model.get('id', model['folder'])}"
+            f" ({model['state']})"
+            for model in origin.models
+        ),
+        "runs": (
+            f"{run['id']}  {run['dataset']}, {run['objective']}, seed {run['seed']}:"
+            f" {run['seconds']:,.1f} s ({run['state']})"
+            for run in runs[:LISTED_RUNS]
+        ),
+    }
+
+
+def _code(record: Record) -> str:
+    """Return the versions and the commit that made a record."""
+    commit = record["commit"] or "unknown"
+    return f"{versions.summary(record['code']['versions'])}, commit {commit}"
