@@ -20,7 +20,7 @@ from tests.data.image_layouts import pngs, random_images, write_parquet
 from tests.studies import tiny_study
 from trueneg.cli.estimates import START
 from trueneg.cli.main import main
-from trueneg.cli.why import Provenance, as_text
+from trueneg.cli.why import Origin, as_text
 from trueneg.io.seals import seal
 
 
@@ -195,7 +195,7 @@ def why(project, result):
     )
     origin = json.loads(done.stdout)
     fields = {key.removeprefix("language "): value for key, value in origin.items()}
-    return origin, as_text(Provenance(**fields))
+    return origin, as_text(Origin(**fields))
 
 
 def test_why_reports_the_provenance_of_rows_figures_lines_of_tables_and_runs(

@@ -123,7 +123,7 @@ def test_the_provenance_of_every_number_is_the_runs_of_its_objectives(name, with
     shown = registry.tables_by_name(gathered.study)[name].made(gathered)
     provenance = Provenance(page["provenance"].runs, page["provenance"].settings, gathered.folder)
     best = gathered.chosen("DCL")
-    labels = {"DCL": variant_name("DCL", best)}
+    labels = {gathered.names[gathered.dataset, "DCL"]: variant_name("DCL", best)}
     for group in shown.groups:
         for line, cells in group.lines:
             for cell, (_, column) in zip(cells, shown.columns, strict=True):
@@ -310,6 +310,7 @@ def test_the_answer_says_what_more_seeds_would_cost_and_what_to_use_and_export(t
     rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
     labelled = [
         "Oracle",
+        "DCL-true",
         *(name for name in gathered.study.objectives if name.startswith("Remove-labels")),
     ]
     means = rows.groupby("objective")["value"].mean().drop(labelled, errors="ignore").sort_values()

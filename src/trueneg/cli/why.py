@@ -32,7 +32,7 @@ LISTED_RUNS = 12  # further runs are only counted
 
 
 @dataclasses.dataclass(kw_only=True)
-class Provenance:
+class Origin:
     """What a result comes from, and whether it is up to date.
 
     Attributes:
@@ -69,7 +69,7 @@ class Provenance:
         return plain
 
 
-def provenance_of(result: str, results: Path) -> Provenance:
+def provenance_of(result: str, results: Path) -> Origin:
     """Return the provenance of a result.
 
     Args:
@@ -140,12 +140,12 @@ def _place(result: str, results: Path, store: RunStore) -> Place:
     return Place(path, line, path.resolve().relative_to(results.resolve()).parts or ("",))
 
 
-def _of_run(result: str, identifier: str, store: RunStore) -> Provenance:
+def _of_run(result: str, identifier: str, store: RunStore) -> Origin:
     """Tell what a run comes from."""
     run = store.record(identifier, records.RunRecord)
     listed = {"id": identifier, "checksum": run.get("checksum")}
     fault = fault_of_listed(listed, "its record", store)
-    return Provenance(
+    return Origin(
         result=result,
         study=run["study"],
         written=run["finished"],
@@ -157,7 +157,7 @@ def _of_run(result: str, identifier: str, store: RunStore) -> Provenance:
     )
 
 
-def _of_file(result: str, place: Place, results: Path, data: DataChanges) -> Provenance:
+def _of_file(result: str, place: Place, results: Path, data: DataChanges) -> Origin:
     """Tell what a file comes from."""
     name = place.parts[0]
     folder = results / name / "artefacts"
@@ -170,7 +170,7 @@ def _of_file(result: str, place: Place, results: Path, data: DataChanges) -> Pro
     kind = kind_of(settings)
     study = _valid(settings)
     written = time.localtime(place.path.stat().st_mtime)
-    found = Provenance(
+    found = Origin(
         result=result,
         study=name,
         title=settings["title"],
@@ -203,7 +203,7 @@ def _of_file(result: str, place: Place, results: Path, data: DataChanges) -> Pro
     return found
 
 
-def _models(runs: Sequence[Record], results: Path) -> list[Record]:
+def _models(runs: Sequence[Record], results: Path) -> Sequence[Record]:
     """Return the language models that provided the class probabilities of runs."""
     for run in reversed(runs):
         if "language_model" in versions.training_versions(run["settings"]):
@@ -317,7 +317,7 @@ def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
     return pd.json_normalize(dict(settings)).to_dict("records")[0]
 
 
-def as_text(origin: Provenance) -> str:
+def as_text(origin: Origin) -> str:
     """Format the provenance of a result for a terminal."""
     lines = [origin.result]
     for name, values in _entries(origin).items():
@@ -335,7 +335,7 @@ def as_text(origin: Provenance) -> str:
     return "\n".join(lines)
 
 
-def _entries(origin: Provenance) -> dict[str, Iterable[str]]:
+def _entries(origin: Origin) -> dict[str, Iterable[str]]:
     """Return the lines of each heading; equal lines are counted."""
     runs = origin.runs
     trained = [*runs, *(model for model in origin.models if "versions" in model)]
