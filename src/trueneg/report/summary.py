@@ -144,8 +144,8 @@ def _selection(
         candidates = describe_candidates(rows, variants, measured, selection)
     followed = study_runs.followed(study)
     grids = dict(list(candidates.groupby(["dataset", "objective"])))
-    entries = []
-    for entry in selection.to_dict("records"):
+    entries: Any = selection.to_dict("records")
+    for entry in entries:
         grid = grids.get((entry["dataset"], entry["objective"]), candidates.iloc[:0])
         if winners and len(grid):
             entry |= _of_winner(entry, grid)
@@ -155,7 +155,6 @@ def _selection(
             "variants": list(grid["variant"]),
             "follows": followed.get(entry["objective"]),
         }
-        entries.append(entry)
     return DataFrame(entries), candidates, measured
 
 
