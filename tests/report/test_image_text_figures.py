@@ -515,7 +515,7 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
         "same_class_ratio",
         "true_negative_mean",
     ]
-    tradeoff = ["tradeoff", "tradeoff_differences"]
+    tradeoff = ["tradeoff_differences", "tradeoff"]
     names = ("primary_by_negatives", "ablation_dimensions", "ablation_strength")
     ablations = [name + end for name in names for end in ("", "_differences")]
     requested = ["similarity_histograms", "grounding_overlays", "eta_quality"]

@@ -237,7 +237,7 @@ def side_by_side(
     return Table(values, *pivot(cells, heads), sentences, corner="objective")
 
 
-def group_title(dataset: Any, remarks: Mapping[Any, str], title: str = "") -> str:
+def group_title(dataset: Any, remarks: Mapping[Any, str], title: str) -> str:
     """Return the title of a group of lines: the data set and the content, with the remark on the
     data set's headroom.
     """
@@ -273,34 +273,21 @@ def published_table(
     """
     values = _with_means(printed, rows)
     marks = {text: "†" * count for count, text in enumerate(values["differs"].dropna().unique(), 1)}
-    places = printed.drop_duplicates(PLACE)
-    shared = places["unit"].iloc[0] if places["unit"].nunique() == 1 else ""
-    # levels of the column heads; what all columns have in common is the title
-    levels = [level for level in PLACE if places[level].nunique() > 1] or PLACE[2:]
-    title = ", ".join(filter(None, places[PLACE].drop(columns=levels).iloc[0]))
-    heads: dict[Any, list[Head]] = {}
-    decimals = {}
-    for place, of_place in printed.groupby(PLACE, sort=False):
-        *tops, name = of_place[levels].iloc[0]
-        unit_of_place = of_place["unit"].iloc[0]
-        heads[place] = [(", ".join(tops), name if shared else with_unit(name, unit_of_place))]
-        decimals[place] = of_place["printed"].str.partition(".")[2].str.len().max()
+    title, shared, heads = _printed_heads(printed)
+    elsewhere = f"not printed in {printed['table'].iloc[0]}"
+    printed_decimals = printed["printed"].str.partition(".")[2].str.len()
+    decimals: Any = printed_decimals.groupby([printed[level] for level in PLACE]).max()
     cells: list[Any] = []
     for method, of_method in values.groupby("method", sort=False, dropna=False):
-        title_of_method = (
-            title if pd.notna(method) else f"not printed in {printed['table'].iloc[0]}"
-        )
+        group = with_unit(elsewhere if pd.isna(method) else title, shared)
         # a method without an objective has a line of its own
         for objective in list(of_method["objective"].dropna().unique()) or [method]:
             is_line = of_method["objective"].isna() | (of_method["objective"] == objective)
-            of_line = of_method[is_line]
-            line = (
-                with_unit(title_of_method, shared),
-                _published_name(method, objective, of_line, names),
-            )
-            for row in records(of_line):
+            name = _published_name(method, objective, of_method[is_line], names)
+            for row in records(of_method[is_line]):
                 place = tuple(row[level] for level in PLACE)
-                cells.append((*line, place, [_beside_printed(row, decimals[place], marks)]))
+                cell = _beside_printed(row, decimals[place], marks)
+                cells.append((group, name, place, [cell]))
     sentences = [
         "Ours: mean ± half of its 95 % t interval over seeds"
         f" ({seed_count(values['seeds'].dropna())}). In parentheses: the published number, ±"
@@ -309,6 +296,22 @@ def published_table(
         *notes,
     ]
     return Table(values, *pivot(cells, heads), sentences, corner="method")
+
+
+def _printed_heads(printed: DataFrame) -> tuple[str, str, dict[Any, list[Head]]]:
+    """Return what all columns of a printed table have in common, their unit if it is the same, and
+    the head of each column by its place.
+    """
+    places = printed.drop_duplicates(PLACE)
+    levels = [level for level in PLACE if places[level].nunique() > 1] or PLACE[2:]
+    title = ", ".join(filter(None, places[PLACE].drop(columns=levels).iloc[0]))
+    shared = places["unit"].iloc[0] if places["unit"].nunique() == 1 else ""
+    heads: dict[Any, list[Head]] = {}
+    for row in records(places):
+        *tops, name = (row[level] for level in levels)
+        head = (", ".join(tops), name if shared else with_unit(name, row["unit"]))
+        heads[tuple(row[level] for level in PLACE)] = [head]
+    return title, shared, heads
 
 
 def _with_means(printed: DataFrame, rows: DataFrame) -> DataFrame:
@@ -372,9 +375,9 @@ def difference_table(
             objective's name.
     """
     compared = with_names(compared, names)
-    # None: units differ, and are shown in the group titles
+    # units that differ are shown in the titles of the groups
     units = {unit(metric, difference=True) for metric in compared["metric"]}
-    shared = units.pop() if len(units) == 1 else None
+    shared = units.pop() if len(units) == 1 else ""
     tests = {"p": "p", "p Holm": "p, Holm", "p signed-rank": "p, signed-rank"}
     if compared["margin"].notna().any():
         tests["p equivalence"] = "p, equivalence"
@@ -393,12 +396,12 @@ def difference_table(
             outcome_text(row),
         ]
         title = f"{row['dataset']}; {full_name(Measurement.of(row), '; ')}"
-        if shared is None:
+        if not shared:
             title = with_unit(title, unit(metric, difference=True))
         cells = [Cell(text, runs=runs_of_difference(row)) for text in texts]
         lines.append((title, row["shown as"], cells))
     amounts = ("difference", "standard deviation", "minimum detectable")
-    heads = ["pairs", *(with_unit(name, shared or "") for name in amounts), "correlation"]
+    heads = ["pairs", *(with_unit(name, shared) for name in amounts), "correlation"]
     heads += [*tests.values(), *families, "outcome"]
     sentences = [
         "Differences within seeds, with their 95 % t intervals over seeds and their standard"

@@ -181,10 +181,10 @@ def named_by(gathered: Gathered) -> Named:
 def of_primary(gathered: Gathered) -> DataFrame:
     """Compute the comparisons of a study in its primary measurement and data set."""
     rows = compared_rows(gathered)
-    rows = rows[rows["dataset"] == gathered.dataset]
-    return comparisons(
+    table = comparisons(
         rows, gathered.baseline, [gathered.primary], gathered.margins, named_by(gathered)
     )
+    return table[table["dataset"] == gathered.dataset]
 
 
 def differences(gathered: Gathered) -> Table:
