@@ -56,12 +56,14 @@ def test_many_samples_give_the_sum_of_squared_frequencies_and_unrepeated_ones_ze
     assert probability_of_shared_class(np.array([0]), np.ones(1)) == 0
 
 
+def different_images(count):
+    return np.repeat(np.arange(count, dtype=np.uint8), 4).reshape(count, 1, 2, 2)
+
+
 def views(objective, batch_size=16, rare=(), **of_objective):
     """Return the facts of a run on 90 images of three classes: 60, 24 and 6."""
     labels = np.repeat(np.arange(3), (60, 24, 6))
-    source = ImageSource(
-        "s", np.zeros((90, 1, 2, 2), np.uint8), labels, np.zeros(90, bool), ("a", "b", "c")
-    )
+    source = ImageSource("s", different_images(90), labels, np.zeros(90, bool), ("a", "b", "c"))
     subset = make_subset(source, seed=0, fraction=0.5, rare_classes=rare, validation=0.0, test=0.5)
     study = tiny_study(
         objectives=tiny_study()["objectives"] | {"X": {"name": objective, **of_objective}}
@@ -87,9 +89,7 @@ def test_the_negatives_of_two_views_are_those_of_the_loss():
 
 def test_unlabelled_images_do_not_count():
     labels = np.array([0] * 30 + [1] * 10 + [-1] * 60)
-    source = ImageSource(
-        "s", np.zeros((100, 1, 2, 2), np.uint8), labels, np.zeros(100, bool), ("a", "b")
-    )
+    source = ImageSource("s", different_images(100), labels, np.zeros(100, bool), ("a", "b"))
     subset = make_subset(source, seed=0, validation=0.0, test=0.5)
     run = views("dcl", class_probability="true")[2]
     known = labels[subset.train][labels[subset.train] >= 0]
@@ -244,9 +244,7 @@ def test_what_is_learned_of_a_sample_needs_five_draws_of_views(training, draws):
     _, _, run = views("global", batch_size=16)
     run["training"] |= training
     labels = np.repeat(np.arange(3), (60, 24, 6))
-    source = ImageSource(
-        "s", np.zeros((90, 1, 2, 2), np.uint8), labels, np.zeros(90, bool), ("a", "b", "c")
-    )
+    source = ImageSource("s", different_images(90), labels, np.zeros(90, bool), ("a", "b", "c"))
     subset = make_subset(source, seed=0, validation=0.0, test=0.5)
     facts = of_views(source, subset, run)
     assert len(subset.train) == 45
