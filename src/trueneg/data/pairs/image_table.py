@@ -158,10 +158,9 @@ def read_image_table(
     lacks = rows[image].map(is_missing)
     rows.check(image, lacks, f"an image's file name{fill_in}", "without an image")
     lacks = rows[text].map(is_missing)
-    expected = "a non-empty text"
+    expected = "a text with a word" if settings["split_sentences"] else "a non-empty text"
     if settings["split_sentences"]:
         lacks |= ~rows[text].map(has_words).astype(bool)
-        expected = "a text with a word"
     rows.check(text, lacks, f"{expected}{fill_in}", "without a text")
     rows.check(text, rows[text].map(lists_texts), ONE_TEXT)
     if split is not None:
