@@ -247,13 +247,19 @@ def test_groups_are_found_in_any_spelling(name, capsys):
     )
 
 
-def test_groups_that_the_users_splits_share_are_counted(capsys):
+def test_what_the_users_splits_share_is_counted_and_left_out_of_training(capsys):
     table = questions().assign(author=[n // 3 for n in range(300)], split="train")
     table.loc[[0, 4, 5, *range(270, 300)], "split"] = "test"
+    table.loc[299, "message"] = table.loc[100, "message"].upper() + " "
     table.to_csv("questions.csv", index=False)
-    assert "100 groups in author, 2 of them in two splits" in accepted(
-        capsys, "text", "questions.csv"
-    )
+    printed = accepted(capsys, "text", "questions.csv")
+    assert "100 groups in author, 2 of them in two splits" in printed
+    (warning,) = [line for line in printed.splitlines() if line.startswith("WARNING")]
+    assert "1 of 33 test samples have the same texts as samples of train" in warning
+    assert "3 of 33 test samples have the same groups as samples of train" in warning
+    assert "left out: 4 of train" in warning  # two of author 0, and one of author 1 and of 33
+    assert dataset().leakage == "leave_out"
+    assert f"# {warning}" in Path("my_study.yaml").read_text()
 
 
 def test_other_possible_groups_are_named_and_can_be_chosen(capsys):

@@ -30,11 +30,14 @@ from trueneg.data.image_files import EncodedImages
 from trueneg.data.images.image_source import ListedImages
 from trueneg.data.images.sources import image_folder
 from trueneg.data.images.subsets import make_subset
+from trueneg.data.leakage import without_leaks
 from trueneg.data.pairs import image_table
 from trueneg.data.table_formats import SPACE
 from trueneg.data.tables import refuse_several_labels
+from trueneg.data.texts import text_table
 from trueneg.errors import UserError
 from trueneg.legible import counted
+from trueneg.specs.sections import Section
 from trueneg.text.cleaning import normalised
 from trueneg.text.words import is_mostly_latin
 
@@ -100,12 +103,17 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
     study.found.append(f"not used: {table.unused()}")
     fields["table"] = study.rows(table, column)
     if column is None:
-        return study.write("text_pairs", 3, **fields)
+        return study.write("text_pairs", 3, _shared_texts, **fields)
     common = table.rows.loc[table.usable, column].nunique()
     unseen = common // 5 if common >= UNSEEN_FROM else 0
     sets = {"train": common - 2 * unseen, "validation_unseen": unseen, "test_unseen": unseen}
     fields["labels"] = sets if unseen else None
-    return study.write("text_labels", 4, label=column, **fields)
+    return study.write("text_labels", 4, _shared_texts, label=column, **fields)
+
+
+def _shared_texts(settings: Section) -> str:
+    """Return a sentence about texts and groups that the table's own splits share."""
+    return without_leaks(text_table.read_source(settings).samples, "leave_out")[1]
 
 
 def _text(table: UserTable) -> str:

@@ -19,6 +19,7 @@ from trueneg.config.reading import load_configuration
 from trueneg.data.user_files import check_own_table
 from trueneg.errors import UserError
 from trueneg.legible import escape_control_characters
+from trueneg.specs.sections import Section
 from trueneg.store import data_input
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -128,13 +129,21 @@ class NewStudy:
             )
         return pilots, seeds, runs
 
-    def write(self, template: str, tuned: int, **fields: Any) -> str:
+    def write(
+        self,
+        template: str,
+        tuned: int,
+        shared: Callable[[Section], str] = lambda settings: "",
+        **fields: Any,
+    ) -> str:
         """Write the configuration and the files beside it; return what was found, and the next
         commands.
 
         Args:
             template: name of the template.
             tuned: number of its tuned objectives; two others are not tuned.
+            shared: returns a sentence about what the user's own splits share, which is then left
+                out of training; empty if nothing.
             fields: values of its placeholders.
         """
         pilots, seeds, runs = self.size(tuned)
@@ -144,21 +153,28 @@ class NewStudy:
         # no name of a shipped study
         name = f"my_{stem or format(zlib.crc32(self.file.stem.encode()), '08x')}"
         fields["title"] = self.place.resolve().stem
-        values = {key: json.dumps(value, ensure_ascii=False) for key, value in fields.items()}
-        about = [f"# {escape_control_characters(line)}" for line in self.found]
         text = string.Template((TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8"))
         file = shlex.quote(str(self.file))
-        written = text.substitute(values, name=name, file=file, found="\n".join(about))
-        studies: Any = load_configuration(yaml.safe_load(written), str(self.file)).studies
+
+        def written() -> str:
+            values = {
+                key: json.dumps(value, ensure_ascii=False)
+                for key, value in {"leakage": None, **fields}.items()
+            }
+            about = [f"# {escape_control_characters(line)}" for line in self.found]
+            return text.substitute(values, name=name, file=file, found="\n".join(about))
+
+        studies: Any = load_configuration(yaml.safe_load(written()), str(self.file)).studies
         study = studies[name]
         try:
             for write in self.beside.values():
                 write()
-            skipped = check_own_table(
-                data_input.of_dataset(study, study.dataset.model_dump(mode="json"), studies)
-            )
-            self.found += filter(None, [skipped])
-            self.file.write_text(written, encoding="utf-8")
+            data = data_input.of_dataset(study, study.dataset.model_dump(mode="json"), studies)
+            self.found += filter(None, [check_own_table(data)])
+            if sentence := shared(data.settings):
+                self.found.append(f"WARNING {sentence}")
+                fields["leakage"] = "leave_out"
+            self.file.write_text(written(), encoding="utf-8")
         except (UserError, OSError) as error:
             for path in self.beside:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

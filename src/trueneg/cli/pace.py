@@ -55,8 +55,9 @@ class Paces:
         self._finished = {}
         for record in RunStore(results / "runs").records().values():
             if updates := updates_of(record["settings"], record["images"]):
-                pace = record["seconds"] / updates, record.get("device", "cpu")
-                self._finished[speed_key(record["settings"])] = Pace(*pace, "finished runs")
+                self._finished[speed_key(record["settings"])] = Pace(
+                    record["seconds"] / updates, record.get("device", "cpu"), "finished runs"
+                )
 
     def of(self, run: Run, data: PlannedData) -> Pace | None:
         """Return the pace of a run; None if none of its kind is known, nor can be measured yet: its
