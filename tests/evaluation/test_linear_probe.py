@@ -296,7 +296,8 @@ def test_every_sample_is_drawn_equally_often(subset_of, labels):
 
 def test_no_label_pool_contains_an_unlabelled_image():
     labels = np.append(np.arange(60) % 3, np.full(40, -1))
-    images, is_test = np.zeros((100, 1, 2, 2), np.uint8), np.arange(100) < 15
+    images = np.repeat(np.arange(100, dtype=np.uint8), 4).reshape(100, 1, 2, 2)
+    is_test = np.arange(100) < 15
     source = ImageSource("partly", images, labels, is_test, ("a", "b", "c"))
     subset = make_subset(source, seed=0, rare_classes=["a"], fraction=0.5)
     networks = torch.nn.Identity(), Augmentation([0.5], [0.5])

@@ -113,17 +113,17 @@ def test_no_step_from_reports_to_class_probabilities_reveals_text(tmp_path, capl
 def test_errors_name_the_row_without_its_text(tmp_path):
     frame = pd.DataFrame(
         {
-            "report": ["a"],
-            "patient": ["a"],
-            "index": [0],
-            "sentence": [f"{SECRET} [MASK]."],
-            "marked": [False],
+            "report": ["a", "b"],
+            "patient": ["a", "b"],
+            "index": [0, 0],
+            "sentence": [f"{SECRET}.", "\ue000"],  # a character that the tokenizer drops
+            "marked": [False, False],
         }
     )
     corpus.write_sentences(tmp_path)
     manifest = corpus.train(tmp_path, epochs=1)
     privacy.write_table(frame, tmp_path / "s.parquet", restricted=True)
-    with pytest.raises(ValueError, match="row 0") as caught:
+    with pytest.raises(UserError, match="row 1") as caught:
         score(tmp_path, manifest)
     assert SECRET not in str(caught.value)
 

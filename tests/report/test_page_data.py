@@ -272,6 +272,9 @@ def test_a_likelihood_study_without_known_classes_states_what_it_measures(tmp_pa
         "language_models": {"Small": {}, "Other": {}}
     }
     (folder / "study.yaml").write_text(yaml.safe_dump(study))
+    corpus = tmp_path / "words" / "text" / "text_table"
+    corpus.mkdir(parents=True)
+    (corpus / "eta.parquet").touch()
     page = study_page(folder)
     for fact in ("Small", "Other", "0.25", "0.75", "text/text_table/eta.parquet"):
         assert fact in page["finding"]

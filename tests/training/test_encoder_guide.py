@@ -258,7 +258,11 @@ def test_the_model_of_a_guides_tower_can_be_swept():
     guide = {"name": "encoder", "text_encoder": MINILM | {"model": ["a/b", "c/d"]}}
     objectives = tiny_world()["objectives"] | {"Guided": {"name": "guided", "guide": guide}}
     study = load_configuration(
-        {"words": tiny_words(), "world": tiny_world(objectives=objectives)}, "test"
+        {
+            "words": tiny_words(),
+            "world": tiny_world(objectives=objectives, sweeps="one at a time"),
+        },
+        "test",
     ).studies["world"]
     runs = [run for run in all_runs("world", study) if run.objective.startswith("Guided")]
     assert {run.settings["objective"]["guide"]["text_encoder"]["model"] for run in runs} == {

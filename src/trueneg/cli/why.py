@@ -104,7 +104,7 @@ def provenance_of(result: str, results: Path) -> Origin:
     return found
 
 
-class Place(NamedTuple):
+class FoundAt(NamedTuple):
     """Where a result is.
 
     Attributes:
@@ -118,7 +118,7 @@ class Place(NamedTuple):
     parts: Sequence[str]
 
 
-def _place(result: str, results: Path, store: RunStore) -> Place:
+def _place(result: str, results: Path, store: RunStore) -> FoundAt:
     """Find a run by its id, or a file, after which a line of a table may be given."""
     line = None
     if store.state(result) in RunStore.TRAINED:
@@ -137,7 +137,7 @@ def _place(result: str, results: Path, store: RunStore) -> Place:
             f"{result} is not in {results}. Name a file in that folder, or pass the results folder"
             " as --results."
         )
-    return Place(path, line, path.resolve().relative_to(results.resolve()).parts or ("",))
+    return FoundAt(path, line, path.resolve().relative_to(results.resolve()).parts or ("",))
 
 
 def _of_run(result: str, identifier: str, store: RunStore) -> Origin:
@@ -157,7 +157,7 @@ def _of_run(result: str, identifier: str, store: RunStore) -> Origin:
     )
 
 
-def _of_file(result: str, place: Place, results: Path, data: DataChanges) -> Origin:
+def _of_file(result: str, place: FoundAt, results: Path, data: DataChanges) -> Origin:
     """Tell what a file comes from."""
     name = place.parts[0]
     folder = results / name / "artefacts"
@@ -211,7 +211,7 @@ def _models(runs: Sequence[Record], results: Path) -> Sequence[Record]:
     return []
 
 
-def _chosen(listed: Sequence[Record], place: Place) -> Sequence[Record]:
+def _chosen(listed: Sequence[Record], place: FoundAt) -> Sequence[Record]:
     """Return the runs behind a file or a line of a table."""
     path, line, (_, *parts) = place
     if named := _named(path, line):
@@ -252,7 +252,7 @@ def _named(path: Path, line: int | None) -> set[str]:
     }
 
 
-def _outdated(place: Place, artefacts: Path) -> list[str]:
+def _outdated(place: FoundAt, artefacts: Path) -> list[str]:
     """Report whether a file is damaged, was made by other code than today's, or from rows that have
     changed since.
     """

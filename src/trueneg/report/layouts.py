@@ -36,8 +36,13 @@ class Place(NamedTuple):
     measured: Measurement
 
 
+def _mean_of(measured: Measurement) -> tuple[str, str]:
+    """Return the metric's name, above a column of means."""
+    return metric_name(measured), "mean"
+
+
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """Pivots measurements to a table: some keys have groups of lines, the others have columns.
 
     Attributes:
@@ -51,7 +56,7 @@ class Layout:
     where: Mapping[str, Collection[Any]]
     lines: Collection[str]
     title: Callable[[Measurement], str]
-    head: Callable[[Measurement], tuple[str, str]] = lambda of: (metric_name(of), "mean")
+    head: Callable[[Measurement], tuple[str, str]] = _mean_of
 
     def __call__(self, rows: DataFrame) -> list[Place]:
         """Return the places of the measurements in the rows, for each combination of a group and a
@@ -193,16 +198,16 @@ def texts(rows: DataFrame) -> list[Place]:
     return places
 
 
-def _by_class(task: str, metrics: Collection[str], whole: str) -> Layout:
+def _by_class(task: str, metrics: Collection[str], whole: str) -> TableLayout:
     titles = {None: whole, "macro": "mean over findings"}
-    return Layout(
+    return TableLayout(
         {"task": [task], "metric": metrics},
         ["group"],
         lambda of: titles.get(of.group, str(of.group)),
     )
 
 
-TEXT_TASKS = Layout(
+TEXT_TASKS = TableLayout(
     {
         "task": ("knn", "linear probe", "retrieval", "clustering"),
         "metric": ("accuracy", "R", "MRR", "nDCG", "V-measure"),
@@ -219,7 +224,7 @@ LAYOUTS: Mapping[str, Callable[[DataFrame], list[Place]]] = {
     # Table 3 of Sample-Specific Debiasing
     "zero_shot": _by_class("zero-shot", ("AUC", "ACC", "AUC positive prompt"), "mean over classes"),
     # Table 5 of Sample-Specific Debiasing and ReCo's Table 3
-    "retrieval": Layout(
+    "retrieval": TableLayout(
         {"metric": ("R", "MedR"), "direction": [*DIRECTIONS, None], "group": [None]},
         ["task", "labels", "direction"],
         lambda of: (
@@ -228,7 +233,7 @@ LAYOUTS: Mapping[str, Callable[[DataFrame], list[Place]]] = {
         ),
     ),
     # ReCo's Table 1: share of the top k images with the query's label, also on CheXpert 8×200
-    "precision": Layout(
+    "precision": TableLayout(
         {
             "task": (PRECISION, CHEXPERT),
             "metric": ["Prec"],
@@ -241,7 +246,7 @@ LAYOUTS: Mapping[str, Callable[[DataFrame], list[Place]]] = {
     # Table 4 of Sample-Specific Debiasing
     "grounding": _by_class("grounding", ("CNR", "CNR signed", "mIoU"), "mean over phrases"),
     # ReCo's Table 2
-    "linear_evaluation": Layout(
+    "linear_evaluation": TableLayout(
         {"task": TRAINED, "metric": ["AUC"]},
         ["task", "group"],
         lambda of: f"{of.task}; {of.group or 'mean over classes'}",

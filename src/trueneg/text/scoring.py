@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -101,7 +101,8 @@ def _score(
         )
         if problem := unexpressed(sentences, tokenizer, longest_input(network, tokenizer)):
             log.warning(f"fold {model['fold']}: {problem}")
-        first = table.drop_duplicates("sentence").reset_index().set_index("sentence")["index"]
+        distinct = table["sentence"].reset_index(drop=True).drop_duplicates()
+        first = Series(distinct.index, index=distinct.to_numpy())
         parts = score(
             network.to(device),
             tokenizer,

@@ -26,11 +26,9 @@ KNN = {"task": "knn", "labels": "seen", "metric": "accuracy"}
 RETRIEVAL = {"task": "retrieval", "labels": "seen", "metric": "R", "k": 1}
 
 
-def text_study(dataset, primary=KNN, values=0.1, **sections):
-    """Return a small text study; `values` is its class probability, or several to select one
-    from.
-    """
-    objectives = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": values}}
+def text_study(dataset, primary=KNN, **sections):
+    """Return a small text study."""
+    objectives = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": 0.1}}
     encoder = {"name": "sentence_transformers", "model": "all-MiniLM-L6-v2", "train": "none"}
     study = {
         "kind": "text",
@@ -44,6 +42,19 @@ def text_study(dataset, primary=KNN, values=0.1, **sections):
         study
         | {"training": {"updates": 1}, "objectives": objectives, "primary": PRIMARY | primary}
         | sections
+    )
+
+
+def tuned(dataset, primary):
+    """Return the same with temperatures to choose from on pilot seeds."""
+    scales = {"directions": "both", "logit_scale": [10, 20]}
+    objectives = {
+        "CL": {"name": "cl", **scales},
+        "DCL": {"name": "dcl", "class_probability": 0.1, **scales},
+    }
+    similarity = {"learned_logit_scale": False}
+    return text_study(
+        dataset, primary, objectives=objectives, similarity=similarity, tuning={"seeds": [90, 91]}
     )
 
 
@@ -134,34 +145,24 @@ def test_other_measurements_are_refused(dataset, primary, facts):
 @pytest.mark.parametrize("labels", ["seen", "unseen"])
 @pytest.mark.parametrize("sets", [(0, 2), (2, 2)])
 def test_validation_selects_only_by_labels_that_it_has(labels, sets):
-    study = text_study(unseen(*sets), {**KNN, "labels": labels}, values=[0.1, 0.2])
+    study = tuned(unseen(*sets), {**KNN, "labels": labels})
     if labels == "seen" or sets[0]:
         assert mistakes(mine=study) == []
     else:
         (sentence,) = mistakes(mine=study)
         assert all(
             fact in sentence
-            for fact in (
-                "primary.labels is 'unseen'",
-                "seen",
-                "validation split",
-                "DCL",
-                "single values",
-            )
+            for fact in ("primary.labels is 'unseen'", "seen", "validation split", "tuning.by")
         )
         assert mistakes(mine=text_study(unseen(*sets), {**KNN, "labels": labels})) == []
 
 
 def test_ratings_select_nothing():
-    study = text_study(
-        unseen(2, 2) | {"rated": RATED},
-        {"task": "similarity", "metric": "Spearman"},
-        values=[0.1, 0.2],
-    )
+    study = tuned(unseen(2, 2) | {"rated": RATED}, {"task": "similarity", "metric": "Spearman"})
     (sentence,) = mistakes(mine=study)
     assert all(
         fact in sentence
-        for fact in ("primary.task is 'similarity'", "knn", "validation split", "DCL")
+        for fact in ("primary.task is 'similarity'", "knn", "validation split", "tuning.by")
     )
 
 
