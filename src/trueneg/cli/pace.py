@@ -71,7 +71,10 @@ class Paces:
                 return None
             self._measured[kind] = measured
             write_text(self._path, json.dumps(self._all, indent=1))
-        return Pace(*self._measured[kind], "measured updates") if kind in self._measured else None
+        if kind not in self._measured:
+            return None
+        seconds, device = self._measured[kind]
+        return Pace(seconds, device, "measured updates")
 
 
 def updates_of(settings: RunSettings, samples: float) -> float:
