@@ -42,6 +42,7 @@ def study(tmp_path_factory):
     synthetic_pairs.write(
         folder,
         synthetic_pairs.settings(primary=primary, contrasts=[*CONTRASTS, MINUS], published=[]),
+        gains=synthetic_pairs.GAINS | {"ReCo": -0.03},
     )
     return folder
 
@@ -168,7 +169,7 @@ def test_tables_contain_the_statistics_of_scipy_and_statsmodels(
                     members["p Holm"], multipletests(members["p"], method="holm")[1]
                 )
     assert len(expected) > 400
-    assert {"better", "undecided", "equivalent", "interval only"} <= outcomes
+    assert {"better", "worse", "undecided", "equivalent", "interval only"} <= outcomes
 
 
 def test_the_comparison_record_contains_the_statistics_of_scipy_and_statsmodels(study, values):

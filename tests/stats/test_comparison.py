@@ -440,15 +440,6 @@ def test_the_primary_contrast_has_one_of_three_outcomes_and_a_sentence(
     assert says in answer(found, "dcl", "cl", published=0.02)
 
 
-def test_the_outcome_follows_the_direction_of_the_metric():
-    rows = rows_of({"cl": [20.0, 22.0, 21.0], "dcl": [15.0, 18.0, 16.5]})
-    found = [
-        primary_contrast(rows, "dcl", "cl", MEASURED, "digits", None, upwards)["outcome"]
-        for upwards in (True, False)
-    ]
-    assert found == ["worse", "better"]
-
-
 @pytest.mark.parametrize(
     ("broken", "message"),
     [

@@ -127,7 +127,7 @@ def describe_experiments(
 
 
 def describe_likelihood(
-    name: str, study: LikelihoodStudy, studies: Any, results: Path, paces: Paces, *unused: Any
+    name: str, study: LikelihoodStudy, studies: Any, results: Path, *unused: Any
 ) -> list[str]:
     """Describe a study of the likelihoods of sentences."""
     lines = []

@@ -2,6 +2,7 @@
 and kept in the results folder.
 """
 
+import functools
 import json
 import pkgutil
 import platform
@@ -52,12 +53,17 @@ class Paces:
             read_json(self._path, dict, AGAIN) if self._path.is_file() else {}
         )
         self._measured = self._all.setdefault(platform.node(), {})
-        self._finished = {}
-        for record in RunStore(results / "runs").records().values():
+
+    @functools.cached_property
+    def _finished(self) -> dict[str, Pace]:
+        """The pace of each kind of finished run; read only if runs are missing."""
+        paces = {}
+        for record in RunStore(self._results / "runs").records().values():
             if updates := updates_of(record["settings"], record["images"]):
-                self._finished[speed_key(record["settings"])] = Pace(
+                paces[speed_key(record["settings"])] = Pace(
                     record["seconds"] / updates, record.get("device", "cpu"), "finished runs"
                 )
+        return paces
 
     def of(self, run: Run, data: PlannedData) -> Pace | None:
         """Return the pace of a run; None if none of its kind is known, nor can be measured yet: its

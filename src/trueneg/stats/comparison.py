@@ -444,7 +444,6 @@ def primary_contrast(
     measured: Measurement,
     dataset: str,
     margin: float | None = None,
-    higher_is_better: bool = True,
 ) -> pd.Series:
     """Evaluate the primary contrast of a study on the test split; as the only one in its family, it
     needs no adjustment.
@@ -456,7 +455,6 @@ def primary_contrast(
         measured: measurement to compare.
         dataset: label of the data set.
         margin: equivalence margin, in the metric's own unit; None: equivalence is not tested.
-        higher_is_better: whether larger values of the metric are better.
 
     Returns:
         The row of :func:`paired_differences` with its ``outcome`` (see :func:`outcome`).
@@ -467,7 +465,7 @@ def primary_contrast(
     chosen = _chosen(rows, measured, split="test", dataset=dataset)
     margins = {} if margin is None else {measured: margin}
     row = paired_differences(chosen, baseline, [treatment], margins).iloc[0].copy()
-    row["outcome"] = outcome(row["difference"], row["p"], row["p equivalence"], higher_is_better)
+    row["outcome"] = outcome(row["difference"], row["p"], row["p equivalence"])
     return row
 
 

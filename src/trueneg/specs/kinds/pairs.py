@@ -228,7 +228,6 @@ class ImageTextStudy(TrainedStudy):
     CHECKED_BY = "trueneg.config.checks.pairs:contradictions"
     SECTIONS = ("encoder", "text_encoder", "projection", "similarity", "augmentation", "training")
     TASKS = tasks.PAIRS
-    same_text = "keep"
     SAMPLES = FOLDER = "pairs"
     SPLITTING = ("test", "validation", "leakage")
     READER = "trueneg.data.pairs.pair_source:read_pairs"

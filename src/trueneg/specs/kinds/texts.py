@@ -158,7 +158,7 @@ class TextStudy(TrainedStudy):
         return self
 
     @property
-    def same_text(self) -> str:  # type: ignore[override]  # a class attribute in other kinds
+    def same_text(self) -> str:
         """Other given pairs with the anchor are known to match."""
         return "known" if values_of(self.dataset.positives) == ["given"] else "exclude"
 

@@ -235,7 +235,6 @@ class TrainedStudy(Study):
     Attributes:
         SECTIONS: with the objective, these define a variant; ``training`` is included.
         TASKS: tasks available to its evaluation, by name.
-        same_text: the objectives' ``same_text`` where they do not set it.
         SAMPLES: the package in :mod:`trueneg.data` that reads its sources, and that in
             :mod:`trueneg.evaluation` with its tasks.
         FOLDER: folder in the results folder for the data that were read.
@@ -265,7 +264,6 @@ class TrainedStudy(Study):
     FOUND_BY = "trueneg.report.findings:of_contrast"
     SECTIONS: ClassVar[tuple[str, ...]]
     TASKS: ClassVar[Mapping[str, type[Task]]]
-    same_text: ClassVar[str | None] = None
     SAMPLES: ClassVar[str]
     FOLDER: ClassVar[str]
     SPLITTING: ClassVar[tuple[str, ...]]
@@ -388,6 +386,11 @@ class TrainedStudy(Study):
         meet it.
         """
         return {}
+
+    @property
+    def same_text(self) -> str:
+        """The ``same_text`` of objectives on pairs that do not set it."""
+        return "keep"
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
         """Return the settings of an objective's runs, except the data set's: :attr:`SECTIONS` and

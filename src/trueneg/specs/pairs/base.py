@@ -50,8 +50,6 @@ class PairSettings(Settings):
         boxed_splits: splits whose images may have boxes.
         greyscale: whether the images are greyscale.
         rated: whether people have rated which captions of other images also describe an image.
-        resplit: whether each seed holds out different test images of the same data: false with
-            official splits.
         TEXT_TABLES: text tables to join with the images.
         RESOURCES: resources of the join, unless the configuration overrides them.
     """
@@ -70,7 +68,6 @@ class PairSettings(Settings):
     boxed_splits: ClassVar[tuple[str, ...]] = ("validation", "test")
     greyscale: ClassVar[bool] = True
     rated: ClassVar[bool] = False
-    resplit: ClassVar[bool] = False
     TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
     RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=120, threads=2)
 
@@ -92,6 +89,13 @@ class PairSettings(Settings):
     leakage: Leakage = None
 
     @property
+    def resplit(self) -> bool:
+        """Whether each seed holds out different test images of the same data: false with official
+        splits.
+        """
+        return False
+
+    @property
     def corpus_per_seed(self) -> bool:
         """Whether each seed is trained and tested on its own corpus."""
         return SEED in (self.corpus or "")
@@ -106,8 +110,6 @@ class SplitPairSettings(PairSettings):
     )
 
     @property
-    def resplit(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
-        """Whether each seed holds out different test images of the same data: true unless it has
-        its own corpus.
-        """
+    def resplit(self) -> bool:
+        """True unless each seed has its own corpus."""
         return not self.corpus_per_seed

@@ -60,8 +60,8 @@ class ImageTablePairSettings(SplitPairSettings):
     split_column: str | None = Field(None, description=SPLIT_COLUMN)
 
     @property
-    def resplit(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
-        """Whether each seed holds out different test images of the same data."""
+    def resplit(self) -> bool:
+        """True without splits of the user's own."""
         return super().resplit and self.split_column is None
 
     @property
