@@ -642,3 +642,15 @@ def test_splits_of_the_table_are_official(tmp_path):
     write_csv(path, [*rows, ["e", "x", "dev"]], ("text", "category", "part"))
     source = text_table.read_source(settings_of(path, split_column="part"))
     assert source.samples.split.tolist() == ["train", "test", "train", "train", "validation"]
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_no_value_of_a_restricted_table_is_in_a_message(tmp_path, restricted):
+    labels = ["secret", "hidden", "secret;hidden"] * 10
+    rows = [(f"text number {number}", label) for number, label in enumerate(labels)]
+    path = write_csv(tmp_path / "a.csv", rows, ("text", "category"))
+    for settings in ({}, {"split_column": "category", "label_column": None}):
+        with pytest.raises(UserError) as caught:
+            text_table.read_source(settings_of(path, restricted=restricted, **settings))
+        assert "category" in str(caught.value)
+        assert ("secret" in str(caught.value)) != restricted

@@ -246,27 +246,32 @@ def wrong_values(
     ]
 
 
-def required_splits(file: str | Path, column: str, cells: Series) -> Series:
+def required_splits(
+    file: str | Path, column: str, cells: Series, restricted: bool = False
+) -> Series:
     """Return the split of each row, empty if it is missing.
 
     Raises:
-        UserError: if the column has no splits.
+        UserError: if the column has no splits; without its values if the table is restricted.
     """
     splits = split_names(column, cells)
     if splits is None:
-        values = ", ".join(sorted(set(cells))[:5])
+        values = "other values" if restricted else f"the values {', '.join(sorted(set(cells))[:5])}"
         raise UserError(
-            f"{file}: {column} has the values {values}; expected train, test and, if there are such"
+            f"{file}: {column} has {values}; expected train, test and, if there are such"
             " rows, validation. Correct them, or choose no column of splits."
         )
     return splits
 
 
-def refuse_several_labels(file: str | Path, column: str, names: Iterable[str]) -> None:
-    """Refuse labels that look like several ones."""
+def refuse_several_labels(
+    file: str | Path, column: str, names: Iterable[str], restricted: bool = False
+) -> None:
+    """Refuse labels that look like several ones; without an example if the table is restricted."""
     if several := several_labels(names):
+        example = "" if restricted else f", such as {several[0]!r}"
         raise UserError(
-            f"{file}: {column} looks like several labels in a cell, such as {several[0]!r}"
+            f"{file}: {column} looks like several labels in a cell{example}"
             f" ({counted(len(several), 'label')} like this); expected one label per row. Choose one"
             " of them for each row, or another column."
         )

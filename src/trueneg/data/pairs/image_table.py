@@ -223,7 +223,9 @@ def _read_table(settings: Section) -> DataFrame:
     )
     split: str | None = settings.get("split_column")
     if split is not None:
-        table[split] = required_splits(settings["table"], split, table[split])
+        table[split] = required_splits(
+            settings["table"], split, table[split], settings.get("restricted", False)
+        )
     forms = {
         settings["image_column"]: functools.partial(relative, folder=folder),
         settings["text_column"]: lambda text: text.strip(SPACE),

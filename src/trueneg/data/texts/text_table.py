@@ -54,7 +54,7 @@ def read_source(settings: Section) -> TextSource:
             " at least two, and several rows of each; set dataset.label_column."
         )
     if label is not None:
-        refuse_several_labels(path, label, names)
+        refuse_several_labels(path, label, names, settings["restricted"])
     if settings.get("test_path"):
         test, skipped_test = _rows(settings, settings["test_path"], names)
         table = pd.concat([table, test.assign(split="test")], ignore_index=True)
@@ -79,7 +79,7 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     if label is not None:
         table[label] = class_names(table[label], labels)
     if split is not None:
-        table[split] = required_splits(path, split, table[split])
+        table[split] = required_splits(path, split, table[split], settings["restricted"])
     if group is not None:
         table[group] = table[group].map(identifier)
     rows = Rows(path, table, settings)
