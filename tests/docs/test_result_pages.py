@@ -159,6 +159,40 @@ def test_each_cell_of_a_table_is_that_of_its_row(page):
 
 
 @pytest.mark.parametrize(
+    "cell",
+    [
+        "+5.4★ [+3.0, +7.9]",
+        "+5.5★ [+3.0, +7.8]",
+        "−5.5★ [+3.0, +7.9]",
+        "+5.5 [+3.0, +7.9]",
+        "+5.5★",
+    ],
+)
+def test_a_changed_cell_is_found(cell):
+    row = comparison("digits_contrasts.csv", PROBE, "Oracle − CL")
+    check_cell("+5.5★ [+3.0, +7.9]", row, INTERVAL, is_starred=True)
+    with pytest.raises((AssertionError, ValueError)):
+        check_cell(cell, row, INTERVAL, is_starred=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("page", "study", "suffix"),
+    [
+        ("banking77", "banking77_tuned", ""),
+        ("clinc150", "clinc150_tuned", ""),
+        ("tuned_baseline", "tuned_baseline_small", " common"),
+    ],
+)
+def test_precision_and_recall_are_those_of_the_last_epoch(page, study, suffix):
+    for name, *cells in table_of(page, "| precision"):
+        if name.startswith(("Guided", "Quantile", "Random")):
+            row = comparison(f"{study} curves", "seed>199", name.split(" (")[0])
+            for cell, column in zip(cells, ("mask precision", "mask recall"), strict=False):
+                assert is_rounded(cell, row[f"{column}{suffix}"]), (name, column)
+
+
+@pytest.mark.parametrize(
     ("study", "reference"), [("banking77", ("untrained", None)), ("flickr8k_frozen", ("CL", 10))]
 )
 def test_the_pilot_shows_means_and_standard_errors(study, reference):

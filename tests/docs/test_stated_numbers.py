@@ -5,8 +5,8 @@ stated.csv has one line per statement:
 
 - page: empty for all pages.
 - text: the words around its numbers, with {} for each number; it occurs once on the page.
-- source: a file of docs/results; or "NAME curves" or "NAME settings", archives of evidence. Two
-  sources with a minus sign between them are subtracted, seed by seed.
+- source: a file of docs/results; or archives of evidence, "NAME curves" for the last epochs and
+  "NAME settings" for pilots. Two sources with a minus sign between are subtracted, seed by seed.
 - where: the columns that select its rows; two sides of a difference may have their own.
 - contrasts: a comparison, or several, or an objective alone for its mean over seeds. Several
   sources with their selections and contrasts are separated by slashes.
@@ -61,7 +61,10 @@ MEANINGS = [
     (NOT_SHOWN, ["none is shown to be equivalent"]),
     ({"equivalent", "undecided"}, ["undecided or equivalent"]),
     (NO_GAIN, ["no gain", "not gain", "none in", "show none", "but not", "nor", "none of"]),
-    (NO_GAIN, ["none was seen", "no label-free method", "No label-free method clearly beats"]),
+    (
+        NO_GAIN,
+        ["none was seen", "no lead", "no label-free method", "No label-free method clearly beats"],
+    ),
     # of those that the sentence leaves out
     (NO_GAIN, ["in one of them", "better only on", "three of ten"]),
     (NO_GAIN, ["with one of two", "only with images"]),
