@@ -154,6 +154,13 @@ class PrimarySettings(Contrast, MeasurementSettings):
     published: Real | None = Field(
         None, description="published difference, shown beside the minimum detectable difference"
     )
+    over: Literal["runs", "runs and samples"] = Field(
+        "runs",
+        description=(
+            "what the interval covers: new training runs on the same samples, as for a benchmark;"
+            " or new test samples, too, as for your own data"
+        ),
+    )
 
 
 class Tuning(Settings):
