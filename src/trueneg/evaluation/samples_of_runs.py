@@ -29,7 +29,8 @@ def measure_samples(
     samples: str | Path,
     **block: Any,
 ) -> None:
-    """Measure the runs of a manifest again with the task of one measurement, and write the value of each test sample.
+    """Measure the runs of a manifest again with the task of one measurement, and write the value of
+    each test sample.
 
     Args:
         measured: keys of the measurement, whose task names the module

@@ -40,7 +40,11 @@ class Claim(NamedTuple):
 
 
 def claim(
-    study: TrainedStudy, rows: DataFrame, dataset: str, selection: Iterable[Mapping[str, Any]]
+    study: TrainedStudy,
+    rows: DataFrame,
+    dataset: str,
+    selection: Iterable[Mapping[str, Any]],
+    crossed: DataFrame | None = None,
 ) -> Claim:
     """Return the comparison of the treatment with the baseline, and what it has to admit.
 
@@ -49,10 +53,12 @@ def claim(
         rows: tidy rows of its selected variants on the test split.
         dataset: label of the primary contrast's data set.
         selection: entries of the selection in ``comparison.json``.
+        crossed: comparisons over runs and samples, as for
+            :func:`trueneg.stats.comparison.primary_contrast`.
     """
     primary = study.primary
     selection = [entry for entry in selection if entry["dataset"] == dataset]
-    row, same = smaller_gain(study, rows, dataset, selection, primary.treatment)
+    row, same = smaller_gain(study, rows, dataset, selection, primary.treatment, crossed)
     shown = row["baseline"]
     at_equal = f"{primary.baseline} at the temperature of {primary.treatment}"
     caveats = disagreements(rows, row)
@@ -71,13 +77,15 @@ def smaller_gain(
     dataset: str,
     selection: Iterable[Mapping[str, Any]],
     name: str,
+    crossed: DataFrame | None = None,
 ) -> tuple[Any, str | None]:
     """Compare an objective with the baseline and, if it was measured, with the baseline at the
     objective's temperature; return the comparison with the smaller gain, and the name of the
     latter baseline (:func:`trueneg.config.equal_temperature.baseline_at`).
 
     Args:
-        study, rows, dataset, selection: as for :func:`claim`; the selection on one data set.
+        study, rows, dataset, selection, crossed: as for :func:`claim`; the selection on one data
+            set.
         name: name of the objective.
     """
     primary = study.primary
@@ -85,7 +93,14 @@ def smaller_gain(
     same = baseline_at(study, variants, name)
     found = [
         primary_contrast(
-            rows, name, baseline, primary.measurement, dataset, primary.margin, primary.oracle
+            rows,
+            name,
+            baseline,
+            primary.measurement,
+            dataset,
+            primary.margin,
+            primary.oracle,
+            crossed,
         )
         for baseline in dict.fromkeys(filter(None, (primary.baseline, same)))
     ]

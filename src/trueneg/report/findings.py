@@ -114,7 +114,9 @@ def answer(
     return " ".join(sentences)
 
 
-def against_no_training(study: TrainedStudy, rows: DataFrame, dataset: str) -> str:
+def against_no_training(
+    study: TrainedStudy, rows: DataFrame, dataset: str, crossed: DataFrame | None = None
+) -> str:
     """State what training gains over the towers that it starts from, and which objectives were not
     shown to gain anything.
 
@@ -122,6 +124,8 @@ def against_no_training(study: TrainedStudy, rows: DataFrame, dataset: str) -> s
         study: a trained study.
         rows: its tidy rows, of the selected variants.
         dataset: label of the primary contrast's data set.
+        crossed: comparisons over runs and samples, as for
+            :func:`trueneg.stats.comparison.primary_contrast`.
 
     Returns:
         Sentences, after a space, about the primary measurement; empty if the study has no such
@@ -136,7 +140,7 @@ def against_no_training(study: TrainedStudy, rows: DataFrame, dataset: str) -> s
     for name in dict.fromkeys((primary.baseline, primary.treatment)):
         if name == first:
             continue
-        row = primary_contrast(rows, name, first, primary.measurement, dataset)
+        row = primary_contrast(rows, name, first, primary.measurement, dataset, crossed=crossed)
         sentences += f" {finding(row, name, first)}."
         if not row["outcome"].startswith("better"):
             lost.append(name)
@@ -202,6 +206,8 @@ def _qualified(row: Any, reach: str, margin: str = "") -> str:
     seeds = seed_count([row["seeds"]])
     has_interval = pd.notna(row["low"])
     said = [f"{LEVEL} interval {reach}" if has_interval else f"the same in each of {seeds}"]
+    if pd.notna(row.get("clusters")):
+        said.append(f"over {seeds} and {row['clusters']:,.0f} groups of test samples")
     if margin:
         is_withdrawn = has_interval and pd.isna(row["p equivalence"])
         wide = ", which the Oracle's gain is not shown to exceed" * is_withdrawn
@@ -284,7 +290,7 @@ def of_contrast(gathered: Gathered) -> str:
     contrast = gathered.comparison["primary"]
     selection = gathered.comparison["selection"]
     rows = compared_rows(gathered)
-    shown = claim(gathered.study, rows, contrast["dataset"], selection)
+    shown = claim(gathered.study, rows, contrast["dataset"], selection, gathered.crossed)
     clauses = [finding(shown.row, primary.treatment, shown.baseline), *shown.caveats]
     headroom = gathered.headroom
     of_dataset = headroom[headroom["dataset"] == contrast["dataset"]].iloc[0]

@@ -114,6 +114,12 @@ class Gathered:
         return DataFrame(self.comparison["headroom"])
 
     @property
+    def crossed(self) -> DataFrame | None:
+        """The primary measurement's comparisons over runs and samples; None: there are none."""
+        crossed = self.comparison.get("crossed")
+        return DataFrame(crossed) if crossed else None
+
+    @property
     def dataset(self) -> str:
         """Label of the data set of the primary contrast."""
         return primary_dataset(self.study)

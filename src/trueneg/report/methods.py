@@ -51,7 +51,9 @@ def least_gain(gathered: Gathered, name: str) -> Any:
     selection = gathered.selection
     of_dataset = selection[selection["dataset"] == gathered.dataset].to_dict("records")
     rows = compared_rows(gathered)
-    return smaller_gain(gathered.study, rows, gathered.dataset, of_dataset, name)[0]
+    return smaller_gain(gathered.study, rows, gathered.dataset, of_dataset, name, gathered.crossed)[
+        0
+    ]
 
 
 def best_of(gathered: Gathered, names: list[str]) -> Any:

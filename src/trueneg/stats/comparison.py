@@ -478,6 +478,7 @@ def primary_contrast(
     dataset: str,
     margin: float | None = None,
     oracle: str | None = None,
+    crossed: pd.DataFrame | None = None,
 ) -> pd.Series:
     """Evaluate the primary contrast of a study on the test split; as the only one in its family, it
     needs no adjustment.
@@ -491,9 +492,12 @@ def primary_contrast(
         margin: equivalence margin, in the metric's own unit; None: equivalence is not tested.
         oracle: the objective whose gain over the baseline must exceed the margin
             (:func:`within_headroom`); None: none must.
+        crossed: :func:`trueneg.stats.crossed.crossed_comparisons` of the measurement, whose
+            intervals and tests, over samples, too, replace those over seeds; None: nothing does.
 
     Returns:
-        The row of :func:`paired_differences` with its ``outcome`` (see :func:`outcome`).
+        The row of :func:`paired_differences` with its ``outcome`` (see :func:`outcome`) and, if
+            samples are covered, the number of their ``clusters``.
 
     Raises:
         ValueError: if an objective has no rows for that measurement.
@@ -504,8 +508,24 @@ def primary_contrast(
     if oracle is not None:
         table = within_headroom(table, paired_differences(chosen, baseline, [oracle]))
     row = table.iloc[0].copy()
+    if crossed is not None:
+        row = _over_samples(row, crossed)
     row["outcome"] = outcome(row["difference"], row["p"], row["p equivalence"])
     return row
+
+
+def _over_samples(row: pd.Series, crossed: pd.DataFrame) -> pd.Series:
+    """Return a comparison with the interval and the tests over seeds and samples, if they were
+    made; what could have been detected with them is not known.
+    """
+    sides = ["objective", "baseline"]
+    found = crossed[(crossed[sides] == row[sides].to_numpy()).all(axis=1)]
+    if found.empty:
+        return row
+    wider = found.iloc[0].drop(sides)
+    if pd.isna(row["p equivalence"]):  # not tested, or withdrawn
+        wider["p equivalence"] = np.nan
+    return pd.Series({**row, **wider, "minimum detectable": np.nan})
 
 
 def _checked(rows: pd.DataFrame) -> pd.DataFrame:
