@@ -111,16 +111,8 @@ def disagreements(rows: DataFrame, row: Any) -> list[str]:
     """Return a clause on the other families of tasks whose intervals do not agree with a
     comparison; empty if there are none.
     """
-    treatment, baseline = row["objective"], row["baseline"]
-    rows = rows[(rows["dataset"] == row["dataset"]) & rows["objective"].isin((treatment, baseline))]
-    primary = Measurement.of(row)
-    others = [*_of_families(measurements(rows), primary)]
-    if not others:
-        return []
-    values = pd.concat([each.rows_of(rows) for each in others], ignore_index=True)
-    differences = paired_differences(values, baseline, [treatment]).to_dict("records")
     said: dict[str, str] = {}
-    for other in filter(lambda other: _disagrees(row, other), differences):
+    for other in filter(lambda other: _disagrees(row, other), in_other_families(rows, row)):
         metric = other["metric"]
         said.setdefault(
             other["task"],
@@ -129,6 +121,31 @@ def disagreements(rows: DataFrame, row: Any) -> list[str]:
             f" ({ends(other['low'], other['high'], metric)})",
         )
     return [f"but {' and '.join(said.values())}, not corrected"] if said else []
+
+
+def in_other_families(rows: DataFrame, row: Any) -> list[dict[str, Any]]:
+    """Return the paired differences of a comparison's objectives in the other families of tasks."""
+    treatment, baseline = row["objective"], row["baseline"]
+    rows = rows[(rows["dataset"] == row["dataset"]) & rows["objective"].isin((treatment, baseline))]
+    others = [*_of_families(measurements(rows), Measurement.of(row))]
+    if not others:
+        return []
+    values = pd.concat([each.rows_of(rows) for each in others], ignore_index=True)
+    differences: list[Any] = paired_differences(values, baseline, [treatment]).to_dict("records")
+    return differences
+
+
+def losses(rows: DataFrame, row: Any) -> list[str]:
+    """Return the other families of tasks in which a comparison's treatment is shown to be worse,
+    each once; not corrected for multiple comparisons.
+    """
+    return list(
+        dict.fromkeys(
+            other["task"]
+            for other in in_other_families(rows, row)
+            if (other["high"] < 0 if higher_is_better(other["metric"]) else other["low"] > 0)
+        )
+    )
 
 
 def _of_families(measured: list[Measurement], primary: Measurement) -> Iterator[Measurement]:

@@ -14,6 +14,7 @@ from trueneg.config import runs
 from trueneg.errors import UserError
 from trueneg.io.seals import require_present, sealed_files
 from trueneg.legible import counted, legible
+from trueneg.report.advice import advice
 from trueneg.report.claims import claim
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import choice, chosen_name, edge_notes, seed_count
@@ -284,7 +285,7 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
 
 def of_contrast(gathered: Gathered) -> str:
     """State the primary contrast, what knowing the labels gains (or that the baseline is at
-    chance), and values at edges.
+    chance), and values at edges; first of all, if training is not shown to help.
     """
     primary = gathered.study.primary
     contrast = gathered.comparison["primary"]
@@ -299,7 +300,10 @@ def of_contrast(gathered: Gathered) -> str:
     elif primary.treatment != primary.oracle:
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))
     edges = edge_notes(selection_of(primary, contrast["dataset"], selection))
-    return " ".join([f"{'; '.join(filter(None, clauses))}.", *of_methods(gathered), *edges])
+    advised = advice(gathered)
+    first = [] if advised.name else [advised.sentence]
+    stated = f"{'; '.join(filter(None, clauses))}."
+    return " ".join([*first, stated, *of_methods(gathered), *edges])
 
 
 def of_likelihoods(gathered: Gathered) -> str:

@@ -10,9 +10,10 @@ from trueneg.config.runs import shown_examples
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
+from trueneg.report.advice import advice
 from trueneg.report.findings import FEW_SEEDS, sentence
 from trueneg.report.gathered import Gathered
-from trueneg.report.methods import of_methods, outcomes
+from trueneg.report.methods import of_methods
 from trueneg.report.page.examples import examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
@@ -110,41 +111,21 @@ def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     """State which objective to use, how to export its encoder, and what seeds would cost that
     decide an undecided contrast.
 
-    Use the baseline, unless methods are better on the test split, also at their own temperature:
-    then, of these, the best on the validation split. Its best run there is exported, if its
-    weights are here.
+    The run of the objective (:func:`trueneg.report.advice.advise`) that is best on the validation
+    split is exported, if its weights are here.
 
     Args:
         gathered: a trained study.
         runs: records of its runs.
     """
-    study = gathered.study
-    baseline = gathered.baseline
-    sentences = _seeds_to_decide(gathered, runs)
-    found = outcomes(gathered)
-    better = [name for name, outcome in found.items() if outcome == "better"]
-    sentences += of_methods(gathered)
-    untrained = [name for name, each in study.objectives.items() if each.name in NOT_TRAINED]
+    sentences = [*_seeds_to_decide(gathered, runs), *of_methods(gathered)]
+    advised = advice(gathered)
+    sentences.append(advised.sentence)
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
-    rows = rows[
-        (rows["dataset"] == gathered.dataset)
-        & rows["objective"].isin([*(better or [baseline]), *untrained])
-    ]
+    rows = rows[(rows["dataset"] == gathered.dataset) & (rows["objective"] == advised.name)]
     if rows.empty:
         return sentences
-    means = rows.groupby("objective")["value"].transform("mean")
-    best = rows.assign(mean=means).sort_values(["mean", "value"]).iloc[-1]
-    name = best["objective"]
-    if name in untrained:
-        sentences.append(
-            f"On the validation split, {' and '.join(better) or baseline} is not above the encoder"
-            " before training."
-        )
-        return sentences
-    if better:
-        sentences.append(f"Use {name}, which is better than {baseline} on the test split.")
-    else:
-        sentences.append(f"No method was shown to be better than {baseline}: use {baseline}.")
+    best = rows.sort_values("value").iloc[-1]
     if RunStore(gathered.folder.parents[1] / "runs").state(best["run"]) == "finished":
         sentences.append(
             f"To export its best encoder on the validation split, of seed {best['seed']}: trueneg"
