@@ -130,6 +130,7 @@ def advice(gathered: Gathered) -> Advice:
             len(_stated(study.objectives[name]) - stated),
         )
         for name, outcome in outcomes(gathered).items()
+        if outcome == BETTER  # nothing else is needed of the others
     ]
     ordered = sorted(candidates, key=lambda each: -means.get(each.name, 0.0))
     return advise(
