@@ -31,6 +31,29 @@ rule evaluate:
         "../workflow/scripts/evaluate.py"
 
 
+rule samples:
+    """Measure the primary measurement on each test sample, for an interval that covers new ones."""
+    input:
+        unpack(trainings.networks),
+    output:
+        samples="results/{study}/artefacts/samples/{dataset}/{objective}/{block}.parquet",
+    log:
+        "results/{study}/logs/samples/{dataset}/{objective}/{block}.log",
+    benchmark:
+        "results/{study}/timings/samples/{dataset}/{objective}/{block}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
+    threads: setting("{study}/evaluation/threads")
+    resources:
+        **growing("{study}/evaluation", trainings.evaluation_gpus),
+    params:
+        **ON_DEVICE,
+        settings=setting("{study}/evaluation"),
+        measured=trainings.primary,
+    script:
+        "../workflow/scripts/samples.py"
+
+
 rule select:
     """Select one configuration of each tuned objective, on validation data of pilot seeds."""
     input:
@@ -60,6 +83,7 @@ rule compare:
     input:
         **trainings.every_output(rules.evaluate),
         pilots=trainings.pilots(rules.evaluate.output.runs),
+        samples=trainings.samples,
         winners=trainings.winners,
         published=branch(setting("{study}/published"), then=PUBLISHED),
     output:

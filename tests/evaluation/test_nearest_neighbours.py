@@ -128,7 +128,7 @@ def test_the_task_votes_with_its_temperature_and_the_labels_of_its_pool():
             for _, split, measured, value in rows
             if measured.metric == "accuracy" and measured.group is None and split == "test"
         ]
-        return value
+        return float(value)
 
     assert accuracy(0.01, "imbalanced", 3) == 0.0
     assert accuracy(10.0, "imbalanced", 3) == 1.0

@@ -59,6 +59,7 @@ def summarised(folder, settings, rows, curves):
         rows=blocks, curves=[folder / "block-curves.parquet"], runs=[folder / "block.json"]
     )
     inputs.published, inputs.pilots, inputs.winners = ROOT / "config/published.csv", [], []
+    inputs.samples = []
     outputs = SimpleNamespace(**{key: folder / name for key, name in OUTPUTS.items()})
     summarise_study("small", settings, inputs, outputs, PROTOCOL)
     assert len(load_rows(outputs.rows)) == len(rows)

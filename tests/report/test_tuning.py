@@ -76,6 +76,7 @@ def both(tmp_path_factory):
     inputs = SimpleNamespace(
         rows=[tmp_path / "rows-of-blocks.parquet"], curves=[tmp_path / "curves-of-blocks.parquet"]
     )
+    inputs.samples = []
     inputs.runs, inputs.pilots, inputs.winners, inputs.published = (
         [tmp_path / "runs-of-blocks.json"],
         [],
@@ -200,6 +201,7 @@ def test_rows_of_another_variant_than_the_winner_raise_an_error(both, tmp_path):
         runs=[],
     )
     inputs.pilots, inputs.winners, inputs.published = [], str(folder / "winners.json"), ""
+    inputs.samples = []
     outputs = SimpleNamespace(**{key: tmp_path / name for key, name in OUTPUTS.items()})
     with pytest.raises(UserError, match=r"Oracle.*0\.5"):
         summarise_study("tuned", tuned_study(), inputs, outputs)

@@ -2,6 +2,7 @@
 temperature is constant.
 """
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -9,16 +10,21 @@ from torchvision.models import resnet18
 
 from tests import biovil
 from tests.miniature.harness import shipped
+from tests.studies import tiny_study
 from tests.text import models
 from tests.textures import settings_of, texture_source
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs
 from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.stored_features import StoredFeatures
 from trueneg.errors import UserError
 from trueneg.models.text_encoders import load_bert
 from trueneg.models.weights import convert
+from trueneg.randomness import seed_for
+from trueneg.training.frozen import NOTHING_FROZEN, Frozen, build_tower
 from trueneg.training.image_text import ImageText
 from trueneg.training.networks import read_networks
+from trueneg.training.simclr import SimCLR, evaluated_encoder
 
 CPU = torch.device("cpu")
 TEXTS = ["The lungs are clear.", "No pneumothorax."]
@@ -149,6 +155,49 @@ def test_untrained_networks_equal_the_initial_networks_of_training(source, subse
         [],
         ["text_encoder/tokenizer"],
     )
+
+
+def on_tower(**changes):
+    """The runs of a study of images on a tower of timm, by objective."""
+    tower = {"name": "timm", "model": "test_vit", **changes}
+    study = load_configuration({"tiny": tiny_study(encoder=tower)}, "study.yaml").studies["tiny"]
+    return {run.objective: run.settings for run in all_runs("tiny", study)}
+
+
+def test_images_on_a_pretrained_tower_have_a_run_without_training():
+    assert "untrained" in on_tower(train="none", views=2)
+    assert "untrained" in on_tower()  # all of the tower is trained
+    assert "untrained" not in on_tower(weights="none")
+    study = load_configuration({"tiny": tiny_study()}, "study.yaml").studies["tiny"]
+    assert "untrained" not in study.objectives  # a network from scratch
+    longer = tiny_study(encoder={"name": "timm", "model": "test_vit"}, projection={"hidden": 7})
+    longer["training"] = longer["training"] | {"epochs": 9, "temperature": 0.3}
+    changed = load_configuration({"tiny": longer}, "study.yaml").studies["tiny"]
+    (other,) = (
+        run.settings
+        for run in all_runs("tiny", changed)
+        if (run.objective, run.seed) == ("untrained", 1)
+    )
+    without = on_tower()["untrained"]
+    assert other["projection"] == without["projection"]
+    assert other["training"]["temperature"] == without["training"]["temperature"]
+
+
+def test_untrained_images_have_the_features_of_their_tower(source):
+    settings = on_tower(train="none", views=2)["untrained"]
+    vectors = np.random.default_rng(0).normal(size=(5, 3, 6, 1)).astype(np.float32)
+    frozen = Frozen(images=StoredFeatures(vectors, None, "", ""))
+    tensors = SimCLR.untrained_weights(settings, 0, source, None, frozen)
+    encoder = evaluated_encoder(settings, 1, frozen, tensors)
+    first = torch.from_numpy(vectors[:, 0, :, 0])
+    torch.testing.assert_close(encoder(first[..., None, None]), first)
+    settings = on_tower(weights="none")["CL"] | {"objective": {"name": "untrained"}}
+    tensors = SimCLR.untrained_weights(settings, 0, source, None)
+    torch.manual_seed(seed_for(0, "weights"))
+    tower = build_tower(settings, "encoder")
+    encoder = evaluated_encoder(settings, 1, NOTHING_FROZEN, tensors).eval()
+    images = torch.rand(2, 1, 32, 32)
+    torch.testing.assert_close(encoder(images), tower(images).pooled)
 
 
 def test_infonce_of_reco_keeps_the_temperature_and_its_variant_learns_it(source, subset):

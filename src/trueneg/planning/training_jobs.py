@@ -19,6 +19,7 @@ from trueneg.store.winners import WINNERS, selecting
 
 WILDCARDS = ("study", "dataset", "objective", "block")  # of training jobs
 SUBSETS = "results/{study}/subsets/{dataset}/{block}.parquet"
+SAMPLES = "results/{study}/artefacts/samples/{dataset}/{objective}/{block}.parquet"
 MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
@@ -282,6 +283,26 @@ class TrainingJobs:
         if lists is None:
             return []
         return f"results/{data_input.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
+
+    def samples(self, wildcards: Any) -> list[str]:
+        """Return the paths of the values by test sample that a study's comparison needs: those of
+        its primary data set if the interval covers new samples, too.
+        """
+        study = self.studies[wildcards.study]
+        if study.primary.over == "runs":
+            return []
+        dataset = study.primary.dataset or next(iter(runs.datasets(study)))
+        compared = (
+            job
+            for job in self._jobs.values()
+            if (job.study, job.dataset, job.is_pilot) == (wildcards.study, dataset, False)
+        )
+        return [SAMPLES.format(**vars(job)) for job in compared]
+
+    def primary(self, wildcards: Any) -> dict[str, Any]:
+        """Return the keys of a study's primary measurement."""
+        measured: dict[str, Any] = self.studies[wildcards.study].primary.measurement._asdict()
+        return measured
 
     def retrieval_examples(self) -> list[str]:
         """Return the paths of the page's retrieval examples."""

@@ -3,7 +3,7 @@ question.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ from pandas import DataFrame
 from trueneg.config import runs as study_runs
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
+from trueneg.report.claims import claim
 from trueneg.report.findings import against_no_training, answer, headroom_sentence, selection_of
+from trueneg.report.layouts import with_means
 from trueneg.report.published import published_numbers
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -23,6 +25,7 @@ from trueneg.specs.stages import VERSIONS
 from trueneg.specs.tasks import is_validated, measured_by
 from trueneg.stats.candidates import describe_candidates
 from trueneg.stats.comparison import headroom, primary_contrast, selected
+from trueneg.stats.crossed import crossed_comparisons
 from trueneg.stats.measurement import Measurement
 from trueneg.store.identity import different_settings, same_evaluation
 from trueneg.store.protocol import precedes
@@ -69,7 +72,8 @@ def summarise_study(
         name: name of the study.
         settings: resolved settings of the study.
         inputs: input paths: ``rows``, ``curves`` and ``runs``, with one file per block, and
-            ``published`` (CSV), the published numbers, if the study is compared with any; if the
+            ``published`` (CSV), the published numbers, if the study is compared with any; values by
+            test sample (``samples``), if its interval covers new samples; if the
             study is tuned, ``winners`` (JSON) and ``pilots``, like ``runs``.
         outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``candidates``,
             ``published`` (parquet), ``comparison`` (JSON: selection, headroom by data set, primary
@@ -97,7 +101,7 @@ def summarise_study(
             "version": VERSIONS["comparison"],
             "selected by": measured._asdict(),
             "selection": _records(selection),
-            **_comparison(study, rows, selection),
+            **_comparison(study, rows, selection, _crossed(study, inputs.samples)),
         }
     except ValueError as error:
         absent = study.primary.measurement.rows_of(rows).empty
@@ -232,7 +236,17 @@ def write_settings(settings: Section, path: str | Path) -> None:
     write_text(path, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
 
 
-def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> dict[str, Any]:
+def _crossed(study: TrainedStudy, samples: Sequence[str]) -> DataFrame | None:
+    """Compare the objectives over runs and samples, given the files with the values by sample."""
+    if not samples:
+        return None
+    values = pd.concat(map(read_rows, samples), ignore_index=True)
+    return crossed_comparisons(values, study.primary.margin)
+
+
+def _comparison(
+    study: TrainedStudy, rows: DataFrame, selection: DataFrame, crossed: DataFrame | None
+) -> dict[str, Any]:
     """Compute the headroom and the primary contrast on the test split, with the selected variant of
     each objective.
     """
@@ -251,15 +265,27 @@ def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> d
         )
         parts.append(labelled.assign(sentence=sentence))
     sides = (primary.treatment, primary.baseline)
-    contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin)
+    contrast = primary_contrast(
+        rows, *sides, measured, dataset, primary.margin, primary.oracle, crossed
+    )
+    tested = with_means(rows[rows["split"] == "test"])
+    shown = claim(study, tested, dataset, _records(selection), crossed)
     entries = selection_of(primary, dataset, _records(selection))
-    is_tuned = study.tuning is not None
-    contrast["answer"] = answer(contrast, *sides, primary.published, entries, is_tuned)
-    contrast["answer"] += against_no_training(study, rows, dataset)
+    contrast["answer"] = answer(
+        shown.row,
+        primary.treatment,
+        shown.baseline,
+        primary.published,
+        entries,
+        study.tuning is not None,
+        shown.caveats,
+    )
+    contrast["answer"] += against_no_training(study, rows, dataset, crossed)
     return {
         "seeds": len(study.seed_list),
         "headroom": _records(pd.concat(parts, ignore_index=True)),
         "primary": json.loads(contrast.to_json()),
+        "crossed": [] if crossed is None else _records(crossed),
     }
 
 

@@ -4,7 +4,7 @@ other libraries.
 
 import itertools
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -18,6 +18,7 @@ from trueneg.specs.settings import (
     Settings,
     Share,
     Sweepable,
+    tag_of,
     technical,
     values_of,
 )
@@ -165,14 +166,9 @@ class SmallResNetSettings(Settings):
     )
 
 
-ImageEncoder = Annotated[
-    CifarResNetSettings
-    | SmallResNetSettings
-    | TimmSettings
-    | OpenClipImageSettings
-    | VectorSettings,
-    BY_NAME,
-]
+ImageTower = TimmSettings | OpenClipImageSettings | VectorSettings
+ImageEncoder = Annotated[CifarResNetSettings | SmallResNetSettings | ImageTower, BY_NAME]
+IMAGE_TOWERS = frozenset(name for tower in get_args(ImageTower) for name in tag_of(tower)[1])
 
 
 class SmallEncoderSettings(Settings):

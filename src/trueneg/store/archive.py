@@ -64,6 +64,7 @@ OTHERS = (
     rf"subsets/{NAME}/{SEEDS}\.parquet",
     rf"artefacts/(embedding|retrieval|similarities|overlays)/{NAME}/{NAME}\.parquet",
     rf"artefacts/human_ratings/{PLACE}(-bins)?\.parquet",
+    rf"artefacts/samples/{PLACE}\.parquet",
     rf"artefacts/rating_references/{NAME}/{SEEDS}(-eta|-correlations)?\.parquet",
     rf"artefacts/assumption/{NAME}/(points|summary|calibration)\.parquet",
     # class_probabilities: in the evidence of phantom_replication and eta_quality only

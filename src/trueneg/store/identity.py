@@ -184,6 +184,11 @@ def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
     )
 
 
+def is_trained(settings: RunSettings) -> bool:
+    """Return whether a run's objective trains anything; one that no longer exists did."""
+    return getattr(model_of(settings, "objective"), "TRAINED", True)
+
+
 def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:
     """Return the frozen identity values of a section of a run's settings."""
     of_section = frozen().get(kind_name(kind_of(settings)), {}).get(section, {})

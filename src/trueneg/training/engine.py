@@ -27,7 +27,7 @@ from trueneg.runtime.distributed import ALONE, Processes, run_distributed
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.specs.kinds import kind_of
 from trueneg.store import provenance, versions
-from trueneg.store.identity import model_of, refuse_other_settings, run_id, with_weights
+from trueneg.store.identity import is_trained, refuse_other_settings, run_id, with_weights
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import chosen
@@ -175,7 +175,7 @@ class TrainingJob:
     def _train_owned(
         self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm
     ) -> None:
-        patience = PATIENCE if _is_trained(run) else PATIENCE_FOR_RELEASED
+        patience = PATIENCE if is_trained(run.settings) else PATIENCE_FOR_RELEASED
         with self.store.owned(identifier, patience=patience) as folder:
             finished = self.store.state(identifier) in RunStore.TRAINED
             processes.same(finished)
@@ -212,7 +212,7 @@ class TrainingJob:
             devices=processes.count,
         )
         with checkpoint:
-            if _is_trained(run):
+            if is_trained(run.settings):
                 training = self._start(run, device, processes)
                 rows = _train_epochs(training, checkpoint, bar)
                 updates = training.updates
@@ -307,11 +307,6 @@ class TrainingJob:
             for run, identifier in zip(self.runs, self.identifiers, strict=True)
         ]
         write_text(path, json.dumps(content, indent=2) + "\n")
-
-
-def _is_trained(run: Run) -> bool:
-    objective: Any = model_of(run.settings, "objective")
-    return objective.TRAINED
 
 
 def _train_epochs(

@@ -150,12 +150,9 @@ class TrainingRun(ABC):
     def measured(self) -> dict[str, float]:
         """Return additional values for an epoch's row."""
 
+    @abstractmethod
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors to save in the file of a finished run, on the CPU."""
-        return {
-            name: value.detach().cpu().contiguous()
-            for name, value in self.network.state_dict().items()
-        }
 
     def train_epoch(self, after_update: Callable[[], None] | None = None) -> dict[str, float]:
         """Train one epoch, or the rest of an interrupted one (the last may be cut short by

@@ -34,6 +34,7 @@ from trueneg.models.towers.stored import PooledTower, StoredTower, StoredViews
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
 from trueneg.specs.temperature import temperature_of
+from trueneg.store.identity import is_trained
 from trueneg.training.augment import Augmentation, build_augmentation
 from trueneg.training.frozen import (
     NOTHING_FROZEN,
@@ -102,6 +103,25 @@ class SimCLR(TrainingRun):
             self.data.rare, self.device, marks_negatives(self.loss), self.loss.estimator.combines
         )
         return len(self.data.images)
+
+    @classmethod
+    def untrained_weights(
+        cls,
+        settings: RunSettings,
+        seed: int,
+        source: ImageSource,
+        subset: Subset,
+        frozen: Frozen = NOTHING_FROZEN,
+    ) -> dict[str, Tensor]:
+        """Return the content of the file of a run that trains nothing: the tower's own weights,
+        unless it is frozen.
+
+        Raises:
+            UserError: if the weights cannot be loaded.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_for(seed, "weights"))
+            return saved_weights(projected_encoder(settings, source.images.shape[1], frozen))
 
     def batches(self, count: int) -> Generator[tuple[Tensor, list[Tensor]], None, None]:
         """Yield the image indices of each batch and the augmentation parameters of both views."""
@@ -174,8 +194,7 @@ class SimCLR(TrainingRun):
         return self.scheduled
 
     def weights(self) -> dict[str, Tensor]:
-        tower = getattr(self.network.encoder, "tower", None)
-        return super().weights() | ({} if tower is None else packed(tower, "encoder"))
+        return saved_weights(self.network)
 
     def _follow_schedules(self) -> None:
         """Set the scheduled parameters to their values for this epoch."""
@@ -259,14 +278,24 @@ def projected_encoder(
         encoder = PooledTower(build(settings, "encoder"))
     else:
         encoder = build_encoder(**settings["encoder"], in_channels=channels)
-    network = nn.Sequential(
-        OrderedDict(
-            encoder=encoder, projection=build_head(encoder.dimensions, **settings["projection"])
-        )
-    )
+    head = build_head(encoder.dimensions, **settings["projection"])
+    if not is_trained(settings):
+        head = nn.Identity()
+    network = nn.Sequential(OrderedDict(encoder=encoder, projection=head))
     if tensors is not None:
         network.load_state_dict(tensors)
     return network
+
+
+def saved_weights(network: nn.Module) -> dict[str, Tensor]:
+    """Return the content of a finished run's file: the weights, on the CPU, and the tower's files,
+    unless it is frozen.
+    """
+    tower = getattr(network.encoder, "tower", None)
+    weights = {
+        name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()
+    }
+    return weights | ({} if tower is None else packed(tower, "encoder"))
 
 
 def evaluated_encoder(
@@ -276,7 +305,7 @@ def evaluated_encoder(
     is all that was trained.
     """
     network: Any = projected_encoder(settings, channels, frozen, tensors)
-    if frozen.images is None:
+    if frozen.images is None or not is_trained(settings):
         return network.encoder
     network.dimensions = settings["projection"]["dimensions"] or network.encoder.dimensions
     return network

@@ -20,6 +20,7 @@ from trueneg.data.images.image_source import ImageSource
 from trueneg.data.samples import Subset
 from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.features import extract_features
+from trueneg.evaluation.per_sample import PerSample, of_balanced
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import Record
@@ -78,7 +79,7 @@ class EncodedRun(NamedTuple):
         )
 
 
-Measured = tuple[EncodedRun, str, Measurement, float]
+Measured = tuple[EncodedRun, str, Measurement, float | PerSample]
 
 
 def encoded(
@@ -131,9 +132,13 @@ def of_groups(
     run: EncodedRun, split: str, measured: Measurement, predictions: Tensor
 ) -> Iterator[Measured]:
     """Yield accuracies overall, for rare and common classes, balanced, and per class."""
-    labels = run.source.labels[getattr(run.subset, split)]
-    by_group = accuracies(
-        predictions.cpu().numpy(), labels, run.source.class_names, run.subset.rare_classes
-    )
+    images = getattr(run.subset, split)
+    labels = run.source.labels[images]
+    predicted = predictions.cpu().numpy()
+    correct = predicted == labels
+    by_sample = {None: correct, "macro": of_balanced(correct, labels)}
+    by_group = accuracies(predicted, labels, run.source.class_names, run.subset.rare_classes)
     for group, value in by_group.items():
-        yield run, split, measured._replace(group=group), value
+        values = by_sample.get(group)
+        whole = value if values is None else PerSample(value, images, values)
+        yield run, split, measured._replace(group=group), whole

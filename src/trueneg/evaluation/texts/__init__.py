@@ -20,6 +20,7 @@ from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
 from trueneg.data.texts.text_splits import UNSEEN
 from trueneg.evaluation.pair_features import embed_texts
+from trueneg.evaluation.per_sample import PerSample
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import Record
 from trueneg.training.networks import PairNetworks, read_networks
@@ -61,7 +62,7 @@ class EmbeddedTexts:
         return self.source.labels[samples]
 
 
-Measured = tuple[EmbeddedTexts, str, Measurement, float]
+Measured = tuple[EmbeddedTexts, str, Measurement, float | PerSample]
 
 
 def encoded(

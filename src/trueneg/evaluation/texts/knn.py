@@ -9,6 +9,7 @@ import numpy as np
 from numpy import ndarray
 from sklearn.neighbors import KNeighborsClassifier
 
+from trueneg.evaluation.per_sample import PerSample, of_balanced
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
@@ -74,7 +75,8 @@ def classified(
         )
         accuracy, chance = (Measurement(task, metric, part) for metric in ("accuracy", "chance"))
         by_label = [correct[labels == label].mean() for label in np.unique(labels)]
-        yield run, split, accuracy, correct.mean()
-        yield run, split, accuracy._replace(group="macro"), np.mean(by_label)
+        balanced = PerSample(float(np.mean(by_label)), samples, of_balanced(correct, labels))
+        yield run, split, accuracy, PerSample(correct.mean(), samples, correct)
+        yield run, split, accuracy._replace(group="macro"), balanced
         yield run, split, chance, np.bincount(labels).max() / len(labels)
         yield run, split, chance._replace(group="macro"), 1 / len(np.unique(bank_labels))

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from scipy.stats import hypergeom
 from torch import Tensor
 
+from trueneg.evaluation.per_sample import PerSample
 from trueneg.evaluation.retrieval import as_array, ranks
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.specs.sections import Section
@@ -35,18 +36,19 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measur
         for part, bank, samples in (
             run.parts(split) if len(run.source.pairs) or run.source.label_names else ()
         ):
-            search = (
+            asked, search = (
                 of_positives(run, samples)
                 if len(run.source.pairs)
                 else of_labels(run, bank, samples)
             )
-            for metric, k, value in metrics(search, settings["retrieval"]["ks"]):
-                yield run, split, Measurement("retrieval", metric, part, k=k), value
+            for metric, k, values in metrics(search, settings["retrieval"]["ks"]):
+                measured = Measurement("retrieval", metric, part, k=k)
+                yield run, split, measured, PerSample(values.mean(), asked, values)
 
 
-def of_positives(run: EmbeddedTexts, samples: ndarray) -> Search:
+def of_positives(run: EmbeddedTexts, samples: ndarray) -> tuple[ndarray, Search]:
     """Search distinct positives, other than the anchor itself, by distinct anchors, which are the
-    groups.
+    groups; return the first sample of each anchor, too.
 
     All positives of equal anchors are relevant.
     """
@@ -56,7 +58,7 @@ def of_positives(run: EmbeddedTexts, samples: ndarray) -> Search:
         np.unique(side, return_index=True, return_inverse=True) for side in texts
     )
     own = pd.Index(found).get_indexer(asked)
-    return (
+    return samples[anchors], (
         run.anchors[rows[0, anchors]],
         run.positives[rows[1, positives]],
         np.arange(len(asked)),
@@ -65,8 +67,10 @@ def of_positives(run: EmbeddedTexts, samples: ndarray) -> Search:
     )
 
 
-def of_labels(run: EmbeddedTexts, bank: ndarray, samples: ndarray) -> Search:
-    """Search training texts by held-out texts; labels are the groups."""
+def of_labels(run: EmbeddedTexts, bank: ndarray, samples: ndarray) -> tuple[ndarray, Search]:
+    """Search training texts by held-out texts, whose labels are the groups; return the samples that
+    can be answered, too.
+    """
     labels = run.labels(samples)
     bank_labels = run.labels(bank)
     if not (answerable := np.isin(labels, bank_labels)).all():
@@ -76,11 +80,14 @@ def of_labels(run: EmbeddedTexts, bank: ndarray, samples: ndarray) -> Search:
         )
     members = (bank_labels, np.arange(len(bank)))
     none = np.full(np.count_nonzero(answerable), -1)
-    return run.rows(samples[answerable]), run.rows(bank), labels[answerable], members, none
+    asked = samples[answerable]
+    return asked, (run.rows(asked), run.rows(bank), labels[answerable], members, none)
 
 
-def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None, float]]:
-    """Yield each metric with its k and value; similarities are computed for blocks of queries."""
+def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None, ndarray]]:
+    """Yield each metric with its k and the values of the queries; similarities are computed for
+    blocks of queries.
+    """
     queries, candidates, groups, members, own = search
     relevant = csr_array((np.ones(len(members[0]), bool), members))
     total = len(candidates) - (own >= 0)
@@ -97,12 +104,12 @@ def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None
         (
             "chance",
             k,
-            float(np.mean(hypergeom.sf(0, total, relevant.sum(1)[groups], np.minimum(k, total)))),
+            hypergeom.sf(0, total, relevant.sum(1)[groups], np.minimum(k, total)),
         )
         for k in ks
     )
-    yield from (("R", k, (best <= k).mean()) for k in ks)
-    yield from (("MRR", None, float(np.mean(1 / best))), ("nDCG", CUTOFF, gains.mean()))
+    yield from (("R", k, best <= k) for k in ks)
+    yield from (("MRR", None, 1 / best), ("nDCG", CUTOFF, gains))
 
 
 def _ranked(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:

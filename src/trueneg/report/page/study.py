@@ -10,12 +10,13 @@ from trueneg.config.runs import shown_examples
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
-from trueneg.report.findings import sentence
+from trueneg.report.advice import advice
+from trueneg.report.findings import FEW_SEEDS, sentence
 from trueneg.report.gathered import Gathered
+from trueneg.report.methods import of_methods
 from trueneg.report.page.examples import examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
-from trueneg.report.tables.comparisons import of_primary
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import seeds_to_detect
@@ -24,8 +25,6 @@ from trueneg.store.run_store import RunStore
 
 # kind of mark by the first word
 OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecided": "unsure"}
-# an exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences
-FEW_SEEDS = 6
 
 
 def study_page(folder: Path) -> dict[str, Any]:
@@ -112,42 +111,21 @@ def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     """State which objective to use, how to export its encoder, and what seeds would cost that
     decide an undecided contrast.
 
-    Use the baseline, unless label-free objectives are better on the test split: then, of these, the
-    best on the validation split. Its best run there is exported, if its weights are here.
+    The run of the objective (:func:`trueneg.report.advice.advise`) that is best on the validation
+    split is exported, if its weights are here.
 
     Args:
         gathered: a trained study.
         runs: records of its runs.
     """
-    study = gathered.study
-    baseline = gathered.baseline
-    sentences = _seeds_to_decide(gathered, runs)
-    tested = of_primary(gathered)
-    outcomes = tested[tested["baseline"] == baseline].set_index("objective")["outcome"]
-    better = [name for name in gathered.label_free if outcomes.get(name) == "better"]
-    untrained = [name for name, each in study.objectives.items() if each.name in NOT_TRAINED]
+    sentences = [*_seeds_to_decide(gathered, runs), *of_methods(gathered)]
+    advised = advice(gathered)
+    sentences.append(advised.sentence)
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
-    rows = rows[
-        (rows["dataset"] == gathered.dataset)
-        & rows["objective"].isin([*(better or [baseline]), *untrained])
-    ]
+    rows = rows[(rows["dataset"] == gathered.dataset) & (rows["objective"] == advised.name)]
     if rows.empty:
         return sentences
-    means = rows.groupby("objective")["value"].transform("mean")
-    best = rows.assign(mean=means).sort_values(["mean", "value"]).iloc[-1]
-    name = best["objective"]
-    if name in untrained:
-        sentences.append(
-            f"On the validation split, {' and '.join(better) or baseline} is not above the encoder"
-            " before training."
-        )
-        return sentences
-    if better:
-        sentences.append(f"Use {name}, which is better than {baseline} on the test split.")
-    else:
-        sentences.append(
-            f"No method without labels was shown to be better than {baseline}: use {baseline}."
-        )
+    best = rows.sort_values("value").iloc[-1]
     if RunStore(gathered.folder.parents[1] / "runs").state(best["run"]) == "finished":
         sentences.append(
             f"To export its best encoder on the validation split, of seed {best['seed']}: trueneg"
@@ -160,7 +138,8 @@ def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list
     """State what seeds would decide an undecided contrast, and what they would cost."""
     contrast = gathered.comparison["primary"]
     seconds = [run["seconds"] for run in runs if _is_trained(run)]
-    if contrast["outcome"] != "undecided" or contrast["p"] is None or not seconds:
+    is_decided = contrast["outcome"] != "undecided"
+    if is_decided or contrast["minimum detectable"] is None or not seconds:
         return []
     needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
     if needed is None:

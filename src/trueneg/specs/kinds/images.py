@@ -5,6 +5,7 @@ lists under ``encoder``, ``projection``, ``augmentation``, ``training`` or an ob
 several variants of each objective.
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,9 +13,17 @@ from pydantic import Field, model_validator
 
 from trueneg.specs import tasks
 from trueneg.specs.discovery import union_of
-from trueneg.specs.encoders import FROZEN, ImageEncoder, ImageTowerSettings, VectorSettings
+from trueneg.specs.encoders import (
+    FROZEN,
+    IMAGE_TOWERS,
+    ImageEncoder,
+    ImageTowerSettings,
+    VectorSettings,
+    one_network,
+)
 from trueneg.specs.kinds.trained import (
     CONDITIONS,
+    UNTRAINED,
     OracleName,
     Panels,
     PrimarySettings,
@@ -22,6 +31,7 @@ from trueneg.specs.kinds.trained import (
     TrainedStudy,
 )
 from trueneg.specs.objectives import OF_TWO_VIEWS
+from trueneg.specs.objectives.released import Untrained
 from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
@@ -39,6 +49,7 @@ from trueneg.specs.settings import (
     Share,
     SkipIncomplete,
     Sweepable,
+    at_defaults,
     technical,
     values_of,
 )
@@ -54,7 +65,7 @@ if TYPE_CHECKING:  # type checkers cannot see sources, tasks and objectives disc
 else:
     Source = Literal[IMAGE_SOURCES]
     TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
-    AnyObjective = union_of("name", *OF_TWO_VIEWS)
+    AnyObjective = union_of("name", *OF_TWO_VIEWS, Untrained)
     EvaluationSettings = tasks.evaluation_section(
         "EvaluationSettings", "Evaluations of the frozen encoder.", tasks.IMAGES
     )
@@ -289,6 +300,21 @@ class ImageStudy(TrainedStudy):
                 " set it to none"
             )
         return self
+
+    @classmethod
+    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+        encoder = keys.get("encoder")
+        is_tower = isinstance(encoder, Mapping) and encoder.get("name") in IMAGE_TOWERS
+        return {"name": UNTRAINED} if is_tower and one_network(encoder, encoder) else None
+
+    def sections_of(self, objective: Settings) -> dict[str, Any]:
+        sections = super().sections_of(objective)
+        if objective.TRAINED:
+            return sections
+        # Reset settings that only affect training to their defaults, so that they do not enter the
+        # run's identity.
+        unused = ("projection", "training")
+        return sections | {name: at_defaults(sections[name]) for name in unused}
 
     def negatives(self, batch_size: int) -> int:
         return 2 * batch_size - 2

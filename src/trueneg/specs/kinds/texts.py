@@ -17,7 +17,7 @@ from trueneg.specs.guides.base import LANGUAGE_MODEL
 from trueneg.specs.kinds.pairs import PairTrainingSettings, ScaleSettings
 from trueneg.specs.kinds.trained import CONDITIONS, UNTRAINED, PrimarySettings, TrainedStudy
 from trueneg.specs.objectives import OF_PAIRS
-from trueneg.specs.objectives.released import UntrainedTexts
+from trueneg.specs.objectives.released import Untrained
 from trueneg.specs.settings import (
     AtLeastTwo,
     Count,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at
 else:
     TaskName = Literal[tasks.names_in_rows(tasks.TEXTS)]
     AnyObjective = union_of(
-        "name", *(objective for objective in OF_PAIRS if not objective.MASKS_WORDS), UntrainedTexts
+        "name", *(objective for objective in OF_PAIRS if not objective.MASKS_WORDS), Untrained
     )
     TextEvaluationSettings = tasks.evaluation_section(
         "TextEvaluationSettings", "Evaluations of the encoders.", tasks.TEXTS
@@ -161,6 +161,10 @@ class TextStudy(TrainedStudy):
     def same_text(self) -> str:
         """Other given pairs with the anchor are known to match."""
         return "known" if values_of(self.dataset.positives) == ["given"] else "exclude"
+
+    @property
+    def positives_by_label(self) -> bool:
+        return "same_label" in values_of(self.dataset.positives)
 
     @property
     def provided(self) -> dict[str, bool]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
-from trueneg.specs.settings import Boolean, Fraction, Real, Sweepable
+from trueneg.specs.settings import Boolean, Fraction, Real, Sweepable, values_of
 
 
 class OracleSettings(EstimatorObjective):
@@ -29,6 +29,11 @@ class OracleSettings(EstimatorObjective):
 
     def needs(self) -> list[tuple[str, str]]:
         return [("", "known matches"), *super().needs()]
+
+    @property
+    def is_control(self) -> bool:
+        has_errors = {*values_of(self.precision), *values_of(self.recall)} != {1}
+        return has_errors or self.rescaled or super().is_control
 
 
 class TwoViewOracle(OracleSettings, TwoViewObjective):

@@ -31,8 +31,10 @@ class Released(Objective):
     )
 
 
-class UntrainedTexts(Objective):
-    """The text towers without training and without a head: the first baseline of a text study."""
+class Untrained(Objective):
+    """The towers without training and without a head: the first baseline of a study of texts, or
+    of images with a pretrained tower.
+    """
 
     TRAINED = False
 

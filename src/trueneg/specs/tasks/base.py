@@ -40,6 +40,9 @@ class Task(Settings):
         METRICS: display formats and directions of its metrics; other metrics are plain numbers, and
             larger is better.
         CHANCE: chance level by metric, where known.
+        BY_SAMPLE: names in the rows whose measurements, except those of single classes, are means
+            over held-out samples (:class:`trueneg.evaluation.per_sample.PerSample`); the module
+            that measures them has the same name.
     """
 
     ROWS: ClassVar[tuple[str, ...]]
@@ -47,6 +50,7 @@ class Task(Settings):
     NEEDS: ClassVar[str | None] = None
     METRICS: ClassVar[Mapping[str, DisplayedMetric]] = {}
     CHANCE: ClassVar[Mapping[str, float]] = {}
+    BY_SAMPLE: ClassVar[tuple[str, ...]] = ()
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         """Yield the measurements that a study's rows contain if its data provide what the task

@@ -14,7 +14,7 @@ from trueneg.stats.measurement import Measurement
 class NearestNeighbourSettings(AccuracyTask):
     """Weighted k-nearest-neighbour vote by cosine similarity."""
 
-    ROWS = ("knn", "mean classifier")  # both use the same label pools
+    ROWS = BY_SAMPLE = ("knn", "mean classifier")  # both use the same label pools
     METRICS = (
         ACCURACY | CHANCE | {"neighbours": DisplayedMetric("neighbours", higher_is_better=None)}
     )

@@ -13,7 +13,7 @@ from trueneg.stats.measurement import Measurement
 class LinearProbeSettings(AccuracyTask):
     """A linear classifier on the frozen encoder, trained with Adam and cross-entropy."""
 
-    ROWS = ("linear probe",)
+    ROWS = BY_SAMPLE = ("linear probe",)
 
     epochs: Count = Field(100, description="passes over the labelled images")
     batch_size: Count = Field(512, description="labelled images per step")

@@ -9,7 +9,7 @@ from trueneg.specs.tasks.texts import LabelTask
 class TextNeighbourSettings(LabelTask):
     """Vote of the k nearest training texts by cosine similarity, one vote each."""
 
-    ROWS = ("knn",)
+    ROWS = BY_SAMPLE = ("knn",)
 
     neighbours: Count = Field(
         5, description="k; at most the number of training texts of the smallest label"

@@ -9,7 +9,7 @@ from trueneg.specs.tasks.texts import LabelTask
 class TextProbeSettings(LabelTask):
     """Logistic regression on the vectors of the training texts."""
 
-    ROWS = ("linear probe",)
+    ROWS = BY_SAMPLE = ("linear probe",)
 
     C: Positive = Field(
         10.0,

@@ -18,7 +18,7 @@ class TextRetrievalSettings(TextTask):
     label of a held-out text.
     """
 
-    ROWS = ("retrieval",)
+    ROWS = BY_SAMPLE = ("retrieval",)
     NEEDS = "given pairs or labels"
     METRICS = (
         {"R": RECALL["R"]}

@@ -1,0 +1,87 @@
+"""The values of a study's primary measurement on each test sample of its runs."""
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
+
+from trueneg.data.samples import Samples
+from trueneg.data.splits import connected_groups
+from trueneg.evaluation.evaluate import encoded_runs, task_package
+from trueneg.evaluation.per_sample import PerSample
+from trueneg.io.files import write_tables
+from trueneg.specs.sections import Section
+from trueneg.stats.measurement import Measurement
+from trueneg.store.evaluations import listed_for
+from trueneg.store.records import Manifest, read_json
+from trueneg.store.run_store import RunStore
+
+
+def measure_samples(
+    *,
+    measured: Mapping[str, Any],
+    settings: Section,
+    samples: str | Path,
+    **block: Any,
+) -> None:
+    """Measure the runs of a manifest again with the task of one measurement, and write the value of
+    each test sample.
+
+    Args:
+        measured: keys of the measurement, whose task names the module
+            (:attr:`trueneg.specs.tasks.base.Task.BY_SAMPLE`).
+        settings: the study's evaluation settings.
+        samples: parquet file to write, with the columns ``dataset``, ``objective``, ``seed``,
+            ``sample`` (its position in the source), ``cluster`` (what it must not be separated
+            from) and ``value``.
+        block: further arguments of :func:`trueneg.evaluation.evaluate.encoded_runs`.
+
+    Raises:
+        UserError: if a run was imported without weights.
+    """
+    manifest = read_json(block["manifest"], Manifest)
+    names = {key: listed_for(manifest)[key] for key in ("dataset", "objective")}
+    first = RunStore(block["store"]).record(manifest["runs"][0]["id"])
+    task = measured["task"].replace(" ", "_")
+    module = importlib.import_module(f"{task_package(first['settings'])}.{task}")
+    with encoded_runs(threads=settings["threads"], **block) as encoded:
+        tables = [
+            table.assign(**names)
+            for ready in encoded
+            for table in _tables(module.measure(ready, settings), Measurement(**measured))
+        ]
+    write_tables({samples: pd.concat(tables, ignore_index=True)})
+
+
+def _tables(measurements: Iterable[Any], wanted: Measurement) -> Iterator[DataFrame]:
+    """Yield the values of a measurement on the test samples of each run."""
+    for run, split, measured, value in measurements:
+        if split == "test" and measured == wanted and isinstance(value, PerSample):
+            clusters = clusters_of(run.source.samples)[value.samples]
+            yield DataFrame(
+                {
+                    "seed": run.subset.seed,
+                    "sample": value.samples,
+                    "cluster": clusters,
+                    "value": value.values.astype(np.float64),
+                }
+            )
+
+
+def clusters_of(samples: Samples) -> ndarray:
+    """Return the number of each sample's cluster, (n,): samples that share a content or a group,
+    directly or through others, are not independent.
+    """
+    columns = [values.reshape(len(samples.split), -1) for values in samples.groups.values()]
+    numbers = []
+    start = 0
+    for values in columns:
+        number = pd.factorize(values.ravel())[0].reshape(values.shape) + start
+        start = number.max() + 1
+        numbers.append(number)
+    return connected_groups(np.concatenate(numbers, 1))

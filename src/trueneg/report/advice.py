@@ -1,0 +1,146 @@
+"""What to do with a study's result: which method to use, the baseline, or no training at all."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from trueneg.report.claims import losses
+from trueneg.report.gathered import Gathered
+from trueneg.report.layouts import compared_rows
+from trueneg.report.methods import outcomes
+from trueneg.stats.comparison import primary_contrast
+
+BETTER = "better"
+
+
+class Candidate(NamedTuple):
+    """A method, and what speaks for and against it.
+
+    Attributes:
+        name: the objective.
+        outcome: of its comparison with the baseline, at equal temperatures, too.
+        over_untrained: of its comparison with the towers before training; None: not compared.
+        losses: the other families of tasks in which it is worse than the baseline.
+        at_edge: its settings at the edge of their grid, beyond which better ones may lie.
+        settings: how many settings it states besides those that are swept for all methods.
+    """
+
+    name: str
+    outcome: str
+    over_untrained: str | None = None
+    losses: Sequence[str] = ()
+    at_edge: str = ""
+    settings: int = 0
+
+    def objections(self, baseline: str) -> list[str]:
+        """Return what speaks against it although it is better than the baseline; empty if nothing
+        does.
+        """
+        worse = f"worse than {baseline} in {' and '.join(self.losses)}"
+        untrained = "not shown to beat the encoder before training"
+        return [
+            *[untrained] * (self.over_untrained not in (None, BETTER)),
+            *[worse] * bool(self.losses),
+            *[f"at the edge of its grid ({self.at_edge})"] * bool(self.at_edge),
+        ]
+
+
+class Advice(NamedTuple):
+    """What to use.
+
+    Attributes:
+        name: the objective; None: no training.
+        sentence: says so, and why not a method that is better than the baseline.
+    """
+
+    name: str | None
+    sentence: str
+
+
+def advise(
+    candidates: Sequence[Candidate],
+    baseline: str,
+    baseline_over_untrained: str | None,
+    differ: Callable[[str, str], bool],
+) -> Advice:
+    """Choose by rules that docs/own-data.md states.
+
+    A method is used if it is better than the baseline, and than the towers before training; is not
+    shown to be worse than the baseline in another family of tasks; and has no setting at the edge
+    of its grid. Of those that cannot be told from the best, the one with the fewest settings is
+    used. Without such a method: the baseline if it is shown to beat the towers before training, or
+    there are none; otherwise no training.
+
+    Args:
+        candidates: the methods, by their means, the best first.
+        baseline: name of the baseline.
+        baseline_over_untrained: outcome of its comparison with the towers before training; None:
+            not compared.
+        differ: whether two methods can be told apart.
+    """
+    better = [each for each in candidates if each.outcome == BETTER]
+    usable = [each for each in better if not each.objections(baseline)]
+    if usable:
+        best, *others = usable
+        alike = [best, *(each for each in others if not differ(best.name, each.name))]
+        chosen = min(alike, key=lambda each: each.settings)
+        simplest = (
+            f", the simplest of {len(alike)} that cannot be told apart" if len(alike) > 1 else ""
+        )
+        return Advice(chosen.name, f"Use {chosen.name}{simplest}.")
+    against = "; ".join(
+        f"{each.name} is better than {baseline}, but {' and '.join(each.objections(baseline))}"
+        for each in better
+    )
+    reason = against or f"no method was shown to be better than {baseline}"
+    if baseline_over_untrained in (None, BETTER):
+        return Advice(baseline, f"Use {baseline}: {reason}.")
+    return Advice(
+        None,
+        f"Do not train: {baseline} is not shown to beat the encoder before training; {reason}.",
+    )
+
+
+def advice(gathered: Gathered) -> Advice:
+    """Advise on the primary measurement of a trained study, on its primary data set."""
+    study = gathered.study
+    rows = compared_rows(gathered)
+    untrained = study.first_baseline
+    selection = gathered.selection
+    of_dataset = selection[selection["dataset"] == gathered.dataset].set_index("objective")
+    edges = of_dataset["at edge"].to_dict() if "at edge" in of_dataset else {}
+    validated = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
+    means = validated[validated["dataset"] == gathered.dataset].groupby("objective")["value"].mean()
+    stated = _stated(study.objectives[gathered.baseline])
+
+    def compared(name: str, other: str) -> Any:
+        return primary_contrast(
+            rows, name, other, gathered.primary, gathered.dataset, crossed=gathered.crossed
+        )
+
+    def over_untrained(name: str) -> str | None:
+        return None if untrained is None else str(compared(name, untrained)["outcome"])
+
+    candidates = [
+        Candidate(
+            name,
+            outcome,
+            over_untrained(name),
+            losses(rows, compared(name, gathered.baseline)),
+            edges.get(name) or "",
+            len(_stated(study.objectives[name]) - stated),
+        )
+        for name, outcome in outcomes(gathered).items()
+        if outcome == BETTER  # nothing else is needed of the others
+    ]
+    ordered = sorted(candidates, key=lambda each: -means.get(each.name, 0.0))
+    return advise(
+        ordered,
+        gathered.baseline,
+        over_untrained(gathered.baseline),
+        lambda one, other: compared(one, other)["outcome"].split(" ")[0] in (BETTER, "worse"),
+    )
+
+
+def _stated(objective: Any) -> set[str]:
+    """Return the names of the settings that an objective states."""
+    return set(objective.model_dump(exclude_none=True, exclude_defaults=True))

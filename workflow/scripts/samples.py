@@ -1,0 +1,7 @@
+"""Measure the primary measurement of a study on each test sample of a block of runs."""
+
+from trueneg.evaluation.samples_of_runs import measure_samples
+from trueneg.runtime.jobs import job
+
+with job(snakemake.log[0], snakemake.input, snakemake.output):
+    measure_samples(**snakemake.input, **snakemake.params, **snakemake.output)
