@@ -136,6 +136,17 @@ def test_a_follower_keeps_what_it_states():
     ]
 
 
+def test_a_follower_adopts_the_settings_that_it_has():
+    study = tuned_study()
+    del study["objectives"]["CL-untuned"]["temperature"]
+    study["tuning"]["follow"] = {"CL-untuned": "HCL"}
+    choices = jobs_of(study)["CL-untuned", "seed0-1"].choices
+    assert [settings_of(choice.runs[0]) for choice in choices.values()] == [
+        {"temperature": 0.2},
+        {"temperature": 0.5},
+    ]
+
+
 def test_a_sweep_of_training_tunes_every_objective_and_a_follower_takes_over_its_winner():
     study = tuned_study(
         objectives=tiny_study()["objectives"] | {"Random": {"name": "oracle", "shuffled": True}}
@@ -252,11 +263,11 @@ def test_settings_of_targets_are_tuned_and_followed_where_they_are_not_stated():
         ),
         (
             {"tuning.follow": {"CL-untuned": "HCL"}},
-            ["tuning.follow.CL-untuned", "beta", "no such setting"],
+            ["tuning.follow.CL-untuned", "states or lacks", "beta"],
         ),
         (
             {"tuning.follow": {"CL-untuned": "CL"}},
-            ["tuning.follow.CL-untuned", "'CL'", "states every setting"],
+            ["tuning.follow.CL-untuned", "'CL'", "states or lacks every setting"],
         ),
         (
             {
@@ -264,7 +275,7 @@ def test_settings_of_targets_are_tuned_and_followed_where_they_are_not_stated():
                 "objectives.CL.guide": {"name": "self"},
             }
             | {"tuning.follow": {"CL-untuned": "CL"}},
-            ["tuning.follow.CL-untuned", "targets.share", "no such setting"],
+            ["tuning.follow.CL-untuned", "states or lacks", "targets.share"],
         ),
         ({"objectives.Hardness.beta": [1, 2]}, ["objectives.Hardness.beta", "is a list", "HCL"]),
         (

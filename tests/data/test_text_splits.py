@@ -205,6 +205,32 @@ def test_sets_of_labels_depend_on_their_seed_alone():
         label_sets("abcdefghij", LABELS)
 
 
+def test_texts_of_a_run_are_divided_among_its_labels():
+    source = texts_source(texts=10**9, size=900)
+    drawn = {}
+    for count, imbalance in ((2, 1.0), (5, 1.0), (5, 8.0), (5, 1000.0)):
+        labels = LABELS | {"per_run": count, "texts": 60, "imbalance": imbalance}
+        subset = text_subset(source, DRAWN | {"labels": labels}, 2)
+        whole = text_subset(source, DRAWN | {"labels": LABELS | {"per_run": count}}, 2)
+        assert subset.bank.tolist() == whole.bank.tolist()
+        assert set(subset.train) <= set(whole.train)
+        sizes = np.bincount(source.labels[subset.train], minlength=12)
+        drawn[count, imbalance] = sorted(sizes[sizes > 0].tolist(), reverse=True)
+    assert drawn[2, 1.0] == [30, 30]
+    assert drawn[5, 1.0] == [12] * 5
+    # 60 texts by factors of 8^(1/4): 60 / (1 + 0.59 + 0.35 + 0.21 + 0.13) = 26.2 for the first
+    assert drawn[5, 8.0] == [26, 16, 9, 6, 3]
+    assert drawn[5, 1000.0][-2:] == [2, 2]  # a label keeps an anchor and its positive
+
+
+def test_labels_with_fewer_texts_than_their_share_are_counted():
+    source = texts_source(texts=10**9, size=300)
+    labels = LABELS | {"per_run": 2, "texts": 10_000, "imbalance": 1.0}
+    subset = text_subset(source, DRAWN | {"labels": labels}, 2)
+    assert subset.train.tolist() == subset.bank.tolist()
+    assert f"{len(subset.train)} of 10,000 for training" in subset.left_out
+
+
 def test_every_second_label_keeps_a_fraction():
     source = texts_source(texts=10**9, size=900)
     subsets = {

@@ -57,7 +57,7 @@ def _scored_texts(data: Any, study: LikelihoodStudy) -> Iterator[str]:
         scored = getattr(reports, key)
         if key == "labels":  # only the sets matter, and not what a run draws
             stated, scored = (
-                sets and sets.model_dump(exclude={"per_run", "fraction"})
+                sets and sets.model_dump(exclude={"per_run", "fraction", "texts", "imbalance"})
                 for sets in (stated, scored)
             )
         if stated != scored:

@@ -10,7 +10,6 @@ from trueneg.config.checks.names import unknown, unknown_dataset
 from trueneg.config.runs import (
     datasets,
     families,
-    field_of,
     following,
     objectives,
     several,
@@ -207,14 +206,11 @@ def _follower(
             f"objectives.{follower}.{next(iter(values))} is a list, but {follower} follows"
             f" {family}; expected a single value"
         )
-    if absent := [
-        field for field in swept(study.objectives[family]) if field_of(objective, field) is None
-    ]:
-        yield f"{key} is {family!r}, which sweeps {absent[0]}, but {follower} has no such setting"
-    elif not taken_over(study, follower):
+    if not taken_over(study, follower):
+        fields = ", ".join(swept(study.objectives[family]))
         yield (
-            f"{key} is {family!r}, but {follower} states every setting that {family} sweeps; remove"
-            " one of them"
+            f"{key} is {family!r}, but {follower} states or lacks every setting that {family}"
+            f" sweeps ({fields}); remove one of them, or follow another objective"
         )
     else:
         winner = next(

@@ -62,9 +62,7 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
     for name, (number, of_split) in PARTS.items():
         part[(label_set == number) & (split == of_split)] = name
     too_few = _too_few_held_out(source, settings, part)
-    bank = np.flatnonzero(part == "bank")
-    fraction = limits.get("fraction", 1.0)
-    train = bank[with_rare_classes(labels[bank], seen[1::2], fraction, order[bank], least=2)]
+    train = _training_texts(labels, np.flatnonzero(part == "bank"), seen, limits, order)
     left_out = Skipped("", (label_set >= 0).sum(), "texts", True)
     if settings["positives"] == "same_label":
         _leave_out_lonely(source, part, train, left_out)
@@ -78,9 +76,30 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
         train,
         **parts,
         labels=np.unique(labels[train]).tolist() if source.label_names else [],
-        left_out=" ".join(filter(None, (left_out.sentence(), too_few))),
+        left_out=" ".join(filter(None, (left_out.sentence(), too_few, _fewer(limits, train)))),
         leakage=shared,
     )
+
+
+def _training_texts(
+    labels: ndarray, bank: ndarray, seen: ndarray, limits: Section, order: ndarray
+) -> ndarray:
+    """Return the texts of the bank that a run is trained on, by its labels in the order drawn."""
+    if limits.get("texts") is None:
+        fraction = limits.get("fraction", 1.0)
+        return bank[with_rare_classes(labels[bank], seen[1::2], fraction, order[bank], least=2)]
+    shares = limits["imbalance"] ** -np.linspace(0, 1, len(seen))
+    sizes = (limits["texts"] * shares / shares.sum()).round().clip(min=2)
+    place = Series(order[bank]).groupby(labels[bank]).rank()
+    return bank[place <= Series(sizes, seen)[labels[bank]].to_numpy()]
+
+
+def _fewer(limits: Section, train: ndarray) -> str:
+    """Return a sentence if labels have fewer texts than their share; empty otherwise."""
+    wanted = limits.get("texts") or 0
+    if len(train) >= wanted:
+        return ""
+    return f"Labels with too few texts: {len(train):,} of {wanted:,} for training."
 
 
 def _splits(

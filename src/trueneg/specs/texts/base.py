@@ -1,6 +1,6 @@
 """Settings shared by sources of texts for text studies."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,7 @@ from trueneg.specs.settings import (
     Leakage,
     OpenFraction,
     PathText,
+    Real,
     Seed,
     Settings,
     Sweepable,
@@ -43,6 +44,20 @@ class RunLabels(LabelSets):
     fraction: Sweepable[Fraction] = Field(
         1.0, description="share of the texts to keep for every second label of a run"
     )
+    texts: Sweepable[AtLeastTwo] | None = Field(
+        None,
+        description=(
+            "number of training texts of a run, divided among its labels as far as they have them;"
+            " none: all that fraction leaves"
+        ),
+    )
+    imbalance: Sweepable[Annotated[Real, Field(ge=1)]] = Field(
+        1.0,
+        description=(
+            "with texts: how many times as many texts the first label of a run has as the last,"
+            " by equal factors from label to label"
+        ),
+    )
 
     @model_validator(mode="after")
     def _enough_labels(self):
@@ -57,6 +72,10 @@ class RunLabels(LabelSets):
                 raise ValueError(
                     f".per_run is {count}; expected at most the {self.train} labels of .train"
                 )
+        if values_of(self.texts) == [None] and values_of(self.imbalance) != [1.0]:
+            raise ValueError(".imbalance has no effect without .texts; set .texts")
+        if values_of(self.texts) != [None] and values_of(self.fraction) != [1.0]:
+            raise ValueError(".fraction has no effect with .texts; use .imbalance")
         return self
 
 
