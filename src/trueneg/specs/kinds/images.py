@@ -309,7 +309,7 @@ class ImageStudy(TrainedStudy):
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
         sections = super().sections_of(objective)
-        if objective.TRAINED:
+        if sections["objective"].TRAINED:
             return sections
         # Reset settings that only affect training to their defaults, so that they do not enter the
         # run's identity.
