@@ -95,7 +95,7 @@ def planned_data(
     refuse_group(source, study.primary.group)
     subset = pkgutil.resolve_name(study.SPLITTER)(source, dataset, seed, official)
     remarks = [source.skipped, subset.left_out, subset.leakage]
-    images = getattr(source, "images", None)
+    images: Any = getattr(source, "images", None)
     is_opened = images is not None and not size_of(images)
     if is_opened:
         opened = f"{min(len(images), OPENED):,} of {len(images):,} images opened"

@@ -196,18 +196,12 @@ def _joined(
     allowed = settings.get("skip_incomplete", False)
     if allowed or opens:
         encoded: Any = data.images
-        usable, skipped = check_images(
-            encoded,
-            settings["path"],
-            allowed,
-            decode=not opens,
-            longest=LONGEST,
-            threads=threads,
-        )
+        how: dict[str, Any] = {"decode": not opens, "longest": LONGEST, "threads": threads}
+        usable, skipped = check_images(encoded, settings["path"], allowed, **how)
         data = data.part(usable)
     sentences = tables["sentences"]
     sentences = sentences[sentences["report"].isin(data.reports)]
-    images = data.images
+    images: Any = data.images
     if opens:
         images = file_contents(images, read=False)
     elif not isinstance(images, ndarray):
