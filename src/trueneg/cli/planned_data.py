@@ -88,9 +88,8 @@ def planned_data(
         looked, missing = _first_look(study, data, results, every_image, recorded is not None)
         if looked is None:
             # the texts of pairs are listed by their own study
-            missing = missing if "path" in dataset else []
-            unread = recorded or PlannedData("not read yet", [])
-            return unread._replace(changes=[*shown, *missing])
+            lines = [*shown, *(missing if "path" in dataset else [])]
+            return (recorded or PlannedData("not read yet", []))._replace(changes=lines)
     source, official = looked
     refuse_group(source, study.primary.group)
     subset = pkgutil.resolve_name(study.SPLITTER)(source, dataset, seed, official)
@@ -100,7 +99,8 @@ def planned_data(
     if is_opened:
         opened = f"{min(len(images), OPENED):,} of {len(images):,} images opened"
         remarks.insert(0, f"{opened} (--images decodes all)")
-    parts = [f"{source.name}, {source.summary}", subset.sizes, *filter(None, remarks)]
+    summary = source.summary + (", to be read again" if shown else "")
+    parts = [f"{source.name}, {summary}", subset.sizes, *filter(None, remarks)]
     # what the job writes, unless something is still to be joined
     is_whole = is_current or not (is_opened or dataset.get("text"))
     table = getattr(source, "sentences", None)
