@@ -44,7 +44,6 @@ ARBITRARY = {
     "training/loop.py:TrainingRun.__init__(source)",
     "training/loop.py:TrainingRun.__init__(subset)",
     "training/loop.py:TrainingRun.backward(batch)",
-    "training/loop.py:TrainingRun.data_checksum(source)",
     "training/loop.py:TrainingRun.set_up(source)",
     "training/loop.py:TrainingRun.set_up(subset)",
     "training/masked_words.py:MaskedWordHead.forward(bert)",

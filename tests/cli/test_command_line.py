@@ -113,7 +113,7 @@ def test_a_valid_study_is_described_with_its_cost(tmp_path, capsys, images):
     assert code == 0
     # 80 images: 20 for testing, 12 for validation; of 48 for training, half of the two rare
     # classes' 24.
-    assert "training 36 of 48 images" in captured.out
+    assert "training 36 of 48" in captured.out
     assert f"CL: {images.name}: 0 of 2 runs finished" in captured.out
     assert "6 runs to train in 3 jobs" in captured.out
     assert f"as many evaluation jobs takes about {6 * START:.0f} s" in captured.out

@@ -298,4 +298,4 @@ def test_check_and_init_say_what_the_splits_of_a_folder_share(
         printed = capsys.readouterr()
         assert shared_with(printed.out + printed.err) == {"images": (17, 60)}
         trained = {"leave_out": 129, "allow": 144}.get(leakage)
-        assert trained is None or f"training {trained} of" in printed.out
+        assert trained is None or f"training {trained}, " in printed.out

@@ -29,7 +29,6 @@ from trueneg.data.draw import draw_subsets
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.mimic_cxr import (
     missing_files,
-    missing_reports,
     read_labels,
     read_radiographs,
 )
@@ -37,6 +36,7 @@ from trueneg.data.pairs.ms_cxr import read_boxes, to_square
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.radiographs import CHEX5
+from trueneg.data.reports import mimic_cxr as reports
 from trueneg.data.reports.prepare import prepare_reports
 from trueneg.data.samples import SPLITS, read_subsets
 from trueneg.errors import UserError
@@ -563,7 +563,7 @@ def test_missing_files_are_listed_with_their_origin(made, tmp_path):
     )
     assert "https://physionet.org/content/mimic-cxr-jpg/" in parts
     assert "https://physionet.org/content/ms-cxr/" in boxes
-    assert "https://physionet.org/content/mimic-cxr/" in missing_reports(settings)[0]
+    assert "https://physionet.org/content/mimic-cxr/" in reports.missing_files(settings)[0]
     there = {"path": made[0] / "jpg", "ms_cxr": made[0] / "ms-cxr"}
     assert missing_files(there) == missing_files(there | {"ms_cxr": None}) == []
-    assert missing_reports({"path": made[0] / "reports"}) == []
+    assert reports.missing_files({"path": made[0] / "reports"}) == []

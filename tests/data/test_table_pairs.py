@@ -1,6 +1,7 @@
 """A user's table and folder of images become a source; errors name the file and the line."""
 
 import csv
+import math
 import os
 import stat
 from pathlib import Path
@@ -10,7 +11,9 @@ import pandas as pd
 import pytest
 
 from tests.data.pictures import write_picture
+from trueneg.data import image_cache
 from trueneg.data.image_cache import decode_square
+from trueneg.data.pairs import registry
 from trueneg.data.pairs.image_table import check_table, read_image_table, read_images, read_texts
 from trueneg.data.pairs.pair_source import beside, read_pairs
 from trueneg.data.pairs.pair_splits import pair_subset
@@ -437,3 +440,20 @@ def test_an_image_in_two_splits_is_refused(data):
     write_csv(data / "table.csv", rows, [*HEADER[:-1], "split"])
     with pytest.raises(UserError, match="line 6: split differs from its value in the first row"):
         read_image_table(settings_of(data, split_column="split"))
+
+
+def test_decoding_every_image_in_check_spares_the_job_the_decoding(data, monkeypatch):
+    """``check --images`` fills the cache of the job; both read the same images and labels."""
+    changes = {"split_sentences": False, "label_columns": []}
+    settings = settings_of(data, **changes)
+    opened, _ = registry.first_look(settings, data / "cache", decoded=0)
+    assert not (data / "cache").exists()
+    looked, _ = registry.first_look(settings, data / "cache", decoded=math.inf)
+
+    def refuse(*arguments, **options):
+        raise AssertionError("the job decodes an image again")
+
+    monkeypatch.setattr(image_cache, "decode_square", refuse)
+    source = prepare(data, **changes)
+    assert looked.checksum == source.checksum != opened.checksum
+    assert opened.reports.tolist() == source.reports.tolist()

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from tests.projects import ROOT
 from tests.studies import tiny_study, tiny_words, tiny_world
-from trueneg.cli import planned_data
 from trueneg.cli.main import main
 from trueneg.config.reading import load_configuration, read_configuration
 from trueneg.config.runs import all_runs
+from trueneg.data.images import loading
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import encoded_runs, evaluate_runs
 from trueneg.io.seals import seal
@@ -761,7 +761,7 @@ def test_check_runs_and_why_mark_imported_runs_even_without_the_data(
     def absent(**settings):
         raise UserError("there are no images")
 
-    monkeypatch.setattr(planned_data, "load_source", absent)
+    monkeypatch.setattr(loading, "load_source", absent)
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump({"tiny": tiny_study()}))
     assert main(["check", str(path), "--results", str(imported)]) == 0

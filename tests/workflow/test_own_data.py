@@ -82,7 +82,7 @@ def test_a_folder_and_a_table_become_a_study_that_notices_an_edited_image(
     checked = capsys.readouterr().out
     assert re.search(rf"data changed: .*{IMAGES} images in data/mine/images", checked)
     assert "sentences up to date; scored by 1 of 1" in checked
-    assert "created again" in checked
+    assert "to be read again" in checked
 
 
 def test_a_shortened_table_is_read_again_but_a_touched_one_is_not(project):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from trueneg.cli.estimates import estimated_time, towers_to_compute
 from trueneg.cli.pace import Paces
-from trueneg.cli.planned_data import PlannedData, PlannedRun, missing_texts
+from trueneg.cli.planned_data import PlannedData, PlannedRun, planned_data
 from trueneg.cli.planned_networks import check_language_models, check_towers
 from trueneg.config.equal_temperature import cautions
 from trueneg.config.order import relative_cost
@@ -28,8 +28,7 @@ from trueneg.config.runs import (
     jobs,
 )
 from trueneg.data.stored_features import stored_weights
-from trueneg.data.user_files import DataChanges, check_own_table, compare_files
-from trueneg.errors import UserError
+from trueneg.data.user_files import DataChanges, check_own_table, compare_files, missing_files
 from trueneg.io import privacy
 from trueneg.io.seals import require_intact
 from trueneg.legible import counted, duration
@@ -41,7 +40,6 @@ from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
-from trueneg.specs.tasks.base import GROUPS
 from trueneg.store import blocks, data_input, versions
 from trueneg.store.identity import refuse_other_settings, run_id, with_weights
 from trueneg.store.protocol import CHECKOUT, committed_protocol
@@ -98,7 +96,6 @@ def describe_trained(
         lines.append(f"protocol {protocol['file']}: SHA-256 {protocol['checksum']}, {when}")
     winners = _winners(name, study, results)
     planned = _planned(name, study, studies, results, every_image, winners)
-    _refuse_group(name, study, planned)
     lines += [*_about_data(planned), *_about_negatives(study, planned), *_progress(planned)]
     if missing_blocks := blocks.without_rows(name, study, results):
         count = counted(len(missing_blocks), "trained block")
@@ -111,8 +108,7 @@ def describe_trained(
     refuse_schedules(runs)
     lines += check_towers(runs)
     if study.PLANNED_NETWORKS:
-        is_read = all(each.data.checksum is not None for each in planned)
-        lines += pkgutil.resolve_name(study.PLANNED_NETWORKS)(study, runs, results, is_read)
+        lines += pkgutil.resolve_name(study.PLANNED_NETWORKS)(study, runs, results)
     if not missing:
         return [*lines, "Nothing to train: every run is in the store."]
     return lines + _times(missing, runs, results, paces)
@@ -145,7 +141,7 @@ def describe_likelihood(
         lines.append(
             f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models{used}"
         )
-        lines += changes if is_made else [f"MISSING {part}" for part in missing_texts(study)]
+        lines += changes if is_made else [f"MISSING {part}" for part in missing_files(reports)]
         lines += [f"{corpus}: {skipped}"] if skipped else []
         sentences = (
             privacy.read_table(folder / "sentences.parquet")[0] if state == "up to date" else None
@@ -187,7 +183,6 @@ def _planned(
     winners: Path | None,
 ) -> list[Planned]:
     """Return the runs of a study; each data set is read once."""
-    read = pkgutil.resolve_name(study.PLANNED_DATA)
     sources: dict[str, PlannedData] = {}
     planned = []
     for job in jobs(name, study):
@@ -195,7 +190,9 @@ def _planned(
             dataset = run.settings["dataset"]
             label = ", ".join(filter(None, (run.dataset, dataset.get("corpus"))))
             if label not in sources:
-                sources[label] = read(studies, dataset, run.seed, results, every_image)
+                sources[label] = planned_data(
+                    study, studies, dataset, run.seed, results, every_image
+                )
             is_open = job.family is not None and winners is None
             state = None if is_open else _state(run, sources[label], results)
             planned.append(Planned(job, run, label, sources[label], state))
@@ -211,20 +208,6 @@ def _about_data(planned: Iterable[Planned]) -> list[str]:
             for line in (f"{label}: {data.description}", *data.changes)
         )
     )
-
-
-def _refuse_group(name: str, study: TrainedStudy, planned: Iterable[Planned]) -> None:
-    """Raise a :class:`UserError` if the data have no such group of classes as the primary
-    measurement's.
-    """
-    classes = {
-        each for _, _, _, data, _ in planned for each in getattr(data.source, "class_names", ())
-    }
-    if classes and (group := study.primary.group) not in (None, *GROUPS, *classes):
-        expected = (
-            f"{', '.join(GROUPS)}, nothing, or one of the classes: {', '.join(sorted(classes))}"
-        )
-        raise UserError(f"{name}.primary.group is {group!r}; expected {expected}.")
 
 
 def _about_negatives(study: TrainedStudy, planned: Iterable[Planned]) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.cli.planned_data import PlannedRun, missing_images
+from trueneg.cli.planned_data import PlannedRun
 from trueneg.config.runs import all_towers, datasets, features_key
-from trueneg.data.user_files import compare_files
+from trueneg.data.user_files import compare_files, missing_files
 from trueneg.io.downloads import announced
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.pairs import ImageTextStudy
@@ -27,7 +27,6 @@ def planned_networks(
     study: ImageTextStudy,
     runs: Sequence[PlannedRun],
     results: Path,
-    is_read: bool,
 ) -> list[str]:
     """Check the networks of an image–text study, and list files that are missing or changed.
 
@@ -35,14 +34,10 @@ def planned_networks(
         study: the study.
         runs: runs to train, with their data.
         results: the results folder.
-        is_read: whether all images have been read.
     """
     lines = [f"MISSING {part}" for part in missing_networks(study)]
     lines = lines or check_networks(runs, 1 if study.dataset.greyscale else 3)
-    lines += _changed_benchmark(study, results)
-    if not is_read:
-        lines += [f"MISSING {part}" for part in missing_images(study)]
-    return lines
+    return lines + _benchmark(study, results)
 
 
 def missing_networks(study: ImageTextStudy) -> list[str]:
@@ -229,13 +224,18 @@ def check_language_models(
     return list(dict.fromkeys(lines))
 
 
-def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
-    """List changes to the files of CheXpert 8×200 since they were read."""
+def _benchmark(study: ImageTextStudy, results: Path) -> list[str]:
+    """List files of CheXpert 8×200 that are missing, or changed since they were read."""
     lists = study.evaluation.chexpert_8x200
     if lists is None:
         return []
     inputs = (
         data_input.of_benchmark(lists, dataset.model_dump()) for dataset in datasets(study).values()
     )
-    read = {data.place: data for data in inputs if data.record(results).is_file()}
-    return [change for data in read.values() for change in compare_files(data, results).sentences]
+    lines = []
+    for data in {each.place: each for each in inputs}.values():
+        if data.record(results).is_file():
+            lines += compare_files(data, results).sentences
+        else:
+            lines += [f"MISSING {part}" for part in missing_files(data)]
+    return lines

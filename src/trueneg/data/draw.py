@@ -23,6 +23,16 @@ def read_samples(kind: type[TrainedStudy], source: str | Path) -> Any:
     return pkgutil.resolve_name(kind.READER)(source)
 
 
+def refuse_group(samples: Any, group: str | None) -> None:
+    """Raise a :class:`UserError` if the samples have classes, but no such group of classes."""
+    classes = getattr(samples, "class_names", None)
+    if classes is not None and group not in (None, *GROUPS, *classes):
+        raise UserError(
+            f"primary.group is {group!r}; expected {', '.join(GROUPS)} or a class of"
+            f" {samples.name}: {', '.join(classes)}."
+        )
+
+
 def draw_subsets(
     kind: type[TrainedStudy],
     source: str | Path,
@@ -49,20 +59,13 @@ def draw_subsets(
         UserError: if the settings do not fit the source, or a file is missing or damaged.
     """
     samples = read_samples(kind, source)
+    refuse_group(samples, group)
     classes = getattr(samples, "class_names", None)
-    if classes is not None and group not in (None, *GROUPS, *classes):
-        raise UserError(
-            f"primary.group is {group!r}; expected {', '.join(GROUPS)} or a class of"
-            f" {samples.name}: {', '.join(classes)}."
-        )
     official = None if splits is None else privacy.read_table(splits)[0]
     draw = pkgutil.resolve_name(kind.SPLITTER)
     drawn = [draw(samples, settings, seed, official) for seed in seeds]
     for subset in drawn:
-        log.info(
-            f"seed {subset.seed}: {len(subset.train)} training, {len(subset.validation)}"
-            f" validation and {len(subset.test)} test samples. {subset.left_out}"
-        )
+        log.info(f"seed {subset.seed}: {subset.sizes}. {subset.left_out}")
         if subset.leakage:
             log.warning(f"{samples.name}: {subset.leakage}")
         if classes is not None:

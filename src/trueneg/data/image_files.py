@@ -32,6 +32,8 @@ Place = TypeVar("Place")
 
 log = logging.getLogger(__name__)
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
+OPENED = 20_000  # images opened, unless all are to be decoded
+DIGEST = (1, 32)  # height and width of what stands in for the pixels of an undecoded image
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,13 @@ def file_contents(images: EncodedImages, read: bool) -> ndarray:
         hashlib.sha256(str(position).encode() if content is None else content).digest()
         for position, content in enumerate(contents)
     ]
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(images), 1, 1, -1)
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(images), 1, *DIGEST)
+
+
+def size_of(images: ndarray) -> str:
+    """Return the size of images, for messages; empty if :func:`file_contents` replaced them."""
+    is_decoded = images.shape[2:] != DIGEST
+    return f" of {' × '.join(map(str, images.shape[1:]))} pixels" if is_decoded else ""
 
 
 def check_images(
@@ -200,26 +208,27 @@ def check_images(
         place: their folder, for messages.
         allowed: how many unusable images may be left out, as in
             :class:`trueneg.data.skipping.Skipped`.
-        decode: whether to decode each image; else, only if its completeness cannot be seen
-            otherwise.
+        decode: whether to decode each image; else, the first :data:`OPENED` are opened, and decoded
+            only if their completeness cannot be seen otherwise.
         longest: maximum aspect ratio: for the images of pairs,
             :data:`trueneg.data.image_cache.LONGEST`.
         threads: number of threads; None: according to the number of cores.
 
     Returns:
-        The positions of the usable images, and a sentence about the others, by kind (empty if there
-            are none).
+        The positions of all images except the unusable ones, and a sentence about these, by kind
+            (empty if there are none).
 
     Raises:
         UserError: names the unusable images, or, if `allowed` is not false, gives their number if
             it is too large.
     """
-    skipped = Skipped(place, len(images), "images", allowed)
+    first = images if decode else images.part(slice(OPENED))
+    skipped = Skipped(place, len(first), "images", allowed)
     usable = []
     mistakes = []
     check = functools.partial(decode_upright, mode="L") if decode else inspect_image
-    checked = map_images(functools.partial(check, longest=longest), images.read(), threads)
-    for position, result in enumerate(tqdm(checked, "images", len(images), disable=None)):
+    checked = map_images(functools.partial(check, longest=longest), first.read(), threads)
+    for position, result in enumerate(tqdm(checked, "images", len(first), disable=None)):
         if isinstance(result, UnreadableImageError):
             skipped.add(result.kind, 1)
             mistakes.append(f"{images.name(position)} {result}. {result.remedy}")
@@ -230,7 +239,7 @@ def check_images(
     if mistakes:
         # without names, which may be those of patients
         log.warning(f"{place}: {skipped.sentence()}")
-    return usable, skipped.sentence()
+    return [*usable, *range(len(first), len(images))], skipped.sentence()
 
 
 def _stamp(file: Path) -> str:

@@ -107,6 +107,24 @@ class Subset:
     leakage: str = ""
     allowed: bool = False
 
+    @property
+    def sizes(self) -> str:
+        """The sizes of its parts, for messages."""
+        whole = len(self.pool) + len(self.bank)  # before classes or labels are made rare
+        of = f" of {whole:,}" if whole > len(self.train) else ""
+        sizes = (
+            f"training {len(self.train):,}{of}, validation {len(self.validation):,}, test"
+            f" {len(self.test):,}"
+        )
+        if not (len(self.validation_unseen) or len(self.test_unseen)):
+            return sizes
+        neighbours = len(self.validation_unseen_bank) + len(self.test_unseen_bank)
+        return (
+            f"{sizes}; of labels that are never trained on: {len(self.validation_unseen):,} for"
+            f" selection, {len(self.test_unseen):,} for results, {neighbours:,} others as their"
+            " neighbours"
+        )
+
 
 def refuse_leakage(source: Source, subset: Subset) -> None:
     """Check that a subset belongs to its source, and that no two splits share what they must not,

@@ -105,6 +105,18 @@ def check_own_table(data_input: DataInput) -> str:
     return importlib.import_module(reader_of(data_input)).check_table(data_input.settings)
 
 
+def missing_files(data_input: DataInput) -> list[str]:
+    """List what is missing of a source's files and where to get it, if its module knows."""
+    if data_input.settings.get("path") is None:
+        return []
+    try:
+        list_missing = importlib.import_module(reader_of(data_input)).missing_files
+    except AttributeError:
+        return []
+    missing: list[str] = list_missing(data_input.settings)
+    return missing
+
+
 def file_parameter(data_input: DataInput, results: Path) -> dict[str, Any]:
     """Return the parameter of the first rule of a chain, for :func:`recorded`; with the code's
     version, once it was raised.

@@ -19,6 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from trueneg.config.runs import OF_GUIDE, Run, training_devices
+from trueneg.data.run_inputs import data_checksum
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
 from trueneg.runtime.checkpoint import Checkpoint
@@ -255,7 +256,7 @@ class TrainingJob:
 
     def _data_checksum(self, run: Run) -> str:
         weights = {section: tower["weights"] for section, tower in self._frozen.towers.items()}
-        return with_weights(self._training.data_checksum(self._source, run.settings), weights)
+        return with_weights(data_checksum(self._source, run.settings), weights)
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> TrainingRun:
         return self._training(

@@ -131,11 +131,6 @@ class TrainingRun(ABC):
         process = f"/process {self.processes.rank}" if self.processes.rank else ""
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/0{process}"))
 
-    @staticmethod
-    def data_checksum(source: Any, settings: RunSettings) -> str:
-        """Return a checksum of a run's training data."""
-        return source.checksum
-
     @abstractmethod
     def batches(self, count: int) -> Generator[tuple[Any, ...], None, None]:
         """Yield the arguments of :meth:`backward` for each of this epoch's first ``count`` updates

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.config.runs import RunSettings
-from trueneg.data.pairs.inputs import data_checksum
 from trueneg.data.pairs.training_split import PairBatch
 from trueneg.data.samples import Subset
 from trueneg.losses.cross_modal import DIRECTIONS
@@ -54,7 +53,6 @@ class PairTraining(TrainingRun):
     PER_PICK = 1
     SHARES: ClassVar[Mapping[str, Callable[[Any, PairBatch], Tensor]]]
     remedy = "raise training.warmup_updates"
-    data_checksum = staticmethod(data_checksum)
     masked_words: MaskedWords | None = None
 
     @staticmethod

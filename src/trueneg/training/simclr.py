@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_views
 from trueneg.data.image_loading import statistics_of
-from trueneg.data.images.image_source import ImageSource, data_checksum, read_source
+from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.training_split import ViewData
 from trueneg.data.samples import Subset, read_subsets
 from trueneg.errors import UserError
@@ -62,7 +62,6 @@ class SimCLR(TrainingRun):
     directions = ("views",)
     read_source = staticmethod(read_source)
     read_subsets = staticmethod(read_subsets)
-    data_checksum = staticmethod(data_checksum)
     false_negatives = staticmethod(of_views)
 
     def set_up(self, settings: RunSettings, source: ImageSource, subset: Subset) -> int:

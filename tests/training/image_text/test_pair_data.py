@@ -12,8 +12,8 @@ from tests.training.image_text.batches import (
     CPU,
     OBJECTIVES,
 )
-from trueneg.data.pairs.inputs import data_checksum
 from trueneg.data.pairs.training_split import PairData
+from trueneg.data.run_inputs import data_checksum
 from trueneg.training.masked_words import masked_positions
 
 

@@ -16,10 +16,10 @@ from tests.training.image_text.batches import (
 )
 from tests.training.interrupted import KilledError, assert_same_weights, without_times
 from trueneg.config.runs import Run
-from trueneg.data.pairs.inputs import data_checksum
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.pairs.training_split import PairData
+from trueneg.data.run_inputs import data_checksum
 from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.roc import area_under_roc

@@ -3,10 +3,9 @@ split.
 """
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -18,10 +17,9 @@ from trueneg.data.arrays import (
     require_types,
     write_arrays,
 )
+from trueneg.data.image_files import size_of
 from trueneg.data.leakage import numbered
 from trueneg.data.samples import Samples
-from trueneg.specs.sections import Section
-from trueneg.store.run_files import run_checksums, with_further
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +55,8 @@ class ImageSource:
         64
     """
 
+    class_probabilities: ClassVar[tuple[str, ...]] = ()  # only sentences have some
+
     name: str
     images: ndarray
     labels: ndarray
@@ -88,6 +88,23 @@ class ImageSource:
         if self.is_validation.any():
             content.append(self.is_validation)
         object.__setattr__(self, "checksum", content_hash(*content).hexdigest())
+
+    @property
+    def summary(self) -> str:
+        """What it contains, for messages."""
+        counts = {
+            "unlabelled": self.labels < 0,
+            "official validation": self.is_validation,
+            "official test": self.is_test,
+        }
+        parts = [f"{each.sum():,} {name} images" for name, each in counts.items() if each.any()]
+        return ", ".join(
+            [
+                f"{len(self.images):,} images{size_of(self.images)}",
+                f"{len(self.class_names)} classes",
+                *parts,
+            ]
+        )
 
     @functools.cached_property
     def samples(self) -> Samples:
@@ -147,10 +164,3 @@ def read_source(path: str | Path) -> ImageSource:
         )
         require_checksum(source.checksum, archive)
     return source
-
-
-def data_checksum(source: ImageSource, settings: Mapping[str, Section]) -> str:
-    """Return a checksum of a run's inputs: the images, and the files of features and weights that
-    its settings name.
-    """
-    return with_further(source.checksum, run_checksums(settings))

@@ -2,9 +2,11 @@
 
 import importlib
 import logging
+import math
 from pathlib import Path
 
 from trueneg.data.identical_images import describe_identical
+from trueneg.data.image_files import size_of
 from trueneg.data.images.image_source import ImageSource, write_source
 from trueneg.errors import UserError
 from trueneg.specs.sections import Section
@@ -21,6 +23,7 @@ def load_source(
     download: bool = False,
     unlabelled: int | None = None,
     skip_incomplete: float = False,
+    decoded: float = math.inf,
 ) -> ImageSource:
     """Read and decode all images of a source.
 
@@ -35,6 +38,8 @@ def load_source(
             :data:`trueneg.specs.sources.UNLABELLED`.
         skip_incomplete: how many unusable images may be left out of the user's own
             (:class:`trueneg.data.skipping.Skipped`).
+        decoded: most of the user's own images to decode, as in
+            :func:`trueneg.data.images.pixels.decoded_source`.
 
     Raises:
         UserError: if files of the source are missing, damaged or have an unexpected layout.
@@ -63,13 +68,10 @@ def load_source(
             place=path,
             resolution=resolution,
             skip_incomplete=skip_incomplete,
+            decoded=decoded,
         )
-    size = " × ".join(map(str, loaded.images.shape[1:]))
-    logger.info(
-        f"{source}: {len(loaded.images):,} images of {size} pixels, {len(loaded.class_names)}"
-        f" classes, {loaded.is_test.sum():,} official test images"
-    )
-    if identical := describe_identical(loaded.images):
+    logger.info(f"{source}: {loaded.summary}")
+    if size_of(loaded.images) and (identical := describe_identical(loaded.images)):
         logger.warning(f"{source}: {identical}")
     return loaded
 
@@ -79,3 +81,8 @@ def prepare_source(settings: Section, path: str | Path) -> None:
     file.
     """
     write_source(load_source(**settings), path)
+
+
+def first_look(settings: Section, cache: Path, decoded: float) -> tuple[ImageSource, None]:
+    """Load a source as :func:`prepare_source` does, but open images beyond the number `decoded`."""
+    return load_source(**settings, decoded=decoded), None

@@ -1,5 +1,6 @@
 """Decode all images of a source into one array."""
 
+import dataclasses
 import functools
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def decoded_source(
     mode: str | None = None,
     resolution: int | None = None,
     skip_incomplete: float = False,
+    decoded: float = np.inf,
 ) -> ImageSource:
     """Decode same-size images, or resize to one size, and leave out unusable ones if
     `skip_incomplete` allows it.
@@ -33,6 +35,7 @@ def decoded_source(
             RGB.
         resolution: side in pixels of the square to resize to; None keeps the original size.
         skip_incomplete: how many unusable images may be left out, as in :class:`Skipped`.
+        decoded: most images to decode; more are only opened if they are to be resized.
 
     Raises:
         UserError: names all images that are unusable, unless they may be left out, or that, without
@@ -40,8 +43,11 @@ def decoded_source(
             validation or test images.
     """
     skipped = ""
-    if skip_incomplete:
-        usable, skipped = check_images(listed.images, place or name, skip_incomplete)
+    is_opened = resolution is not None and len(listed.images) > decoded
+    if skip_incomplete or is_opened:
+        usable, skipped = check_images(
+            listed.images, place or name, skip_incomplete, decode=not is_opened
+        )
         before = listed
         listed = listed.part(usable)
         for label, split in sorted(before.classes() - listed.classes())[:1]:
@@ -49,6 +55,8 @@ def decoded_source(
             raise UserError(
                 f"{place}: {problem}; replace some of these images, or remove the class."
             )
+    if is_opened:
+        return dataclasses.replace(undecoded_source(name, listed), skipped=skipped)
     images = listed.images
     mode = mode or ("L" if all(map(is_grey, images.read())) else "RGB")
     pixels = np.empty(0, np.uint8)

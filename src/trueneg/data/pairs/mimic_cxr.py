@@ -25,19 +25,16 @@ from trueneg.data.images.folder import Part, found_parts, missing_parts, require
 from trueneg.data.pairs import ms_cxr
 from trueneg.data.pairs.chexpert_labels import CHEX5, LABEL, label_values
 from trueneg.data.pairs.pair_images import PairImages, Tables, usable
+from trueneg.data.reports.mimic_cxr import REPORTS
 from trueneg.data.tables import NUMBER, Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.specs.sections import Section
 
 PAGE = "https://physionet.org/content/mimic-cxr-jpg/"
-REPORTS_PAGE = "https://physionet.org/content/mimic-cxr/"
 ORIGIN = (
     "It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet"
     f" ({PAGE})."
-)
-ORIGIN_OF_REPORTS = (
-    f"Unpack mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 from PhysioNet ({REPORTS_PAGE})."
 )
 EXPECTED = "mimic-cxr-2.0.0-metadata.csv.gz, the other tables, and files/ (MIMIC-CXR-JPG)"
 
@@ -50,11 +47,6 @@ METADATA = _table("metadata", "views and sizes of the images")
 SPLIT = _table("split", "the official splits")
 CHEXPERT = _table("chexpert", "labels of the studies")
 RADIOGRAPHS = Part(("files/p1?", "p1?"), "the radiographs, p10 … p19", ORIGIN)
-REPORTS = Part(
-    tuple(f"{root}p1?/p*/s*.txt" for root in ("mimic-cxr-reports/files/", "files/", "")),
-    "the reports",
-    ORIGIN_OF_REPORTS,
-)
 SPLITS = {"train": "train", "validate": "validation", "test": "test"}
 PIXELS = Values(r"0*[1-9]\d*", "a positive number of pixels")
 IDS = {
@@ -95,7 +87,7 @@ def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
     if lacking > max(FEW, WITHOUT_TEXT * studies):
         raise UserError(
             f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, so reports are"
-            f" missing. {ORIGIN_OF_REPORTS}"
+            f" missing. {REPORTS.origin}"
         )
     root = RADIOGRAPHS.required(_folder(settings["path"])).parent
     boxes = ms_cxr.image_boxes(
@@ -118,13 +110,6 @@ def missing_files(settings: Section) -> list[str]:
     if settings["ms_cxr"] is not None:
         missing += missing_parts(Path(settings["ms_cxr"]).expanduser(), (ms_cxr.BOXES,))
     return missing
-
-
-def missing_reports(settings: Section) -> list[str]:
-    """Report whether the text reports are missing from the folder ``path`` of a likelihood
-    study.
-    """
-    return missing_parts(Path(settings["path"]).expanduser(), (REPORTS,))
 
 
 def user_files(settings: Section) -> UserFiles:

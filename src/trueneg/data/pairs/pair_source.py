@@ -13,6 +13,7 @@ import pandas as pd
 from numpy import ndarray
 
 from trueneg.data.arrays import content_hash, require_types
+from trueneg.data.image_files import size_of
 from trueneg.data.leakage import numbered
 from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
@@ -119,6 +120,12 @@ class PairSource(ScoredSentences):
         for column in SENTENCE_COLUMNS:
             update_with_texts(digest, self.sentences[column])
         object.__setattr__(self, "checksum", digest.hexdigest())
+
+    @property
+    def summary(self) -> str:
+        """What it contains, for messages."""
+        images = f"{len(self.images):,} images{size_of(self.images)}"
+        return f"{images} with {len(self.sentences):,} sentences"
 
     @property
     def size(self) -> tuple[int, int]:

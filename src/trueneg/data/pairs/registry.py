@@ -18,9 +18,12 @@ A module ``trueneg.data.pairs.<name>`` defines
 
 import importlib
 import logging
+import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -28,11 +31,13 @@ from pandas import DataFrame
 
 from trueneg.data.identical_images import describe_identical
 from trueneg.data.image_cache import LONGEST, cache_images
-from trueneg.data.image_files import check_images
+from trueneg.data.image_files import check_images, file_contents
+from trueneg.data.pairs.pair_images import PairImages, Tables
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.data.tables import single_spaced
 from trueneg.errors import UserError
 from trueneg.io import privacy
+from trueneg.specs.pairs import TEXTS
 from trueneg.specs.sections import Section
 from trueneg.specs.texts import TEXT_PAIRS
 from trueneg.text.sentences import split_texts, write_sentences
@@ -71,18 +76,22 @@ def write_captions(
     Raises:
         UserError: if a file of the source is missing or damaged.
     """
+    listed = _captions(settings, cache, processes)
+    write_sentences(listed, sentences, unique, settings.get("restricted", False))
+
+
+def _captions(settings: Section, cache: str | Path, processes: int = 1) -> DataFrame:
+    """Return the sentences of :func:`write_captions`."""
     texts = source_module(settings["source"]).read_texts(settings)
-    restricted = settings.get("restricted", False)
-    if settings.get("split_sentences", False):
-        by_report = texts.groupby(["report", "patient"], sort=False, as_index=False)
-        # An empty line ends a paragraph and therefore a sentence.
-        reports = by_report["text"].agg("\n\n".join)
-        listed = split_texts(reports, cache, processes, restricted, settings.get("language", "en"))
-    else:
-        listed = texts[["report", "patient"]].assign(
+    if not settings.get("split_sentences", False):
+        return texts[["report", "patient"]].assign(
             index=texts.groupby("report").cumcount(), sentence=single_spaced(texts["text"])
         )
-    write_sentences(listed, sentences, unique, restricted)
+    by_report = texts.groupby(["report", "patient"], sort=False, as_index=False)
+    # An empty line ends a paragraph and therefore a sentence.
+    reports = by_report["text"].agg("\n\n".join)
+    restricted = settings.get("restricted", False)
+    return split_texts(reports, cache, processes, restricted, settings.get("language", "en"))
 
 
 def prepare_pairs(
@@ -123,40 +132,13 @@ def prepare_pairs(
             f"{text['sentences']}: restricted is {restricted} for these texts, but"
             f" {data.restricted} for the images. Remove the file, then run the same command again."
         )
-    skipped = ""
-    if allowed := settings.get("skip_incomplete"):
-        usable, skipped = check_images(
-            data.images, settings["path"], allowed, longest=LONGEST, threads=threads
-        )
-        data = data.part(usable)
-    sentences = tables["sentences"]
-    sentences = sentences[sentences["report"].isin(data.reports)]
-    count = len(data.reports)
-    images = data.images
-    if not isinstance(images, ndarray):
-        with privacy.owner_only(restricted):
-            images = cache_images(
-                images,
-                cache,
-                mode=data.mode,
-                resolution=settings["resolution"],
-                fit=data.fit,
-                threads=threads,
-            )
     try:
-        source = PairSource(
-            settings["source"],
-            sentences=join_sentences(
-                sentences, assigned=data.assigned, classes=data.probabilities, eta=tables.get("eta")
-            ),
-            images=images,
-            reports=data.reports,
-            patients=data.patients,
-            labels=data.labels.to_numpy(np.float32).reshape(count, -1),
-            label_names=tuple(data.labels.columns),
-            shown=np.zeros((count, 0), bool) if data.shown is None else data.shown,
-            restricted=restricted,
-            skipped=" ".join(filter(None, (data.skipped, skipped))),
+        source = _joined(
+            settings,
+            tables,
+            data,
+            cache=cache,
+            threads=threads,
             language_model=first_model(text[MODELS]) if MODELS in text else None,
         )
     except ValueError as error:
@@ -166,6 +148,85 @@ def prepare_pairs(
     write_pairs(source, pairs)
     for name in TABLES:
         privacy.write_table(data.tables.get(name, DataFrame()), beside(pairs, name), restricted)
-    if identical := describe_identical(images):
+    if identical := describe_identical(source.images):
         log.warning(f"{source.name}: {identical}")
-    log.info(f"{source.name}: {count:,} images with {len(source.sentences):,} sentences")
+    log.info(f"{source.name}: {source.summary}")
+
+
+def first_look(
+    settings: Section, cache: Path, decoded: float
+) -> tuple[PairSource, DataFrame | None] | None:
+    """Join a source as :func:`prepare_pairs` does, but with whole texts in place of sentences.
+
+    Args:
+        settings, cache: as there.
+        decoded: unless it is infinite, images are only opened: radiographs take long to decode.
+
+    Returns:
+        The source and any official splits; None if its texts must be prepared first.
+    """
+    if not TEXTS[settings["source"]].captions:
+        return None
+    module = source_module(settings["source"])
+    if hasattr(module, "check_table"):
+        module.check_table(settings)
+    tables = {"sentences": _captions({**settings, "split_sentences": False}, cache)}
+    threads = os.cpu_count() or 1
+    data = module.read_images(settings, tables, threads)
+    source = _joined(settings, tables, data, cache=cache, threads=threads, opens=decoded < math.inf)
+    return source, data.tables.get("splits")
+
+
+def _joined(
+    settings: Section,
+    tables: Tables,
+    data: PairImages,
+    *,
+    cache: str | Path,
+    threads: int,
+    language_model: Mapping[str, Any] | None = None,
+    opens: bool = False,
+) -> PairSource:
+    """Join images with their sentences, and decode the images or, if `opens`, only open them.
+
+    Raises:
+        ValueError: if the tables do not belong together.
+    """
+    skipped = ""
+    allowed = settings.get("skip_incomplete", False)
+    if allowed or opens:
+        encoded: Any = data.images
+        how: dict[str, Any] = {"decode": not opens, "longest": LONGEST, "threads": threads}
+        usable, skipped = check_images(encoded, settings["path"], allowed, **how)
+        data = data.part(usable)
+    sentences = tables["sentences"]
+    sentences = sentences[sentences["report"].isin(data.reports)]
+    images: Any = data.images
+    if opens:
+        images = file_contents(images, read=False)
+    elif not isinstance(images, ndarray):
+        with privacy.owner_only(data.restricted):
+            images = cache_images(
+                images,
+                cache,
+                mode=data.mode,
+                resolution=settings["resolution"],
+                fit=data.fit,
+                threads=threads,
+            )
+    count = len(data.reports)
+    return PairSource(
+        settings["source"],
+        sentences=join_sentences(
+            sentences, assigned=data.assigned, classes=data.probabilities, eta=tables.get("eta")
+        ),
+        images=images,
+        reports=data.reports,
+        patients=data.patients,
+        labels=data.labels.to_numpy(np.float32).reshape(count, -1),
+        label_names=tuple(data.labels.columns),
+        shown=np.zeros((count, 0), bool) if data.shown is None else data.shown,
+        restricted=data.restricted,
+        skipped=" ".join(filter(None, (data.skipped, skipped))),
+        language_model=language_model,
+    )

@@ -3,10 +3,23 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from trueneg.data.images.folder import Part, missing_parts
 from trueneg.data.reports import Reports
 from trueneg.data.reports.sections import parse_sections
 from trueneg.errors import UserError
 from trueneg.specs.sections import Section
+
+REPORTS = Part(
+    tuple(f"{root}p1?/p*/s*.txt" for root in ("mimic-cxr-reports/files/", "files/", "")),
+    "the reports",
+    "Unpack mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 from PhysioNet"
+    " (https://physionet.org/content/mimic-cxr/).",
+)
+
+
+def missing_files(settings: Section) -> list[str]:
+    """Report whether the reports are missing from the folder ``path``."""
+    return missing_parts(Path(settings["path"]).expanduser(), (REPORTS,))
 
 
 def read_reports(settings: Section) -> Reports:

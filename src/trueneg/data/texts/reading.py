@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trueneg.data.texts.text_source import write_texts
+from trueneg.data.texts.text_source import TextSource, write_texts
 from trueneg.io import privacy
 from trueneg.specs.sections import Section
 
@@ -40,8 +40,7 @@ def prepare_texts(settings: Section, text: Mapping[str, str | Path], texts: str 
     Raises:
         UserError: if a file is missing or damaged.
     """
-    reader = importlib.import_module(f"trueneg.data.texts.{settings['source']}")
-    source = reader.read_source(settings)
+    source = _read_source(settings)
     if text:
         # imports torch, which takes longer than reading
         from trueneg.text.loading import first_model
@@ -61,6 +60,18 @@ def prepare_texts(settings: Section, text: Mapping[str, str | Path], texts: str 
     samples = len(source.anchors)
     different = len(np.unique(source.text_numbers[:, 0]))
     log.info(
-        f"{source.name}: {samples:,} samples, {samples - different:,} of them equal to an earlier"
-        f" text; {len(source.label_names)} labels. {source.skipped}"
+        f"{source.name}: {source.summary}; {samples:,} samples, {samples - different:,} of them"
+        f" equal to an earlier text. {source.skipped}"
     )
+
+
+def first_look(settings: Section, cache: Path, decoded: float) -> tuple[TextSource, None]:
+    """Read a source as :func:`prepare_texts` does, without class probabilities."""
+    return _read_source(settings), None
+
+
+def _read_source(settings: Section) -> TextSource:
+    source: TextSource = importlib.import_module(
+        f"trueneg.data.texts.{settings['source']}"
+    ).read_source(settings)
+    return source

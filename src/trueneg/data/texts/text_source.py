@@ -85,6 +85,12 @@ class TextSource(ScoredSentences):
             update_with_texts(digest, self.sentences["group"].fillna(""))
         object.__setattr__(self, "checksum", digest.hexdigest())
 
+    @property
+    def summary(self) -> str:
+        """What it contains, for messages."""
+        labels = f" with {len(self.label_names)} labels" if self.label_names else ""
+        return f"{len(self.sentences):,} texts{labels}"
+
     @functools.cached_property
     def anchors(self) -> ndarray:
         """Row of each sample's anchor, (n,) int64."""

@@ -246,7 +246,7 @@ class ImageStudy(TrainedStudy):
     AUGMENTATION = "trueneg.training.augment:build_augmentation"
     EXPORTED_BY = "trueneg.training.export:image_encoder"
     FALSE_NEGATIVES = "trueneg.data.false_negatives:of_views"
-    PLANNED_DATA = "trueneg.cli.planned_data:planned_images"
+    FIRST_LOOK = "trueneg.data.images.loading:first_look"
     PASSES = ("encoder", "encoder")
     # Measured for CIFAR variants at 32 pixels; small networks per unit of width squared.
     PER_PIXEL = MappingProxyType(

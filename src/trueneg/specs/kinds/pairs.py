@@ -236,7 +236,7 @@ class ImageTextStudy(TrainedStudy):
     AUGMENTATION = "trueneg.training.radiograph_augmentation:build_radiograph_augmentation"
     EXPORTED_BY = "trueneg.training.export:pair_encoders"
     FALSE_NEGATIVES = "trueneg.data.false_negatives:of_pairs"
-    PLANNED_DATA = "trueneg.cli.planned_data:planned_pairs"
+    FIRST_LOOK = "trueneg.data.pairs.registry:first_look"
     PLANNED_NETWORKS = "trueneg.cli.planned_networks:planned_networks"
     PASSES = ("encoder", "text_encoder")
     # Measured for torchvision's networks at 224 pixels, and for small ones at 64, per unit of width

@@ -97,7 +97,7 @@ class TextStudy(TrainedStudy):
     TRAINING = "trueneg.training.text_pairs:TextPairs"
     EXPORTED_BY = "trueneg.training.export:pair_encoders"
     FALSE_NEGATIVES = "trueneg.data.false_negatives:of_texts"
-    PLANNED_DATA = "trueneg.cli.planned_data:planned_texts"
+    FIRST_LOOK = "trueneg.data.texts.reading:first_look"
     PASSES = ("text_encoder", "positive_encoder")
     TABLES = ("texts",)
 

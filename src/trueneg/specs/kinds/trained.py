@@ -254,7 +254,7 @@ class TrainedStudy(Study):
         AUGMENTATION: makes the augmentation of images, given its settings, means and deviations.
         EXPORTED_BY: rebuilds the encoders of a finished run.
         FALSE_NEGATIVES: says what is known of a run's false negatives before training.
-        PLANNED_DATA: describes a data set for ``trueneg check``.
+        FIRST_LOOK: reads a source as its first job does, as far as ``trueneg check`` needs.
         PLANNED_NETWORKS: describes networks that are no towers for ``trueneg check``; empty: there
             are none.
         PASSES: sections of the encoders that a training sample passes through, once each.
@@ -281,7 +281,7 @@ class TrainedStudy(Study):
     AUGMENTATION: ClassVar[str]
     EXPORTED_BY: ClassVar[str]
     FALSE_NEGATIVES: ClassVar[str]
-    PLANNED_DATA: ClassVar[str]
+    FIRST_LOOK: ClassVar[str]
     PLANNED_NETWORKS: ClassVar[str] = ""
     PASSES: ClassVar[tuple[str, ...]]
     PER_PIXEL: ClassVar[Mapping[str, float]] = {}

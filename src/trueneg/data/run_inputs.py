@@ -1,19 +1,18 @@
-"""The inputs of a run on pairs, by their checksums."""
+"""The inputs of a run, by their checksums."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from trueneg.data.pairs.pair_source import PairSource, probability_name
-from trueneg.data.texts.text_source import TextSource
+from trueneg.data.pairs.pair_source import probability_name
 from trueneg.specs.guides.base import LANGUAGE_MODEL
 from trueneg.specs.sections import Section
 from trueneg.store.identity import model_of
 from trueneg.store.run_files import run_checksums, with_further
 
 
-def data_checksum(source: PairSource | TextSource, settings: Mapping[str, Section]) -> str:
-    """Return a checksum of a run's inputs: the source of pairs or texts, class probabilities,
-    language model and weight files.
+def data_checksum(source: Any, settings: Mapping[str, Section]) -> str:
+    """Return a checksum of a run's inputs: its source, and the class probabilities, language model,
+    and files of features and weights that its settings name.
     """
     objective = settings["objective"]
     values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
