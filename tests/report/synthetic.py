@@ -75,7 +75,11 @@ def study_with_baseline(oracles=(), headroom=None, names=None):
     if headroom is None:
         headroom = pd.DataFrame({"dataset": [], "label": [], "sentence": []})
     return SimpleNamespace(
-        baseline="CL", oracles=list(oracles), headroom=headroom, names=names or {}, table_notes=[]
+        baseline="CL",
+        label_notes=list(oracles),
+        headroom=headroom,
+        names=names or {},
+        table_notes=[],
     )
 
 

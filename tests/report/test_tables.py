@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import synthetic
 from scipy import stats
+from statsmodels.stats.power import tt_solve_power
 from synthetic import numbers, tidy
 from tests.studies import tiny_study
 
@@ -173,13 +174,15 @@ def test_marks_distinguish_the_outcomes():
     assert not any("≈" in note for note in table_of(rows_of(values), [KNN]).notes)
 
 
-def test_equal_differences_in_all_seeds_have_no_interval_and_no_tests():
+def test_equal_differences_in_all_seeds_have_no_interval_but_exact_tests():
     values = comparisons(
         rows_of({"CL": LOW, "a": [low + 0.2 for low in LOW]}), "CL", [KNN], {KNN: 0.01}
     )
     (group,) = difference_table(values).groups
     cells = [cell.text for cell in dict(group.lines)["a − CL"]]
-    assert cells == ["6", "+20.0 [–, –]", "0.0", "–", "1.00", "–", "–", "–", "–", "undecided"]
+    assert cells[:5] == ["6", "+20.0 [–, –]", "0.0", "–", "1.00"]
+    p = f"{2 / 2**6:.3f}"  # of six equal signs
+    assert cells[5:] == [p, p, p, "1.000", "better, exploratory"]
 
 
 def test_the_table_of_differences_lists_spread_tests_and_outcome():
@@ -193,7 +196,9 @@ def test_the_table_of_differences_lists_spread_tests_and_outcome():
     cells = [cell.text for cell in dict(group.lines)["Oracle − CL"]]
     assert cells[0] == "6"
     assert float(cells[2]) == pytest.approx(100 * difference.std(ddof=1), abs=0.051)
-    assert float(cells[3]) == pytest.approx(351 * difference.std(ddof=1) / 6**0.5, abs=0.051)
+    # that of the first of Holm's steps, of four comparisons
+    of_family = 100 * tt_solve_power(nobs=6, alpha=0.05 / 4, power=0.8)
+    assert float(cells[3]) == pytest.approx(of_family * difference.std(ddof=1), abs=0.051)
     assert len(cells) == len(table.columns) == 9  # none on equivalence, as nothing has a margin
     # named by no study
     assert cells[8] == (

@@ -35,6 +35,7 @@ from trueneg.store.rows import to_table, typed
 
 MEASURED = Measurement("knn", "accuracy", "all")
 TESTED = ["low", "high", "p", "p equivalence", "minimum detectable"]
+OF_INTERVAL = ["low", "high", "minimum detectable"]
 
 
 def rows_of(values, dataset="digits", split="test", **changed):
@@ -95,6 +96,9 @@ def test_the_minimum_detectable_difference_matches_statsmodels():
             tt_solve_power(nobs=seeds, alpha=0.05, power=0.8, alternative="two-sided") * seeds**0.5
         )
         assert detectable_multiplier(seeds) == pytest.approx(expected, rel=1e-5)
+    for seeds in (5, 6, 8, 12, 24):  # with four, statsmodels finds a value of power 0.65
+        of_seven = tt_solve_power(nobs=seeds, alpha=0.05 / 7, power=0.8) * seeds**0.5
+        assert detectable_multiplier(seeds, comparisons=7) == pytest.approx(of_seven, rel=1e-5)
     assert np.isnan([detectable_multiplier(0), detectable_multiplier(1)]).all()
     gains = [0.01, 0.03, 0.02, 0.05, 0.0]
     found = paired_differences(
@@ -146,7 +150,7 @@ def test_without_two_pairs_there_is_no_interval(values):
 
 @pytest.mark.parametrize("gain", [0.0, 0.2])
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
-def test_equal_differences_in_all_seeds_give_no_interval_and_no_p_value(gain, precision):
+def test_equal_differences_in_all_seeds_give_no_interval_and_exact_sign_tests(gain, precision):
     cl = precision([0.1, 0.3, 0.7])
     dcl = cl + precision(gain)
     assert gain == 0 or np.unique(np.float64(dcl) - cl).size > 1  # they differ in their last bits
@@ -155,9 +159,50 @@ def test_equal_differences_in_all_seeds_give_no_interval_and_no_p_value(gain, pr
     ]
     assert found["difference"] == pytest.approx(gain, abs=1e-7)
     assert found["standard deviation"] == 0
-    assert found[TESTED].isna().all()
+    assert found[OF_INTERVAL].isna().all()
     assert found["correlation"] == pytest.approx(1)
+    # binomial tests of three signs
+    two_sided, one_sided = (
+        stats.binomtest(3, 3, alternative=side).pvalue for side in ("two-sided", "greater")
+    )
+    assert found["p"] == found["p signed-rank"] == (1 if gain == 0 else two_sided)
+    assert found["p equivalence"] == one_sided
     assert outcome(found["difference"], found["p"], found["p equivalence"]) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("gain", "margin", "expected"),
+    [
+        (0.01, None, "better"),
+        (-0.01, None, "worse"),
+        (0.01, 0.02, "better by less than the margin"),
+        (0.0, 0.02, "equivalent"),
+        (0.0, None, "undecided"),
+    ],
+)
+def test_six_equal_differences_are_decided(gain, margin, expected):
+    cl = np.array([0.5, 0.52, 0.54, 0.56, 0.58, 0.6])
+    row = primary_contrast(
+        rows_of({"cl": cl, "dcl": cl + gain}), "dcl", "cl", MEASURED, "digits", margin
+    )
+    assert row["outcome"] == expected
+
+
+def test_equivalence_is_tested_only_within_a_margin_below_what_the_oracle_was_shown_to_gain():
+    cl = np.array([0.5, 0.52, 0.54, 0.56])
+    gains = np.array([0.018, 0.022, 0.021, 0.019])
+    values = {"cl": cl, "dcl": cl + 1e-4 * np.array([4, -4, 3, -3]), "oracle": cl + gains}
+    least = stats.ttest_1samp(gains, 0).confidence_interval(0.95).low
+    for margin, treatment, expected in (
+        (0.99 * least, "dcl", "equivalent"),
+        (1.01 * least, "dcl", "undecided"),  # although the gain itself is larger
+        (0.04, "oracle", "better by less than the margin"),  # its own gain
+    ):
+        row = primary_contrast(
+            rows_of(values), treatment, "cl", MEASURED, "digits", margin, "oracle"
+        )
+        assert row["outcome"] == expected
+        assert row["margin"] == margin
 
 
 def test_differences_of_one_image_in_50_000_are_not_rounded_away():
@@ -425,8 +470,8 @@ def test_every_data_set_has_its_own_headroom():
         ([0.002, -0.003, 0.0], 0.01, "equivalent", "equivalent within 1.0 points"),
         ([0.03, -0.03, 0.0], 0.01, "undecided", "9.8 points would have been detected"),
         ([0.002, -0.003, 0.0], None, "undecided", "published difference is +2.0 points"),
-        ([0.2, 0.2, 0.2], 0.01, "undecided", "+20.0 points in each of 3 seeds"),
-        ([0.0, 0.0, 0.0], 0.01, "undecided", "0.0 points in each of 3 seeds"),
+        ([0.2, 0.2, 0.2], 0.01, "undecided", "same in each of 3 seeds"),
+        ([0.0, 0.0, 0.0], 0.01, "undecided", "same in each of 3 seeds"),
         ([0.03], 0.01, "undecided", "they share 1 seed"),
     ],
 )

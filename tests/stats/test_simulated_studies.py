@@ -7,9 +7,11 @@ Monte-Carlo standard errors.
 
 import numpy as np
 import pytest
+from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from trueneg.report.tables.building import comparisons
+from trueneg.stats.candidates import cross_fitted
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
 
@@ -64,6 +66,40 @@ def test_any_false_claim_among_several_methods_occurs_in_at_most_5_percent_of_st
     claimed = false["outcome"].str.startswith(("better", "worse"))
     rate, error = share(claimed.groupby(false["study"]).any(), 0.05)
     assert rate <= 0.05 + error
+
+
+def test_the_best_of_equal_methods_gains_nothing_if_it_is_cross_fitted():
+    generator, seeds = np.random.default_rng(1), 7
+    names = ["CL", *"abcdefgh"]
+    gains = {"largest": [], "cross-fitted": []}
+    for _ in range(120):
+        values = generator.normal(0, 1, (len(names), seeds))
+        objective, seed = (places.ravel() for places in np.indices(values.shape))
+        place = {"study": "s", "dataset": "d", "split": "test", "variant": "{}"}
+        rows = place | MEASURED._asdict() | {"objective": np.array(names)[objective]}
+        table = to_table(rows | {"seed": seed, "run": "r", "value": values.ravel()})
+        best = cross_fitted(table, names[1:])
+        assert sorted(best["seed"]) == list(range(seeds))
+        gains["cross-fitted"].append(best["value"].mean() - values[0].mean())
+        gains["largest"].append(values[1:].mean(1).max() - values[0].mean())
+    mean, error = (of(gains["cross-fitted"]) for of in (np.mean, stats.sem))
+    assert abs(mean) < 3 * error
+    assert np.mean(gains["largest"]) > 5 * error
+
+
+def test_cross_fitting_measures_a_method_that_is_best_in_both_halves_on_all_seeds():
+    values = {"CL": [0, 0, 0, 0], "a": [1, 2, 1, 2], "b": [3, 5, 3, 5]}
+    rows = [
+        {"study": "s", "dataset": "d", "split": "test", "variant": "{}", **MEASURED._asdict()}
+        | {"objective": name, "seed": seed, "run": "r", "value": value}
+        for name, of_seeds in values.items()
+        for seed, value in enumerate(of_seeds)
+    ]
+    best = cross_fitted(to_table(rows), ["a", "b"])
+    assert set(best["chosen"]) == {"b"}
+    assert best.sort_values("seed")["value"].tolist() == values["b"]
+    one = to_table(rows).query("seed == 0")
+    assert cross_fitted(one, ["a", "b"]).empty
 
 
 @pytest.mark.parametrize(("effect", "seeds", "deviation"), [(MARGIN, 6, 0.3), (-MARGIN, 12, 0.5)])

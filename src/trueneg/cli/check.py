@@ -15,6 +15,7 @@ from trueneg.cli.estimates import estimated_time, towers_to_compute
 from trueneg.cli.pace import Paces
 from trueneg.cli.planned_data import PlannedData, PlannedRun, missing_texts
 from trueneg.cli.planned_networks import check_language_models, check_towers
+from trueneg.config.equal_temperature import cautions
 from trueneg.config.order import relative_cost
 from trueneg.config.runs import (
     Job,
@@ -89,7 +90,7 @@ def describe_trained(
     # missing if the package is not used from a checkout; Snakemake cannot run then
     if PUBLISHED.is_file():
         published_numbers(study, PUBLISHED)  # raises UserError if a paper has no such numbers
-    lines = []
+    lines = [f"WARNING {caution}" for caution in cautions(study)]
     if protocol := committed_protocol(name, study.protocol, results):
         when = "the date of its commit is unknown"
         if protocol["date"]:

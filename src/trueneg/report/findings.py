@@ -14,13 +14,17 @@ from trueneg.config import runs
 from trueneg.errors import UserError
 from trueneg.io.seals import require_present, sealed_files
 from trueneg.legible import counted, legible
+from trueneg.report.claims import claim
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import choice, chosen_name, edge_notes, seed_count
+from trueneg.report.layouts import compared_rows
+from trueneg.report.methods import of_methods
 from trueneg.report.metrics import (
     amount,
     ends,
     evaluation_name,
     format_metric,
+    is_tiny,
     margin_text,
     measured_name,
     with_interval,
@@ -34,6 +38,8 @@ from trueneg.stats.comparison import NOT_ABOVE_CHANCE, primary_contrast
 from trueneg.stats.measurement import Measurement
 
 LEVEL = "95 %"  # confidence level of every interval
+# an exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences
+FEW_SEEDS = 6
 
 
 def headroom_sentence(
@@ -71,6 +77,7 @@ def answer(
     published: float | None = None,
     selection: Sequence[Mapping[str, Any]] = (),
     is_tuned: bool = True,
+    caveats: Sequence[str] = (),
 ) -> str:
     """State the answer to a study's question, with the seeds, the measurement, selected values and,
     if undecided, the power.
@@ -83,16 +90,17 @@ def answer(
             detectable difference.
         selection: result of :func:`selection_of` for the compared objectives.
         is_tuned: whether tuning selected their values; otherwise, they are the first listed ones.
+        caveats: clauses that belong to the sentence with the finding.
     """
     metric = row["metric"]
     sentences = [
-        f"{finding(row, treatment, baseline)}.",
+        f"{'; '.join([finding(row, treatment, baseline), *caveats])}.",
         *edge_notes(selection),
         f"Measured with {seed_count([row['seeds']])}: {evaluation_name(Measurement.of(row))}.",
     ]
     if names := [name for entry in selection if (name := chosen_name(entry)) != entry["objective"]]:
         sentences.append(f"{choice(is_tuned)}: {', '.join(names)}.")
-    if row["outcome"] == "undecided" and pd.notna(row["p"]):
+    if row["outcome"] == "undecided" and pd.notna(row["minimum detectable"]):
         power = (
             f"A difference of {amount(row['minimum detectable'], metric, difference=True)} would"
             " have been detected with a power of 80 %, given this standard deviation"
@@ -155,7 +163,8 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
     """State in a clause what a comparison found: a gain, a loss, equivalence, or no verdict.
 
     Gains, losses and their intervals are positive in the direction that the outcome names. Other
-    differences keep their sign. Of a primary measurement, higher values are better.
+    differences keep their sign. Of a primary measurement, higher values are better. The margin is
+    beside every effect; few seeds, and gains that are hardly visible, are said.
 
     Args:
         row, treatment, baseline: as for :func:`answer`.
@@ -170,23 +179,39 @@ def finding(row: Any, treatment: str, baseline: str) -> str:
         f"the difference in {name} is"
         f" {amount(row['difference'], metric, signed=True, difference=True)}"
     )
-    if pd.isna(row["p"]):
-        return f"{cannot_tell}: {difference} in each of {seeds}, without variation to judge it by"
     margin = "" if pd.isna(row["margin"]) else margin_text(row["margin"], metric)
-    difference += f" ({LEVEL} interval {ends(row['low'], row['high'], metric)})"
     match row["outcome"].split(" ")[0]:
         case "equivalent":
-            return f"{treatment} and {baseline} are equivalent within {margin}: {difference}"
+            found = f"{treatment} and {baseline} are equivalent within {margin}: {difference}"
+            return f"{found} ({_qualified(row, ends(row['low'], row['high'], metric))})"
         case "undecided":
-            return f"{cannot_tell}: {difference}"
+            reach = _qualified(row, ends(row["low"], row["high"], metric), margin)
+            return f"{cannot_tell}: {difference} ({reach})"
         case ranked:
             verb, preposition = ("gains", "over") if ranked == "better" else ("loses", "against")
             size = amount(abs(row["difference"]), metric, difference=True)
             within = f", less than the margin of {margin}" if row["outcome"] != ranked else ""
-            return (
-                f"{treatment} {verb} {size} {preposition} {baseline} in {name}{within} ({LEVEL}"
-                f" interval {_unsigned_ends(row, metric)})"
-            )
+            reach = _qualified(row, _unsigned_ends(row, metric), "" if within else margin)
+            return f"{treatment} {verb} {size} {preposition} {baseline} in {name}{within} ({reach})"
+
+
+def _qualified(row: Any, reach: str, margin: str = "") -> str:
+    """Return what stands in brackets after an effect: its interval, the margin if the sentence does
+    not name it yet, and what makes the effect doubtful.
+    """
+    seeds = seed_count([row["seeds"]])
+    has_interval = pd.notna(row["low"])
+    said = [f"{LEVEL} interval {reach}" if has_interval else f"the same in each of {seeds}"]
+    if margin:
+        is_withdrawn = has_interval and pd.isna(row["p equivalence"])
+        wide = ", which the Oracle's gain is not shown to exceed" * is_withdrawn
+        said.append(f"margin {margin}{wide}")
+    if row["seeds"] < FEW_SEEDS:
+        said.append(f"only {seeds}")
+    is_ranked = row["outcome"] in ("better", "worse")
+    if is_ranked and pd.isna(row["margin"]) and is_tiny(row["difference"], row["metric"]):
+        said.append("no margin says whether so little matters")
+    return ", ".join(said)
 
 
 def knowing_the_labels(row: Any, metric: str) -> str:
@@ -257,15 +282,18 @@ def of_contrast(gathered: Gathered) -> str:
     """
     primary = gathered.study.primary
     contrast = gathered.comparison["primary"]
-    clauses = [finding(contrast, primary.treatment, primary.baseline)]
+    selection = gathered.comparison["selection"]
+    rows = compared_rows(gathered)
+    shown = claim(gathered.study, rows, contrast["dataset"], selection)
+    clauses = [finding(shown.row, primary.treatment, shown.baseline), *shown.caveats]
     headroom = gathered.headroom
     of_dataset = headroom[headroom["dataset"] == contrast["dataset"]].iloc[0]
     if of_dataset["label"] == NOT_ABOVE_CHANCE:
         clauses.append(f"{primary.baseline} is {of_dataset['label']}")
     elif primary.treatment != primary.oracle:
         clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))
-    selection = selection_of(primary, contrast["dataset"], gathered.comparison["selection"])
-    return " ".join([f"{'; '.join(filter(None, clauses))}.", *edge_notes(selection)])
+    edges = edge_notes(selection_of(primary, contrast["dataset"], selection))
+    return " ".join([f"{'; '.join(filter(None, clauses))}.", *of_methods(gathered), *edges])
 
 
 def of_likelihoods(gathered: Gathered) -> str:

@@ -10,9 +10,17 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
+from trueneg.config import runs
 from trueneg.io.seals import require_intact
 from trueneg.report.declared import primary_dataset
-from trueneg.report.labels import choice, chosen_name, edge_notes, seed_count, variant_name
+from trueneg.report.labels import (
+    choice,
+    chosen_name,
+    edge_notes,
+    few_pilots,
+    seed_count,
+    variant_name,
+)
 from trueneg.report.metrics import full_name
 from trueneg.specs.kinds import kind_of
 from trueneg.stats.comparison import selected
@@ -134,18 +142,31 @@ class Gathered:
         ]
 
     @property
-    def label_free(self) -> list[str]:
-        """Names of the trained objectives that use no labels, follow no other, and are no
-        controls.
+    def methods(self) -> list[str]:
+        """Names of the trained objectives that can be used on the study's data, follow no other,
+        and are no controls. Where positives are drawn by label, losses may use labels, too.
         """
-        follow = self.study.tuning.follow if self.study.tuning is not None else ()
+        follow = runs.followed(self.study)
         return [
             name
             for name, objective in self.study.objectives.items()
             if name not in follow
             and objective.TRAINED
-            and not (objective.uses_labels or objective.is_control)
+            and not objective.is_control
+            and (self.study.positives_by_label or not objective.uses_labels)
         ]
+
+    @property
+    def label_notes(self) -> list[str]:
+        """A note on the objectives that use labels; empty if there are none."""
+        used = [name for name, each in self.study.objectives.items() if each.uses_labels]
+        said = "References, not methods, because their loss uses labels"
+        if self.study.positives_by_label:
+            said = (
+                "Positives are drawn by label, so every training uses labels; methods whose loss"
+                " uses them, too"
+            )
+        return [f"{said}: {', '.join(used)}."] if used else []
 
     def chosen(self, objective: str) -> str:
         """Return the compared variant of an objective on the primary contrast's data set."""
@@ -232,6 +253,8 @@ class Gathered:
             notes.append(f"Baseline: {'; '.join(names)}.")
         if tied:
             notes.append(f"Tied with another candidate, so the first was taken: {'; '.join(tied)}.")
+        if few := few_pilots(swept):
+            notes.append(f"{few.capitalize()}: another choice may be better.")
         if is_tuned and self._resplits_test:
             notes.append(SHARED_TEST)
         return [*notes, *edge_notes(swept)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trueneg.report.metrics import evaluation_name, metric_name, unit
+from trueneg.specs.kinds.trained import FEW_PILOTS
 from trueneg.specs.settings import format_value
 from trueneg.stats.measurement import Measurement
 
@@ -104,6 +105,21 @@ def chosen_name(entry: Mapping[str, Any]) -> str:
         swept = f" of {', '.join(grid)}" if len(grid) > 1 else ""
         parts.append(f"{SYMBOLS.get(key, key)} = {format_value(value)}{swept}")
     return f"{objective} ({'; '.join(parts)})"
+
+
+def few_pilots(selection: Iterable[Mapping[str, Any]]) -> str:
+    """Say how many pilot seeds chose the settings, if they were too few; else nothing.
+
+    Args:
+        selection: entries of the selection in ``comparison.json``.
+
+    Example:
+        >>> few_pilots([{"variants": ['{"temperature":0.1}', '{"temperature":0.5}'], "seeds": 2}])
+        'settings chosen from 2 seeds, fewer than 4'
+    """
+    counts = [entry["seeds"] for entry in selection if len(entry.get("variants", ())) > 1]
+    is_few = min(counts, default=FEW_PILOTS) < FEW_PILOTS
+    return f"settings chosen from {seed_count(counts)}, fewer than {FEW_PILOTS}" if is_few else ""
 
 
 def edge_notes(selection: Iterable[Mapping[str, Any]]) -> list[str]:

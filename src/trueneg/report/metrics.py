@@ -38,6 +38,16 @@ def format_metric(value: float, metric: str, signed: bool = False) -> str:
     return minus(f"{scaled:{sign}z.{decimals}f}")
 
 
+def is_tiny(value: float, metric: str) -> bool:
+    """Return whether a difference is below the last decimal that values are shown with.
+
+    Example:
+        >>> is_tiny(0.0009, "accuracy"), is_tiny(-0.0011, "accuracy"), is_tiny(0.0009, "AUC")
+        (True, False, True)
+    """
+    return abs(value) * scale(metric) < 10.0 ** -_measure(metric).decimals
+
+
 def in_unit(value: float, metric: str, shown: str, decimals: int) -> str:
     """Format a value in a paper's unit, with at least the usual number of decimals.
 

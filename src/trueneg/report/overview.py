@@ -1,9 +1,9 @@
-"""One figure for several studies: what knowing the false negatives gains, the best label-free
-method, and a control.
+"""One figure for several studies: what knowing the false negatives gains, the best method whose
+loss sees no labels, and a control; over the baseline at the same temperature where it was measured.
 """
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,16 @@ from pandas import DataFrame
 
 from trueneg.errors import UserError
 from trueneg.report.drawing import Figure, add_legend, dots, finish, in_style, line_styles, panels
-from trueneg.report.figures.dose_response import gains_of
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
+from trueneg.report.methods import best_of, least_gain, outcomes
 from trueneg.report.metrics import full_name
 from trueneg.report.plots import forest
-from trueneg.specs.objectives.base import Objective
-from trueneg.specs.temperature import TEMPERATURE_KEYS
 
 LINE = 46  # characters of a title's line
 # the axis is linear from -1 to 1, and logarithmic beyond
 TICKS = (-10, -3, -1, -0.5, 0, 0.5, 1, 3, 10)
-KNOWING, METHOD, CONTROL = "Oracle", "best label-free method", "random removal"
+KNOWING, METHOD, CONTROL = "Oracle", "best method without labels in its loss", "random removal"
 # of the csv file
 COLUMNS = [
     "id",
@@ -31,6 +29,7 @@ COLUMNS = [
     "kind",
     "objective",
     "of",
+    "baseline",
     "seeds",
     "difference",
     "low",
@@ -39,54 +38,43 @@ COLUMNS = [
 
 
 def differences(gathered: Gathered) -> list[dict[str, Any]]:
-    """Compare the oracle, the best label-free method and random removal with the baseline of a
-    trained study.
+    """Compare the oracle, the best method without labels in its loss and random removal with the
+    baseline of a trained study, at equal temperatures where that was measured and the gain is
+    smaller.
 
-    The best method is that with the largest gain on the test split, so its gain is too large on
-    average, the more so the more methods there are. Objectives with the baseline's loss, at any
-    temperature, do not count.
+    The best method is cross-fitted (:func:`trueneg.stats.candidates.cross_fitted`). Objectives with
+    the baseline's loss, at any temperature, do not count.
 
     Returns:
         Rows of :func:`trueneg.stats.comparison.paired_differences` for the primary measurement,
             with ``kind``, ``study`` (a
-        line of text) and ``of`` (the number of methods); gains are positive.
+        line of text), ``of`` (the number of methods) and ``at`` (the temperature of the baseline);
+            gains are positive.
     """
     study, primary = gathered.study, gathered.study.primary
-    gains = gains_of(gathered).set_index("objective", drop=False)
-    uncorrected = _loss(study.objectives[primary.baseline])
-    methods = [
-        name
-        for name in gathered.label_free
-        if name in gains.index and _loss(study.objectives[name]) != uncorrected
-    ]
     kinds: dict[str, Any] = {}
-    if methods:
-        kinds[METHOD] = gains.loc[methods, "difference"].idxmax()
-    for name in reversed(gathered.oracles):
-        if getattr(study.objectives[name], "shuffled", False):
-            kinds[CONTROL] = name
-    if primary.oracle in gains.index:
-        kinds[KNOWING] = primary.oracle
+    methods = [name for name in outcomes(gathered) if not study.objectives[name].uses_labels]
+    if methods and (best := best_of(gathered, methods)) is not None:
+        kinds[METHOD] = best
+    controls = [name for name in gathered.oracles if study.objectives[name].shuffled]
+    for kind, name in ((CONTROL, next(iter(controls), None)), (KNOWING, primary.oracle)):
+        if name is not None:
+            kinds[kind] = least_gain(gathered, name)
     tuned = "tuned" if study.tuning is not None else "fixed settings"
     measured = full_name(gathered.primary)
     line = f"{textwrap.fill(study.title, LINE)}\n{measured}; {tuned}, "
     return [
         {
-            **gains.loc[name],
+            **row,
             "id": gathered.folder.parent.name,
             "measured": measured,
             "kind": kind,
-            "study": line + seed_count([int(gains.loc[name, "seeds"])]),
+            "study": line + seed_count([int(row["seeds"])]),
             "title": study.title,
             "of": len(methods),
         }
-        for kind, name in kinds.items()
+        for kind, row in kinds.items()
     ]
-
-
-def _loss(objective: Objective) -> Mapping[str, Any]:
-    """Return an objective's settings without its temperature."""
-    return objective.model_dump(exclude=TEMPERATURE_KEYS)
 
 
 @in_style()
@@ -124,6 +112,8 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, DataFrame]:
     return finish(
         figure,
         "Primary measurement of each study; an AUC in hundredths. Bars: paired 95 % t"
-        " intervals over seeds, not corrected.",
+        " intervals over seeds, not corrected. Where the baseline at a method's temperature was"
+        " measured, the smaller of both gains; best methods are chosen on one half of the seeds and"
+        " measured on the other.",
         f"Best methods: {'; '.join(listed)}.",
     ), table[COLUMNS]

@@ -14,7 +14,9 @@ from pandas import DataFrame
 from trueneg.config import runs as study_runs
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
+from trueneg.report.claims import claim
 from trueneg.report.findings import against_no_training, answer, headroom_sentence, selection_of
+from trueneg.report.layouts import with_means
 from trueneg.report.published import published_numbers
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -251,10 +253,19 @@ def _comparison(study: TrainedStudy, rows: DataFrame, selection: DataFrame) -> d
         )
         parts.append(labelled.assign(sentence=sentence))
     sides = (primary.treatment, primary.baseline)
-    contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin)
+    contrast = primary_contrast(rows, *sides, measured, dataset, primary.margin, primary.oracle)
+    tested = with_means(rows[rows["split"] == "test"])
+    shown = claim(study, tested, dataset, _records(selection))
     entries = selection_of(primary, dataset, _records(selection))
-    is_tuned = study.tuning is not None
-    contrast["answer"] = answer(contrast, *sides, primary.published, entries, is_tuned)
+    contrast["answer"] = answer(
+        shown.row,
+        primary.treatment,
+        shown.baseline,
+        primary.published,
+        entries,
+        study.tuning is not None,
+        shown.caveats,
+    )
     contrast["answer"] += against_no_training(study, rows, dataset)
     return {
         "seeds": len(study.seed_list),

@@ -1,5 +1,5 @@
 """The candidates of a selection: each one's mean on the validation split, with its interval, and
-which one is best.
+which one is best; and the best of several objectives, without the gain that choosing it feigns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,3 +91,24 @@ def select(
     is_best = table.index == best
     distance = np.abs(table["mean"] - table["mean"][best].to_numpy())
     return table.assign(chosen=is_best, tied=(distance <= 10.0**-DECIMALS) & ~is_best)
+
+
+def cross_fitted(rows: pd.DataFrame, objectives: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of the best of several objectives: in each half of the seeds, those of the
+    objective with the largest mean over the other half. What is measured was not used to choose, so
+    the best of equal objectives is no better than they are.
+
+    Args:
+        rows: tidy rows of one measurement on one data set, one variant per objective.
+        objectives: objectives to choose from; only seeds that all of them have are used.
+
+    Returns:
+        Tidy rows of the objective ``"best"``; ``chosen`` names the objective of each. There are
+            none with fewer than two seeds.
+    """
+    values = rows.pivot(index="seed", columns="objective", values="value")[[*objectives]].dropna()
+    half = np.arange(len(values)) % 2
+    best = {side: values[half != side].mean().idxmax() for side in set(half) if len(values) > 1}
+    chosen = pd.Series([best.get(side) for side in half], values.index, dtype=object)
+    of_best = rows[rows["objective"] == rows["seed"].map(chosen)]
+    return of_best.assign(chosen=of_best["objective"], objective="best")

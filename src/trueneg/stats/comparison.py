@@ -107,8 +107,9 @@ def paired_differences(
 
         With fewer than two seeds, the standard deviation is NaN. If the differences of all seeds
             are equal up to rounding, it is
-        0. In both cases, the interval, all p values and the minimum detectable difference are NaN.
-            The correlation is NaN with
+        0. In both cases, the interval and the minimum detectable difference are NaN; the p values
+            are NaN in the first case, and those of exact sign tests in the second. The correlation
+            is NaN with
         fewer than three seeds, or if either objective has the same value in all seeds.
 
     Raises:
@@ -142,7 +143,11 @@ def paired_differences(
         },
         ["standard deviation", "own deviation", "baseline deviation"],
     )
-    table = add_interval(table, "difference")
+    return _with_tests(add_interval(table, "difference").assign(baseline=baseline), margins or {})
+
+
+def _with_tests(table: pd.DataFrame, margins: Mapping[Measurement, float]) -> pd.DataFrame:
+    """Add correlation, minimum detectable difference and tests to a table of paired differences."""
     seeds = table["seeds"]
     degrees = np.maximum(seeds - 1, 1)
     distance = table["difference"].abs()
@@ -151,20 +156,45 @@ def paired_differences(
     own_deviation = table.pop("own deviation")
     baseline_deviation = table.pop("baseline deviation")
     product = own_deviation * baseline_deviation
-    table["baseline"] = baseline
     table["correlation"] = (
         (own_deviation**2 + baseline_deviation**2 - deviation**2)
         / 2
         / product.where((product > 0) & (seeds > 2))
     ).clip(-1, 1)
     table["minimum detectable"] = seeds.map(detectable_multiplier) * error
-    table["p"] = 2 * scipy.stats.t.sf(distance / error, degrees)
-    table["p signed-rank"] = table["p signed-rank"].where(deviation > 0)
     table["margin"] = np.nan
-    for measured, margin in (margins or {}).items():
+    for measured, margin in margins.items():
         table.loc[measured.rows_of(table).index, "margin"] = margin
-    table["p equivalence"] = scipy.stats.t.sf((table["margin"] - distance) / error, degrees)
-    return table
+    room = table["margin"] - distance
+    # Without variation, all seeds are on one side of zero and of the margin: exact sign tests.
+    sign = 0.5**seeds
+    no_difference = distance <= ROUNDING * table["baseline mean"].abs()
+    constant = {
+        "p": (2 * sign).mask(no_difference, 1.0),
+        "p equivalence": sign.where(room > 0, 1.0).where(room.notna()),
+    }
+    table["p"] = 2 * scipy.stats.t.sf(distance / error, degrees)
+    table["p equivalence"] = scipy.stats.t.sf(room / error, degrees)
+    constant["p signed-rank"] = constant["p"]
+    return table.assign(
+        **{name: table[name].mask(deviation == 0, exact) for name, exact in constant.items()}
+    )
+
+
+def within_headroom(table: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+    """Withdraw the equivalence tests whose margin the oracle's gain is not shown to exceed: being
+    that close to the baseline would then mean nothing.
+
+    Args:
+        table: table from :func:`paired_differences`.
+        gains: its rows of the oracle against the uncorrected baseline, which keep their own test.
+    """
+    least = table[KEYS].merge(gains[[*KEYS, "low"]], how="left", on=KEYS)["low"].to_numpy()
+    is_gain = table["objective"].isin(gains["objective"]) & table["baseline"].isin(
+        gains["baseline"]
+    )
+    is_withdrawn = (table["margin"] >= least) & ~is_gain
+    return table.assign(**{"p equivalence": table["p equivalence"].mask(is_withdrawn)})
 
 
 def subtracted(rows: pd.DataFrame, objective: str, other: str) -> pd.DataFrame:
@@ -219,24 +249,28 @@ def add_interval(table: pd.DataFrame, mean: str) -> pd.DataFrame:
 
 
 @functools.cache
-def detectable_multiplier(seeds: int) -> float:
+def detectable_multiplier(seeds: int, comparisons: int = 1) -> float:
     r"""Return the minimum detectable difference in units of :math:`s_d / \sqrt n`.
 
-    At this true difference :math:`\delta`, the two-sided paired t test at 5 % rejects with a power
-    of 80 %: the test statistic follows the noncentral t distribution with n − 1 degrees of freedom
-    and noncentrality :math:`\delta \sqrt n / \sigma`.
+    At this true difference :math:`\delta`, the two-sided paired t test rejects with a power of
+    80 % in the first step of Holm's correction, at 5 % divided by the number of comparisons: the
+    test statistic follows the noncentral t distribution with n − 1 degrees of freedom and
+    noncentrality :math:`\delta \sqrt n / \sigma`.
 
     Args:
         seeds: n, the number of pairs; below two, the result is NaN.
+        comparisons: number of comparisons in the family.
 
     Example:
         >>> [round(detectable_multiplier(seeds), 2) for seeds in (5, 6, 8)]
         [3.76, 3.51, 3.27]
+        >>> round(detectable_multiplier(8, comparisons=7), 2)
+        4.8
     """
     if seeds < 2:
         return float("nan")
     degrees = seeds - 1
-    critical = scipy.stats.t.isf(SIGNIFICANT / 2, degrees)
+    critical = scipy.stats.t.isf(SIGNIFICANT / comparisons / 2, degrees)
 
     def excess_power(noncentrality: float) -> float:
         # The lower tail is the mirrored upper one: nct.cdf gives NaN for some lower tails near 0,
@@ -335,8 +369,7 @@ def outcome(
     * ``"better"`` or ``"worse"``: the two-sided test rejects a difference of zero. ``" by less than
       the margin"`` follows if the equivalence test rejects as well.
     * ``"equivalent"``: only the equivalence test rejects, that is, both of its one-sided tests.
-    * ``"undecided"``: neither rejects, or there is no test, as with one seed or equal differences
-      in all seeds.
+    * ``"undecided"``: neither rejects, or there is no test, as with one seed.
 
     Args:
         difference: objective − baseline; only its sign is read.
@@ -444,6 +477,7 @@ def primary_contrast(
     measured: Measurement,
     dataset: str,
     margin: float | None = None,
+    oracle: str | None = None,
 ) -> pd.Series:
     """Evaluate the primary contrast of a study on the test split; as the only one in its family, it
     needs no adjustment.
@@ -455,6 +489,8 @@ def primary_contrast(
         measured: measurement to compare.
         dataset: label of the data set.
         margin: equivalence margin, in the metric's own unit; None: equivalence is not tested.
+        oracle: the objective whose gain over the baseline must exceed the margin
+            (:func:`within_headroom`); None: none must.
 
     Returns:
         The row of :func:`paired_differences` with its ``outcome`` (see :func:`outcome`).
@@ -464,7 +500,10 @@ def primary_contrast(
     """
     chosen = _chosen(rows, measured, split="test", dataset=dataset)
     margins = {} if margin is None else {measured: margin}
-    row = paired_differences(chosen, baseline, [treatment], margins).iloc[0].copy()
+    table = paired_differences(chosen, baseline, [treatment], margins)
+    if oracle is not None:
+        table = within_headroom(table, paired_differences(chosen, baseline, [oracle]))
+    row = table.iloc[0].copy()
     row["outcome"] = outcome(row["difference"], row["p"], row["p equivalence"])
     return row
 

@@ -10,12 +10,12 @@ from trueneg.config.runs import shown_examples
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
-from trueneg.report.findings import sentence
+from trueneg.report.findings import FEW_SEEDS, sentence
 from trueneg.report.gathered import Gathered
+from trueneg.report.methods import of_methods, outcomes
 from trueneg.report.page.examples import examples_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
-from trueneg.report.tables.comparisons import of_primary
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import seeds_to_detect
@@ -24,8 +24,6 @@ from trueneg.store.run_store import RunStore
 
 # kind of mark by the first word
 OUTCOMES = {"better": "better", "worse": "worse", "equivalent": "even", "undecided": "unsure"}
-# an exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences
-FEW_SEEDS = 6
 
 
 def study_page(folder: Path) -> dict[str, Any]:
@@ -112,8 +110,9 @@ def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     """State which objective to use, how to export its encoder, and what seeds would cost that
     decide an undecided contrast.
 
-    Use the baseline, unless label-free objectives are better on the test split: then, of these, the
-    best on the validation split. Its best run there is exported, if its weights are here.
+    Use the baseline, unless methods are better on the test split, also at their own temperature:
+    then, of these, the best on the validation split. Its best run there is exported, if its
+    weights are here.
 
     Args:
         gathered: a trained study.
@@ -122,9 +121,9 @@ def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     study = gathered.study
     baseline = gathered.baseline
     sentences = _seeds_to_decide(gathered, runs)
-    tested = of_primary(gathered)
-    outcomes = tested[tested["baseline"] == baseline].set_index("objective")["outcome"]
-    better = [name for name in gathered.label_free if outcomes.get(name) == "better"]
+    found = outcomes(gathered)
+    better = [name for name, outcome in found.items() if outcome == "better"]
+    sentences += of_methods(gathered)
     untrained = [name for name, each in study.objectives.items() if each.name in NOT_TRAINED]
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
     rows = rows[
@@ -145,9 +144,7 @@ def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     if better:
         sentences.append(f"Use {name}, which is better than {baseline} on the test split.")
     else:
-        sentences.append(
-            f"No method without labels was shown to be better than {baseline}: use {baseline}."
-        )
+        sentences.append(f"No method was shown to be better than {baseline}: use {baseline}.")
     if RunStore(gathered.folder.parents[1] / "runs").state(best["run"]) == "finished":
         sentences.append(
             f"To export its best encoder on the validation split, of seed {best['seed']}: trueneg"
@@ -160,7 +157,8 @@ def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list
     """State what seeds would decide an undecided contrast, and what they would cost."""
     contrast = gathered.comparison["primary"]
     seconds = [run["seconds"] for run in runs if _is_trained(run)]
-    if contrast["outcome"] != "undecided" or contrast["p"] is None or not seconds:
+    is_decided = contrast["outcome"] != "undecided"
+    if is_decided or contrast["minimum detectable"] is None or not seconds:
         return []
     needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
     if needed is None:

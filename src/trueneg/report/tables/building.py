@@ -31,11 +31,13 @@ from trueneg.stats.comparison import (
     KEYS,
     SIGNIFICANT,
     UNKNOWN,
+    detectable_multiplier,
     holm,
     means,
     outcome,
     paired_differences,
     subtracted,
+    within_headroom,
 )
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, by_measurement
@@ -60,6 +62,7 @@ class Named(NamedTuple):
     measured: Measurement
     treatment: str
     contrasts: Sequence[NamedContrast] = ()
+    oracle: str | None = None
 
 
 def comparisons(
@@ -88,8 +91,9 @@ def comparisons(
             columns of
         :func:`trueneg.stats.comparison.paired_differences` (``seeds`` is called ``pairs``; ``low``
             and ``high`` are called
-        ``difference low`` and ``difference high``), ``contrast`` (its name), ``family``, ``p Holm``
-            and ``outcome``. Contrasts
+        ``difference low`` and ``difference high``; the minimum detectable difference is that of the
+            family's first Holm step), ``contrast`` (its name), ``family``, ``p Holm``,
+            ``p equivalence Holm`` and ``outcome``. Contrasts
         without a family have no p values; their outcome is ``interval only``. ``exploratory``:
             whether a tested comparison is
         outside the primary measurement or not named.
@@ -99,7 +103,8 @@ def comparisons(
     parts = [_named_differences(chosen, contrast, margins) for contrast in named.contrasts]
     others = paired_differences(chosen, baseline, margins=margins)
     others = others.assign(contrast=others["objective"] + f" − {baseline}", family=OTHERS)
-    table = pd.concat([*parts, others])
+    table = pd.concat([*parts, others], ignore_index=True)
+    table = within_headroom(table, others[others["objective"] == named.oracle])
     is_named = (table["family"] == OTHERS) & table.duplicated([*KEYS, "contrast"])
     table = table[~is_named].reset_index(drop=True)
     of_dataset = table[table["dataset"] == named.dataset]
@@ -110,13 +115,17 @@ def comparisons(
     table["exploratory"] = is_tested & ~(is_measured & (table["family"] != OTHERS))
     tests = ["p", "p signed-rank", "p equivalence"]
     table[tests] = table[tests].where(is_tested)
-    families: Any = table.groupby([*KEYS, "family"], sort=False, dropna=False)["p"]
-    table["p Holm"] = families.transform(holm)
+    families: Any = table.groupby([*KEYS, "family"], sort=False, dropna=False)
+    table["p Holm"] = families["p"].transform(holm)
+    table["p equivalence Holm"] = families["p equivalence"].transform(holm)
+    of_family = families["p"].transform("count").clip(lower=1)
+    first_step = map(detectable_multiplier, table["seeds"], of_family)
+    table["minimum detectable"] *= [*first_step] / table["seeds"].map(detectable_multiplier)
     outcomes = map(
         outcome,
         table["difference"],
         table["p Holm"],
-        table["p equivalence"],
+        table["p equivalence Holm"],
         table["metric"].map(higher_is_better),
     )
     table["outcome"] = Series([*outcomes], dtype=object).where(is_tested, "interval only")
@@ -226,11 +235,7 @@ def side_by_side(
         f" family, for each group and column; {OWN_FAMILY}).",
         *margin_note(values),
     ]
-    if gathered.oracles:
-        sentences.append(
-            f"Not usable in practice, because they use the labels: {', '.join(gathered.oracles)}."
-        )
-    sentences += gathered.table_notes
+    sentences += [*gathered.label_notes, *gathered.table_notes]
     for row in records(gathered.headroom):
         if row["dataset"] in remarks:
             sentences.append(f"{row['dataset']}: {row['sentence']}.")
@@ -380,7 +385,7 @@ def difference_table(
     shared = units.pop() if len(units) == 1 else ""
     tests = {"p": "p", "p Holm": "p, Holm", "p signed-rank": "p, signed-rank"}
     if compared["margin"].notna().any():
-        tests["p equivalence"] = "p, equivalence"
+        tests["p equivalence Holm"] = "p, equivalence, Holm"
     families = ["family"] if compared["family"].nunique(dropna=False) > 1 else []
     lines = []
     for row in records(compared):
@@ -406,14 +411,14 @@ def difference_table(
     sentences = [
         "Differences within seeds, with their 95 % t intervals over seeds and their standard"
         " deviations.",
-        "Minimum detectable: the true difference that the t test at the 5 % level, not"
-        " corrected, detects with a power of 80 %, given this standard deviation. Correlation:"
-        " Pearson's, of the two sides' values over seeds.",
-        "p: paired t test; tests and the interval need differences that vary between seeds."
+        "Minimum detectable: the true difference that the t test in the first of Holm's steps (5 %"
+        " divided by the size of the family) detects with a power of 80 %, given this standard"
+        " deviation. Correlation: Pearson's, of the two sides' values over seeds.",
+        "p: paired t test, or an exact sign test of differences that are the same for all seeds."
         f" Holm: corrected over the comparisons of a family in a group; {OWN_FAMILY}."
         " Signed-rank: exact, not corrected.",
         *margin_note(compared),
-        f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only p,"
+        f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only that of"
         " equivalence is; otherwise undecided. Exploratory: outside the primary measurement,"
         " or not named by the study. Interval only: named without a test.",
         *notes,
@@ -422,12 +427,13 @@ def difference_table(
 
 
 def outcome_text(row: Any) -> str:
-    """Return the outcome in a row of :func:`comparisons`, marked if it is an exploratory
-    finding.
+    """Return the outcome in a row of :func:`comparisons` with its margin, marked if it is an
+    exploratory finding.
     """
-    return row["outcome"] + (
-        ", exploratory" if row["exploratory"] and row["outcome"] != "undecided" else ""
-    )
+    text = row["outcome"]
+    if text.startswith("equivalent"):
+        text += f" within ±{margin_text(row['margin'], row['metric'])}"
+    return text + (", exploratory" if row["exploratory"] and text != "undecided" else "")
 
 
 def with_names(values: DataFrame, names: Names) -> DataFrame:
@@ -454,10 +460,16 @@ def margin_note(values: DataFrame) -> list[str]:
     if tested.empty:
         return []
     margin = margin_text(tested["margin"].iloc[0], tested["metric"].iloc[0])
-    return [
-        f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} (two one-sided paired t tests, not"
-        " corrected; primary measurement only)."
+    notes = [
+        f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} (two one-sided paired t tests with"
+        " Holm's correction; primary measurement only)."
     ]
+    if (tested["family"].notna() & tested["p equivalence"].isna()).any():
+        notes.append(
+            "Without a test of equivalence: where the Oracle's gain is not shown to exceed the"
+            " margin, being within it would mean nothing."
+        )
+    return notes
 
 
 def records(values: DataFrame) -> Iterable[Any]:
@@ -480,7 +492,7 @@ def difference_text(row: Any, starred: bool = True) -> str:
     marks = ""
     if starred and row["p Holm"] < SIGNIFICANT:
         marks += "*"
-    if starred and row["p equivalence"] < SIGNIFICANT:
+    if starred and row["p equivalence Holm"] < SIGNIFICANT:
         marks += "≈"
     return (
         f"{format_metric(row['difference'], metric, signed=True)}{marks}"

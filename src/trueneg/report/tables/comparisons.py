@@ -104,6 +104,7 @@ OF_TASKS = {
     "grounding": {"grounding"},
     "linear_evaluation": {*TRAINED},
 }
+LABELS = "uses labels for"
 # Note on the significance of the published differences, shown where ReCo's Table 1 is compared with
 # our numbers.
 RECO_TABLE_1 = (
@@ -143,7 +144,9 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     values = compare(
         rows, gathered.baseline, present(layout, rows), gathered.margins, named_by(gathered)
     )
-    beside = {}
+    places = itertools.product(dict.fromkeys(values["dataset"]), gathered.study.objectives)
+    used = {place: Cell(gathered.study.labels_used(place[1])) for place in places}
+    beside: dict[tuple[str, str], Cells] = {("", LABELS): used}
     if name == "tasks":
         for title, column in SHARES.items():
             beside[title, "last epoch (%)"] = last_share(gathered.curves, column)
@@ -175,7 +178,10 @@ def accuracy(study: ImageStudy, rows: DataFrame) -> list[Place]:
 def named_by(gathered: Gathered) -> Named:
     """Return the comparisons that a study names."""
     study = gathered.study
-    return Named(gathered.dataset, gathered.primary, study.primary.treatment, study.contrasts)
+    primary = study.primary
+    return Named(
+        gathered.dataset, gathered.primary, primary.treatment, study.contrasts, primary.oracle
+    )
 
 
 def of_primary(gathered: Gathered) -> DataFrame:
@@ -199,7 +205,9 @@ def differences(gathered: Gathered) -> Table:
         rows, gathered.baseline, present(places, rows), gathered.margins, named_by(gathered)
     )
     return difference_table(
-        values, [*gathered.protocol_notes, *gathered.table_notes], gathered.names
+        values.assign(**{LABELS: values["objective"].map(gathered.study.labels_used)}),
+        [*gathered.protocol_notes, *gathered.label_notes, *gathered.table_notes],
+        gathered.names,
     )
 
 

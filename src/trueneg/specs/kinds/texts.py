@@ -163,6 +163,10 @@ class TextStudy(TrainedStudy):
         return "known" if values_of(self.dataset.positives) == ["given"] else "exclude"
 
     @property
+    def positives_by_label(self) -> bool:
+        return "same_label" in values_of(self.dataset.positives)
+
+    @property
     def provided(self) -> dict[str, bool]:
         data = self.dataset
         needs = dict.fromkeys(

@@ -117,6 +117,7 @@ class Contrast(Settings):
     baseline: str = Field(description="objective to compare it with")
 
 
+FEW_PILOTS = 4  # fewer pilot seeds gave the baseline a poor temperature three times
 # Families of the primary contrast, and of the differences from its baseline that no contrast names.
 PRIMARY = "primary"
 OTHERS = "others"
@@ -391,6 +392,22 @@ class TrainedStudy(Study):
     def same_text(self) -> str:
         """The ``same_text`` of objectives on pairs that do not set it."""
         return "keep"
+
+    @property
+    def positives_by_label(self) -> bool:
+        """Whether positives are drawn by label, so that every training uses labels."""
+        return False
+
+    def labels_used(self, name: str) -> str:
+        """Return what an objective's training uses labels for: ``positives``, ``loss``, both, or
+        ``nothing``.
+        """
+        objective = self.objectives[name]
+        used = {
+            "positives": objective.TRAINED and self.positives_by_label,
+            "loss": objective.uses_labels,
+        }
+        return ", ".join(part for part, is_used in used.items() if is_used) or "nothing"
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
         """Return the settings of an objective's runs, except the data set's: :attr:`SECTIONS` and
