@@ -5,11 +5,20 @@ winners can decide.
 import pytest
 
 from tests.config.mistakes import mistakes, with_key
-from tests.studies import tiny_study, tiny_words, tiny_world, tuned_study
+from tests.studies import tiny_study, tiny_texts, tiny_words, tiny_world, tuned_study
 from trueneg.config import runs
+from trueneg.config.equal_temperature import baseline_at, cautions
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
 from trueneg.store.identity import run_id
+
+GIVEN = {
+    "source": "text_table",
+    "path": "pairs.csv",
+    "positives": "given",
+    "positive_column": "answer",
+    "label_column": "label",
+}
 
 
 def loaded(study):
@@ -136,17 +145,6 @@ def test_a_follower_keeps_what_it_states():
     ]
 
 
-def test_a_follower_adopts_the_settings_that_it_has():
-    study = tuned_study()
-    del study["objectives"]["CL-untuned"]["temperature"]
-    study["tuning"]["follow"] = {"CL-untuned": "HCL"}
-    choices = jobs_of(study)["CL-untuned", "seed0-1"].choices
-    assert [settings_of(choice.runs[0]) for choice in choices.values()] == [
-        {"temperature": 0.2},
-        {"temperature": 0.5},
-    ]
-
-
 def test_a_sweep_of_training_tunes_every_objective_and_a_follower_takes_over_its_winner():
     study = tuned_study(
         objectives=tiny_study()["objectives"] | {"Random": {"name": "oracle", "shuffled": True}}
@@ -263,11 +261,11 @@ def test_settings_of_targets_are_tuned_and_followed_where_they_are_not_stated():
         ),
         (
             {"tuning.follow": {"CL-untuned": "HCL"}},
-            ["tuning.follow.CL-untuned", "states or lacks", "beta"],
+            ["tuning.follow.CL-untuned", "'HCL'", "states every setting"],
         ),
         (
             {"tuning.follow": {"CL-untuned": "CL"}},
-            ["tuning.follow.CL-untuned", "'CL'", "states or lacks every setting"],
+            ["tuning.follow.CL-untuned", "'CL'", "states every setting"],
         ),
         (
             {
@@ -275,7 +273,7 @@ def test_settings_of_targets_are_tuned_and_followed_where_they_are_not_stated():
                 "objectives.CL.guide": {"name": "self"},
             }
             | {"tuning.follow": {"CL-untuned": "CL"}},
-            ["tuning.follow.CL-untuned", "states or lacks", "targets.share"],
+            ["tuning.follow.CL-untuned", "targets.share", "no such setting"],
         ),
         ({"objectives.Hardness.beta": [1, 2]}, ["objectives.Hardness.beta", "is a list", "HCL"]),
         (
@@ -308,3 +306,64 @@ def test_a_measurement_without_validation_rows_cannot_select():
         "direction": "text to image",
     }
     assert any("tuning.by" in sentence for sentence in mistakes(words=tiny_words(), world=world))
+
+
+def test_few_pilot_seeds_and_a_missing_baseline_at_a_treatments_temperature_are_said():
+    contrasts = [
+        {"treatment": "Oracle", "baseline": "CL"},
+        {"treatment": "Hardness", "baseline": "CL"},  # a follower: a dose or a control
+        {"treatment": "CL-untuned", "baseline": "CL"},
+    ]
+    study = tuned_study(contrasts=contrasts)
+    pilots, lacking = cautions(loaded(study))
+    assert "2 pilot seeds" in pilots
+    assert "4" in pilots
+    assert "CL at the temperature of HCL, Oracle," in lacking
+    for name in ("HCL", "Oracle"):
+        study["objectives"][f"CL-at-{name}"] = {"name": "cl"}
+        study["tuning"]["follow"][f"CL-at-{name}"] = name
+    study["tuning"]["seeds"] = [100, 101, 102, 103]
+    assert cautions(loaded(study)) == []
+    del study["tuning"]["follow"]["CL-at-HCL"]
+    (lacking,) = cautions(loaded(study))
+    assert "CL at the temperature of HCL," in lacking
+
+
+def test_the_baseline_takes_over_the_temperature_of_a_method_whose_other_settings_it_lacks():
+    study = tuned_study()
+    study["objectives"]["CL-at-HCL"] = {"name": "cl"}
+    study["tuning"]["follow"]["CL-at-HCL"] = "HCL"
+    job = jobs_of(study)["CL-at-HCL", "seed0-1"]
+    assert {
+        winner: settings_of(choice.runs[0])["temperature"] for winner, choice in job.choices.items()
+    } == {'{"beta":2.0,"temperature":0.2}': 0.2, '{"beta":2.0,"temperature":0.5}': 0.5}
+
+
+def test_the_baseline_at_a_temperature_is_found_by_its_loss_and_its_value():
+    study = tuned_study()
+    study["objectives"]["CL-at-HCL"] = {"name": "cl"}
+    study["tuning"]["follow"]["CL-at-HCL"] = "HCL"
+    tuned = loaded(study)
+    cold, warm = '{"temperature":0.2}', '{"temperature":0.5}'
+    variants = {"CL": cold, "HCL": warm, "Oracle": cold, "CL-untuned": "{}"}
+    assert baseline_at(tuned, variants, "Oracle") == "CL"
+    assert baseline_at(tuned, variants, "HCL") == "CL-untuned"  # at 0.5 as well
+    del variants["CL-untuned"]
+    assert baseline_at(tuned, variants, "HCL") is None
+    assert baseline_at(tuned, variants | {"CL-at-HCL": warm}, "HCL") == "CL-at-HCL"
+
+
+@pytest.mark.parametrize(
+    ("study", "expected"),
+    [
+        (
+            tiny_texts(),
+            {"CL": "positives", "Oracle": "positives, loss", "untrained": "nothing"},
+        ),
+        (tiny_study(), {"CL": "nothing", "DCL-true": "loss", "Oracle": "loss"}),
+        (tiny_texts(dataset=GIVEN), {"CL": "nothing", "Oracle": "loss"}),
+    ],
+)
+def test_what_labels_are_used_for_is_what_the_study_draws_with_them(study, expected):
+    tuned = loaded(study)
+    assert {name: tuned.labels_used(name) for name in expected} == expected

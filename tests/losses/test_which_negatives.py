@@ -242,6 +242,27 @@ class TestControlsOfTheOracle:
         assert found.sum(1).tolist() == [4] * 4000
         assert found[:, :4].double().mean().item() == pytest.approx(0.2, abs=0.015)
 
+    def test_nearest_removes_as_many_of_the_most_similar_true_negatives(self):
+        generator = torch.Generator().manual_seed(1)
+        logits = torch.randn(50, 20, generator=generator, dtype=torch.float64)
+        logits[:, ::7] = -math.inf
+        same = torch.rand(50, 20, generator=generator) < 0.3
+        anchors = Anchors(logits[:, 0], logits, same_class=same)
+        removed = Oracle(nearest=True).mass(anchors).removed
+        log_mass = Oracle(nearest=True)(logits[:, 0], logits, same_class=same)
+        assert same.sum(1).unique().numel() > 3
+        for row in range(50):
+            negatives = [n for n in range(20) if logits[row, n] > -math.inf]
+            true = sorted(
+                (n for n in negatives if not same[row, n]), key=lambda n: -logits[row, n].item()
+            )
+            left_out = set(true[: sum(bool(same[row, n]) for n in negatives)])
+            assert {n for n in negatives if removed[row, n]} == left_out
+            mass = sum(math.exp(logits[row, n]) for n in negatives if n not in left_out)
+            assert log_mass[row].item() == pytest.approx(math.log(mass))
+        with pytest.raises(ValueError, match="shuffled and nearest"):
+            Oracle(shuffled=True, nearest=True)
+
     def test_columns_that_are_not_negatives_are_never_removed(self):
         torch.manual_seed(0)
         logits = self.LOGITS.clone()

@@ -88,7 +88,7 @@ def of_methods(gathered: Gathered) -> list[str]:
     if len(found) > 1 and (row := best_of(gathered, [*found])) is not None:
         metric = row["metric"]
         clauses.append(
-            "the best of them, chosen on one half of the seeds and measured on the other, gains"
+            "the best, chosen on one half of the seeds and measured on the other, differs by"
             f" {amount(row['difference'], metric, signed=True, difference=True)}"
             f" ({ends(row['low'], row['high'], metric)})"
         )

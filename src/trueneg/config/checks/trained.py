@@ -7,9 +7,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from trueneg.config.checks.names import unknown, unknown_dataset
+from trueneg.config.equal_temperature import with_loss_of_baseline
 from trueneg.config.runs import (
     datasets,
     families,
+    field_of,
     following,
     objectives,
     several,
@@ -206,11 +208,16 @@ def _follower(
             f"objectives.{follower}.{next(iter(values))} is a list, but {follower} follows"
             f" {family}; expected a single value"
         )
-    if not taken_over(study, follower):
-        fields = ", ".join(swept(study.objectives[family]))
+    absent = [
+        field for field in swept(study.objectives[family]) if field_of(objective, field) is None
+    ]
+    # the baseline at a method's temperature has no settings of the method
+    if absent and follower not in with_loss_of_baseline(study):
+        yield f"{key} is {family!r}, which sweeps {absent[0]}, but {follower} has no such setting"
+    elif not taken_over(study, follower):
         yield (
-            f"{key} is {family!r}, but {follower} states or lacks every setting that {family}"
-            f" sweeps ({fields}); remove one of them, or follow another objective"
+            f"{key} is {family!r}, but {follower} states every setting that {family} sweeps; remove"
+            " one of them"
         )
     else:
         winner = next(

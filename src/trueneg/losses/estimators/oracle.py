@@ -31,9 +31,11 @@ class Oracle(Selecting):
             removed negatives is false in expectation (or until none are left).
         recall: in [0, 1]; each false negative is removed with this probability.
         shuffled: remove the same number of negatives, but random ones.
+        nearest: remove the same number of negatives, but the true ones with the largest logits
+            (fewer, if logits are equal).
 
     Raises:
-        ValueError: if precision or recall is out of range.
+        ValueError: if precision or recall is out of range, or shuffled and nearest are both set.
 
     Example:
         >>> same_class = torch.tensor([[True, False, False]])
@@ -54,6 +56,7 @@ class Oracle(Selecting):
     precision: float = 1.0
     recall: float = 1.0
     shuffled: bool = False
+    nearest: bool = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -63,10 +66,13 @@ class Oracle(Selecting):
             )
         if not 0 <= self.recall <= 1:
             raise ValueError(f"recall is {self.recall}; expected a number from 0 to 1.")
+        if self.shuffled and self.nearest:
+            raise ValueError("shuffled and nearest are both set; expected at most one of them.")
 
     def marked(self, anchors: Anchors) -> Tensor:
         same_class = anchors.required("same_class")
-        if self.precision == self.recall == 1 and not self.shuffled:
+        is_placebo = self.shuffled or self.nearest
+        if self.precision == self.recall == 1 and not is_placebo:
             return same_class
         valid = anchors.is_negative
         false = same_class & valid
@@ -75,9 +81,12 @@ class Oracle(Selecting):
         wrong = false.sum(-1) * self.recall * (1 / self.precision - 1)
         chance = torch.where(false, self.recall, (wrong / true.sum(-1).clamp(min=1))[:, None])
         marked = valid & (torch.rand(chance.shape, device=chance.device) < chance)
-        if not self.shuffled:
+        if not is_placebo:
             return marked
-        order = torch.rand(chance.shape, device=chance.device).masked_fill(~valid, -math.inf)
+        if self.nearest:
+            order = anchors.negatives.detach().masked_fill(~true, -math.inf)
+        else:
+            order = torch.rand(chance.shape, device=chance.device).masked_fill(~valid, -math.inf)
         return order > next_largest(order, marked.sum(-1))
 
     def mass(self, anchors: Anchors) -> NegativeMass:

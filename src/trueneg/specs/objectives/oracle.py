@@ -26,6 +26,9 @@ class OracleSettings(EstimatorObjective):
         1.0, description="control: probability that a false negative is removed"
     )
     shuffled: Boolean = Field(False, description="control: remove as many negatives, but at random")
+    nearest: Boolean = Field(
+        False, description="control: remove as many negatives, but the most similar true ones"
+    )
 
     def needs(self) -> list[tuple[str, str]]:
         return [("", "known matches"), *super().needs()]
@@ -33,7 +36,12 @@ class OracleSettings(EstimatorObjective):
     @property
     def is_control(self) -> bool:
         has_errors = {*values_of(self.precision), *values_of(self.recall)} != {1}
-        return has_errors or self.rescaled or super().is_control
+        return has_errors or self.rescaled or self.nearest or super().is_control
+
+    def check_combination(self):
+        super().check_combination()
+        if self.shuffled and self.nearest:
+            raise ValueError(".shuffled and .nearest are both true; set at most one of them")
 
 
 class TwoViewOracle(OracleSettings, TwoViewObjective):
