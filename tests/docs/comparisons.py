@@ -124,7 +124,7 @@ def outcome(row):
         if row["low"] <= 0 <= row["high"]:
             return "around 0"
         return "above 0" if is_above else "below 0"
-    is_within = row.get("p equivalence", math.nan) < 0.05
+    is_within = row.get("p equivalence Holm", row.get("p equivalence", math.nan)) < 0.05
     assert not is_within or abs(row["difference"]) < row["margin"]
     if corrected >= 0.05:
         return "equivalent" if is_within else "undecided"

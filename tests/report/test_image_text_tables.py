@@ -13,6 +13,7 @@ import synthetic
 import synthetic_pairs
 import yaml
 from scipy import stats
+from statsmodels.stats.power import tt_solve_power
 from synthetic import numbers
 from tests.studies import tiny_study
 
@@ -228,7 +229,10 @@ def test_linear_evaluation_has_a_column_per_label_fraction(study, rows):
         "1 % of the labels",
         "10 % of the labels",
         "100 % of the labels",
+        "",  # what labels are used for
     ]
+    used = {name: cells[-1].text for name, cells in shown.groups[0].lines}
+    assert (used["CL"], used["Oracle"]) == ("nothing", "loss")
     groups = {group.title: dict(group.lines) for group in shown.groups}
     values = values_of(rows, "CL", PROBE._replace(fraction=0.1, group="edema"))
     assert numbers(groups["phantom; linear probe; edema"]["CL"][2].text)[0] == pytest.approx(
@@ -250,8 +254,9 @@ def test_the_table_of_differences_has_every_measurement_in_its_unit(study, rows)
     assert PHANTOM in shown.notes
     difference = values_of(rows, "same", AUC) - values_of(rows, "CL", AUC)
     cells = dict(shown.groups[0].lines)["same − CL"]
+    of_family = tt_solve_power(nobs=6, alpha=0.05 / (len(shown.groups[0].lines) - 1), power=0.8)
     assert numbers(cells[3].text)[0] == pytest.approx(
-        3.514 * difference.std(ddof=1) / 6**0.5, abs=0.00051
+        of_family * difference.std(ddof=1), abs=0.00051
     )
 
 

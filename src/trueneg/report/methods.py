@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config.equal_temperature import with_loss_of_baseline
+from trueneg.config.equal_temperature import baseline_at, with_loss_of_baseline
 from trueneg.legible import counted
 from trueneg.report.claims import smaller_gain
 from trueneg.report.gathered import Gathered
@@ -48,25 +48,36 @@ def least_gain(gathered: Gathered, name: str) -> Any:
     """Return what an objective gains over the baseline, or over the baseline at its temperature if
     that was measured and the gain is smaller.
     """
-    selection = gathered.selection
-    of_dataset = selection[selection["dataset"] == gathered.dataset].to_dict("records")
     rows = compared_rows(gathered)
-    return smaller_gain(gathered.study, rows, gathered.dataset, of_dataset, name, gathered.crossed)[
-        0
-    ]
+    return smaller_gain(
+        gathered.study, rows, gathered.dataset, _selected(gathered), name, gathered.crossed
+    )[0]
 
 
 def best_of(gathered: Gathered, names: list[str]) -> Any:
-    """Return the gain of the best of several methods over the baseline, cross-fitted; None with
-    fewer than two seeds. ``objective`` lists those that were chosen.
+    """Return the smaller gain of the best of several methods like :func:`least_gain`, but
+    cross-fitted; None with fewer than two seeds. ``objective`` lists those that were chosen.
     """
     rows = gathered.primary.rows_of(compared_rows(gathered))
     rows = rows[rows["dataset"] == gathered.dataset]
     best = cross_fitted(rows, names)
     if best.empty:
         return None
-    row = paired_differences(pd.concat([rows, best]), gathered.baseline, ["best"]).iloc[0]
-    return {**row, "objective": " or ".join(dict.fromkeys(best["chosen"]))}
+    baseline = gathered.baseline
+    variants = {entry["objective"]: entry["variant"] for entry in _selected(gathered)}
+    chosen = dict.fromkeys(best["chosen"])
+    same = {name: baseline_at(gathered.study, variants, name) or baseline for name in chosen}
+    beside = rows[rows["objective"] == rows["seed"].map(best.set_index("seed")["chosen"].map(same))]
+    found = [
+        paired_differences(pd.concat([best, each.assign(objective=baseline)]), baseline).iloc[0]
+        for each in (rows[rows["objective"] == baseline], beside)
+    ]
+    return {**min(found, key=lambda row: row["difference"]), "objective": " or ".join(chosen)}
+
+
+def _selected(gathered: Gathered) -> list[Any]:
+    entries = gathered.comparison["selection"]
+    return [entry for entry in entries if entry["dataset"] == gathered.dataset]
 
 
 def of_methods(gathered: Gathered) -> list[str]:
