@@ -104,7 +104,7 @@ def advice(gathered: Gathered) -> Advice:
     """Advise on the primary measurement of a trained study, on its primary data set."""
     study = gathered.study
     rows = compared_rows(gathered)
-    untrained = study.first_baseline
+    untrained = study.first_baseline if study.first_baseline in {*rows["objective"]} else None
     selection = gathered.selection
     of_dataset = selection[selection["dataset"] == gathered.dataset].set_index("objective")
     edges = of_dataset["at edge"].to_dict() if "at edge" in of_dataset else {}
