@@ -15,6 +15,7 @@ from trueneg.data.image_files import EncodedImages, check_images, file_contents
 from trueneg.data.images.image_source import data_checksum, read_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import TEST_FRACTION, image_subset
+from trueneg.data.near_duplicates import near_duplicates
 from trueneg.data.pairs import chexpert_8x200, image_table
 from trueneg.data.pairs.inputs import data_checksum as data_checksum_of_pairs
 from trueneg.data.pairs.mimic_cxr import missing_reports
@@ -130,7 +131,7 @@ def planned_images(
         f" images{f' and {unlabelled:,} unlabelled ones' if unlabelled else ''}, validation "
         f"{len(subset.validation):,}{own}, test"
         f" {len(subset.test):,}{held_out}{f'; {checked}' if checked else ''}"
-        f"{_remarks(source.skipped, subset.leakage)}"
+        f"{_remarks(source.skipped, subset.leakage, _near(source, subset))}"
     )
     checksum = None if checked else functools.partial(data_checksum, source)
     return PlannedData(description, changes, len(subset.train), {}, checksum, source, subset)
@@ -185,7 +186,8 @@ def planned_pairs(
     training = source.sentences.loc[source.sentences["report"].isin(trained), "sentence"].tolist()
     known = () if checksum is None and images.settings["split_sentences"] else training
     units = {"image": len(subset.train), "study": len(trained)}
-    description += f"; training {len(subset.train):,} images{_remarks(checked, subset.leakage)}"
+    description += f"; training {len(subset.train):,} images"
+    description += _remarks(checked, subset.leakage, _near(source, subset))
     return PlannedData(
         description, again, len(subset.train), units, checksum, source, subset, known
     )
@@ -267,8 +269,12 @@ def planned_texts(
         f"{source.name}, {len(listed):,} texts{labels}; training {len(subset.train):,}, validation"
         f" {len(subset.validation):,}, test {len(subset.test):,}{unseen}"
     )
-    description += _remarks(source.skipped, subset.left_out, subset.leakage)
+    description += _remarks(source.skipped, subset.left_out, subset.leakage, _near(source, subset))
     return PlannedData(description, again, len(subset.train), {}, checksum, source, subset, listed)
+
+
+def _near(source: Any, subset: Any) -> str:
+    return near_duplicates(source.samples, source.looks(), subset)
 
 
 def _remarks(*sentences: str) -> str:
