@@ -31,6 +31,7 @@ from trueneg.specs.kinds.images import ImageStudy
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.specs.kinds.texts import TextStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.sources import OWN, data_name
 from trueneg.store import data_input
 from trueneg.store.data_input import DataInput
@@ -55,6 +56,7 @@ class PlannedData(NamedTuple):
             None: not known yet.
         subset: the first seed's subset of the source.
         sentences: training sentences, with repetitions; empty if they are not known yet.
+        tables: the user's tables of texts, each with its columns of texts.
     """
 
     description: str
@@ -65,6 +67,7 @@ class PlannedData(NamedTuple):
     source: Any = None
     subset: Any = None
     sentences: Sequence[str] = ()
+    tables: Sequence[tuple[str, tuple[str, ...]]] = ()
 
     def samples(self, training: Mapping[str, Any]) -> int:
         """Return the number of samples per epoch: images, or pairs of images and sentences."""
@@ -188,9 +191,8 @@ def planned_pairs(
     units = {"image": len(subset.train), "study": len(trained)}
     description += f"; training {len(subset.train):,} images"
     description += _remarks(checked, subset.leakage, _near(source, subset))
-    return PlannedData(
-        description, again, len(subset.train), units, checksum, source, subset, known
-    )
+    facts = len(subset.train), units, checksum, source, subset, known
+    return PlannedData(description, again, *facts, tables_of(images.settings))
 
 
 def _unjoined(
@@ -270,7 +272,16 @@ def planned_texts(
         f" {len(subset.validation):,}, test {len(subset.test):,}{unseen}"
     )
     description += _remarks(source.skipped, subset.left_out, subset.leakage, _near(source, subset))
-    return PlannedData(description, again, len(subset.train), {}, checksum, source, subset, listed)
+    facts = len(subset.train), {}, checksum, source, subset, listed
+    return PlannedData(description, again, *facts, tables_of(texts.settings))
+
+
+def tables_of(settings: Section) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the user's tables of texts that settings name, each with its columns of texts."""
+    named = [settings.get("text_column"), settings.get("positive_column")]
+    columns = (*filter(None, named), *settings.get("negative_columns", ()))
+    keys = ["table"] if "table" in settings else ["path", "test_path"]
+    return [(file, columns) for key in keys if columns and (file := settings.get(key))]
 
 
 def _near(source: Any, subset: Any) -> str:

@@ -277,6 +277,16 @@ def refuse_several_labels(
         )
 
 
+def places_of(path: str | Path, columns: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return the first row of a table that has each text, or has it as a part, in some columns."""
+    table = read_columns(path, columns).apply(single_spaced)
+    places = []
+    for text in single_spaced(Series(texts, dtype=object)):
+        has_text = table.apply(lambda cells, text=text: cells.str.contains(text, regex=False))
+        places += [f"{path}, {place}" for place in table.index[has_text.any(axis=1)][:1]]
+    return places
+
+
 def single_spaced(texts: Series) -> Series:
     """Replace each run of white space in texts by one space."""
     return texts.str.split().str.join(" ")
