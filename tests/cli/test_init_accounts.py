@@ -18,8 +18,8 @@ from tests.cli.test_init import TOPICS, dataset, init, photographs, questions
 from tests.data.image_layouts import write_classes
 from trueneg.cli.main import main
 from trueneg.config.reading import read_configuration
+from trueneg.data.pairs import image_table
 from trueneg.data.texts import text_table
-from trueneg.data.user_files import check_own_table
 from trueneg.errors import UserError
 from trueneg.store import data_input
 
@@ -348,37 +348,63 @@ def test_a_condition_on_no_column_is_refused(value, capsys):
     assert f"--matches is {value}" in refused(capsys, "text", "pairs.csv", "--matches", value)
 
 
-@pytest.mark.parametrize("listed", [json.dumps, str, lambda texts: str(np.array(texts))])
-def test_lists_of_captions_in_a_cell_are_refused_by_name(listed, capsys):
+LISTED = [json.dumps, str, lambda texts: str(np.array(texts)), "jsonl", "parquet"]
+
+
+@pytest.mark.parametrize("listed", LISTED)
+def test_lists_of_captions_in_a_cell_are_captions_of_its_image(listed, capsys):
     photographs(Path("photos"))
     table = captions()
-    table["caption"] = [listed([f"a white {text}", f"a pink {text}"]) for text in table["caption"]]
-    table.to_csv("table.csv", index=False)
-    message = refused(capsys, "pairs", "table.csv", "--images", "photos")
-    assert "caption" in message
-    assert "explode" in message
+    lists = [[f"a white {text}", f'it\'s "{text}"', "é\n[x]"] for text in table["caption"]]
+    table["caption"] = [each[: 1 + number % 3] for number, each in enumerate(lists)]
+    if isinstance(listed, str):
+        path = f"table.{listed}"
+        write = {"jsonl": table.to_json, "parquet": table.to_parquet}[listed]
+        write(path, **({"orient": "records", "lines": True} if listed == "jsonl" else {}))
+    else:
+        path = "table.csv"
+        table.assign(caption=table["caption"].map(listed)).to_csv(path, index=False)
+    printed = accepted(capsys, "pairs", path, "--images", "photos")
+    assert "texts: caption" in printed
+    studies = read_configuration(["my_study.yaml"]).studies
+    texts = image_table.read_texts(studies["my_study_text"].reports.model_dump())
+    expected = table.explode("caption")
+    assert texts["report"].tolist() == expected["file"].tolist()
+    assert texts["text"].tolist() == expected["caption"].tolist()
 
 
-def test_the_readers_refuse_lists_of_captions_too(capsys):
+@pytest.mark.parametrize(
+    ("cell", "fact"),
+    [
+        ("['a dog', 'two' dogs']", "it is a list"),
+        ('["a dog", 3, "two dogs"]', "it is a list"),
+        ('["a dog", "-"]', "without a text"),
+        ('["a dog", "a dog"]', "that repeat"),
+    ],
+)
+def test_lists_that_cannot_be_read_and_texts_in_lists_are_named_by_line(cell, fact, capsys):
     photographs(Path("photos"))
     captions().to_csv("table.csv", index=False)
     accepted(capsys, "pairs", "table.csv", "--images", "photos")
     table = captions()
-    table.loc[7, "caption"] = "['a dog', 'two dogs']"
+    table.loc[7, "caption"] = cell
     table.to_csv("table.csv", index=False)
-    studies = read_configuration(["my_study.yaml"]).studies
-    data = data_input.of_dataset(
-        studies["my_study"], studies["my_study"].dataset.model_dump(), studies
-    )
-    with pytest.raises(UserError, match=r"line 9: caption is .*one text.*list"):
-        check_own_table(data)
+    reports = read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.model_dump()
+    with pytest.raises(UserError, match=r"line 9(, text 2)?: (caption|file) is"):
+        image_table.read_texts(reports | {"skip_incomplete": False})
+    if fact == "it is a list":
+        with pytest.raises(UserError, match=fact):
+            image_table.read_texts(reports | {"skip_incomplete": True})
+    else:
+        skipped = image_table.check_table(reports | {"skip_incomplete": True})
+        assert f"1 of 241 rows are skipped: 1 {fact}" in skipped
 
 
 @pytest.mark.parametrize(
     ("kind", "ending"),
     [
-        ("lists", "parquet"),
-        ("lists", "jsonl"),
+        ("numbers", "parquet"),
+        ("numbers", "jsonl"),
         ("bytes", "parquet"),  # JSON has no bytes
         ("struct", "parquet"),
         ("struct", "jsonl"),
@@ -388,12 +414,12 @@ def test_columns_of_other_types_are_named_with_their_type(kind, ending, capsys):
     photographs(Path("photos"))
     table = captions()
     values = {
-        "lists": ["a dog", "two dogs"],
+        "numbers": [1, 2],
         "bytes": b"\x89PNG",
         "struct": {"bytes": None, "path": "1.png"},
     }
     column, said = {
-        "lists": ("caption", "list"),
+        "numbers": ("boxes", "list"),
         "bytes": ("image", "bytes"),
         "struct": ("image", "dict"),
     }[kind]
@@ -402,22 +428,18 @@ def test_columns_of_other_types_are_named_with_their_type(kind, ending, capsys):
         table.to_parquet("table.parquet")
     else:
         table.to_json("table.jsonl", orient="records", lines=True)
-    if kind == "lists":
-        message = refused(capsys, "pairs", f"table.{ending}", "--images", "photos")
-        assert "explode" in message
-    else:
-        message = accepted(capsys, "pairs", f"table.{ending}", "--images", "photos")
+    message = accepted(capsys, "pairs", f"table.{ending}", "--images", "photos")
     assert f"{column} ({said})" in message
 
 
 def test_lines_with_lists_of_positives_and_negatives_are_explained(capsys):
     lines = [
-        json.dumps({"query": text, "pos": [f"About {text}"], "neg": ["Nothing.", "No."]})
-        for text in questions()["message"]
+        json.dumps({"query": text, "pos": [f"About {text}"], "neg": ["Nothing.", str(number)]})
+        for number, text in enumerate(questions()["message"])
     ]
     Path("pairs.jsonl").write_text("\n".join(lines))
     message = refused(capsys, "text", "pairs.jsonl")
-    assert "pos (list); neg (list)" in message
+    assert re.search(r"pos \(lists of texts.*\); neg \(lists\)", message)
     assert "one pair per row" in message
     assert "negative_columns" in message
 

@@ -355,7 +355,7 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
         chosen: columns by their role: image, text, group and split.
     """
     study = NewStudy("pairs", path, minutes, file)
-    table = UserTable(path, chosen)
+    table = UserTable(path, chosen, ("text", "texts"))
     study.found = table.found
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {path}.")
