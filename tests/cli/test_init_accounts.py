@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.cli.test_init import TOPICS, dataset, init, photographs, questions
 from tests.data.image_layouts import write_classes
 from trueneg.cli.main import main
+from trueneg.cli.planned_data import planned_images, planned_pairs, planned_texts
 from trueneg.config.reading import read_configuration
 from trueneg.data.pairs import image_table
 from trueneg.data.texts import text_table
@@ -554,6 +555,48 @@ def test_texts_of_several_lines_are_no_swallowed_lines(capsys):
     assert "read 300 rows of 901 lines (1 header, 600 within quoted cells)" in accepted(
         capsys, "text", "questions.csv"
     )
+
+
+PLANNED = {"text": planned_texts, "pairs": planned_pairs, "images": planned_images}
+
+
+def said_by_check(form, **changes) -> list[str]:
+    """Return what the check says of the data of the study that `init` wrote."""
+    studies = dict(read_configuration(["my_study.yaml"]).studies)
+    if form == "pairs":
+        words = studies["my_study_text"]
+        reports = words.reports.model_copy(update=changes)
+        studies["my_study_text"] = words.model_copy(update={"reports": reports})
+    section = studies["my_study"].dataset.model_dump(mode="json") | changes
+    planned = PLANNED[form](studies, section, 0, Path("results"), False)
+    return [planned.description, *planned.changes]
+
+
+@pytest.mark.parametrize("form", ["text", "pairs"])
+def test_the_check_says_what_init_said_of_lines_and_columns(form, capsys):
+    photographs(Path("photos"))
+    table = questions(240) if form == "text" else captions().assign(id=range(240), same="x")
+    table.to_csv("table.csv", index=False)
+    printed = accepted(capsys, form, "table.csv", *["--images", "photos"] * (form == "pairs"))
+    first, *_ = printed.splitlines()
+    unused = re.search(r"^not used: .*$", printed, re.MULTILINE)[0]
+    comments = Path("my_study.yaml").read_text()
+    assert f"# {first}\n" in comments
+    assert f"# {unused}\n" in comments
+    (line,) = [each for each in said_by_check(form) if each.startswith("table.csv: ")]
+    assert line.startswith(f"table.csv: {first}; used: ")
+    assert line.endswith(f"; {unused}")
+    used = {"text": ["message (texts", "topic (labels: invoices 40, "]}.get(form)
+    assert all(each in line for each in used or ["file (names of images)", "caption (texts"])
+    (line,) = [each for each in said_by_check(form, restricted=True) if "table.csv: " in each]
+    assert line == f"table.csv: {first}"
+
+
+def test_the_check_counts_the_images_of_each_class(capsys):
+    write_classes(Path("forests"), ("fir", "oak", "yew"), images=80)
+    printed = accepted(capsys, "images", "forests")
+    assert "fir 80, oak 80, yew 80" in printed
+    assert "(fir 80, oak 80, yew 80)" in said_by_check("images")[0]
 
 
 def test_images_in_folders_of_splits_are_counted_by_class_and_split(capsys):

@@ -4,7 +4,7 @@ which of its rows are used.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -274,6 +274,7 @@ class UserTable:
         """Return columns with what they look like."""
         return "; ".join(f"{name or 'unnamed'} ({self.kinds[name].phrase})" for name in names)
 
-    def unused(self) -> str:
-        """Return the columns without a role, with what they look like."""
-        return self.columns(name for name in self.kinds if name not in self.roles) or "none"
+    def unused(self, used: Collection[str]) -> str:
+        """Return the columns that are not used, with what they look like."""
+        names = [name for name in self.kinds if name not in used]
+        return f"not used: {self.columns(names) or 'none'}"

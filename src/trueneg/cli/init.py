@@ -101,7 +101,7 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
         fields["positive"] = _pairs(table, text)
     else:
         _labels(table, text, column)
-    study.found.append(f"not used: {table.unused()}")
+    study.found.append(table.unused(table.roles))
     fields["table"] = study.rows(table, column)
     if column is None:
         return study.write("text_pairs", 3, _shared_texts, **fields)
@@ -173,7 +173,7 @@ def _label(table: UserTable, text: str) -> str | None:
         possible = f"; possible columns of positives: {texts}" if texts else ""
         raise UserError(
             f"{table.path} has texts in {text}, but no labels, so it is unknown which texts belong"
-            f" together (other columns: {table.unused()}{possible})."
+            f" together ({table.unused(table.roles)}{possible})."
             f" {ONE_PER_ROW if table.has_lists else CHOOSE_LABEL}"
         )
     return label
@@ -228,7 +228,7 @@ def _pairs(table: UserTable, text: str) -> str:
     positive = table.choose("positive", known(texts, POSITIVES) or texts)
     if positive is None:
         raise UserError(
-            f"{table.path} has no second column of texts (other columns: {table.unused()})."
+            f"{table.path} has no second column of texts ({table.unused(table.roles)})."
             f" {CHOOSE_LABEL}"
         )
     table.leave_out(table.rows[positive].map(is_missing), f"without a {positive}")
@@ -365,7 +365,7 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
     group = table.group("image")
     labels = [name for name in table.free("truth") if _is_label(table, name, image, group or image)]
     table.roles |= dict.fromkeys(labels, "label")
-    table.found += [f"labels: {', '.join(labels) or 'none'}", f"not used: {table.unused()}"]
+    table.found += [f"labels: {', '.join(labels) or 'none'}", table.unused(table.roles)]
     return study.write(
         "pairs",
         3,

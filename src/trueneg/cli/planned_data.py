@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
+from trueneg.cli.columns import UserTable, counts
 from trueneg.config.runs import Run, RunSettings
 from trueneg.data.image_cache import LONGEST
 from trueneg.data.image_files import EncodedImages, check_images, file_contents
@@ -22,6 +23,7 @@ from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.pair_source import PairSource, beside, read_pairs
 from trueneg.data.pairs.pair_splits import pair_subset
 from trueneg.data.pairs.registry import source_module
+from trueneg.data.table_formats import plain
 from trueneg.data.texts.text_source import read_texts
 from trueneg.data.texts.text_splits import text_subset
 from trueneg.data.user_files import check_own_table, compare_files
@@ -48,7 +50,7 @@ class PlannedData(NamedTuple):
 
     Attributes:
         description: a line about them.
-        changes: lines about files that changed or are missing.
+        changes: lines about the user's tables, and about files that changed or are missing.
         images: number of training images; 0: not known yet.
         units: number of pairs per epoch, by ``training.unit``; empty for images without texts.
         checksum: returns a run's data checksum; None: the images have not been decoded.
@@ -128,7 +130,8 @@ def planned_images(
     )
     own = " (the data's own; dataset.validation is not used)" if source.is_validation.any() else ""
     description = (
-        f"{source.name}{'' if checked else f', {source.images.shape[-1]} px'}; training"
+        f"{source.name}{'' if checked else f', {source.images.shape[-1]} px'}"
+        f"{f' ({counts(_classes(source))})' if dataset['source'] in OWN else ''}; training"
         f" {len(subset.train) - unlabelled:,} of "
         f"{len(subset.pool):,}"
         f" images{f' and {unlabelled:,} unlabelled ones' if unlabelled else ''}, validation "
@@ -188,11 +191,20 @@ def planned_pairs(
     trained = set(source.reports[subset.train].tolist())
     training = source.sentences.loc[source.sentences["report"].isin(trained), "sentence"].tolist()
     known = () if checksum is None and images.settings["split_sentences"] else training
+    remarks = _remarks(checked, subset.leakage, _near(source, subset))
+    description += f"; training {len(subset.train):,} images{remarks}"
     units = {"image": len(subset.train), "study": len(trained)}
-    description += f"; training {len(subset.train):,} images"
-    description += _remarks(checked, subset.leakage, _near(source, subset))
-    facts = len(subset.train), units, checksum, source, subset, known
-    return PlannedData(description, again, *facts, tables_of(images.settings))
+    return PlannedData(
+        description,
+        [*again, *_accounts(images.settings)],
+        len(subset.train),
+        units,
+        checksum,
+        source,
+        subset,
+        known,
+        tables_of(images.settings),
+    )
 
 
 def _unjoined(
@@ -273,7 +285,8 @@ def planned_texts(
     )
     description += _remarks(source.skipped, subset.left_out, subset.leakage, _near(source, subset))
     facts = len(subset.train), {}, checksum, source, subset, listed
-    return PlannedData(description, again, *facts, tables_of(texts.settings))
+    lines = [*again, *_accounts(texts.settings)]
+    return PlannedData(description, lines, *facts, tables_of(texts.settings))
 
 
 def tables_of(settings: Section) -> list[tuple[str, tuple[str, ...]]]:
@@ -284,12 +297,36 @@ def tables_of(settings: Section) -> list[tuple[str, tuple[str, ...]]]:
     return [(file, columns) for key in keys if columns and (file := settings.get(key))]
 
 
+def _classes(source: Any) -> pd.Series:
+    return pd.Series(np.array(source.class_names)[source.labels])
+
+
 def _near(source: Any, subset: Any) -> str:
     return near_duplicates(source.samples, source.looks(), subset)
 
 
 def _remarks(*sentences: str) -> str:
     return "".join(f"; {sentence.rstrip('.')}" for sentence in sentences if sentence)
+
+
+def _accounts(settings: Section) -> list[str]:
+    """Account for the lines and columns of the user's tables, as ``trueneg init`` does; without
+    their columns if they are restricted.
+    """
+    used = {
+        plain(name)
+        for key, value in settings.items()
+        if "_column" in key
+        for name in np.ravel(value or [])
+    }
+    lines = []
+    for file, _ in tables_of(settings):
+        if Path(file).expanduser().is_file():
+            table = UserTable(Path(file), {})
+            columns = f"; used: {table.columns(filter(used.__contains__, table.kinds))}"
+            columns += f"; {table.unused(used)}"
+            lines.append(f"{file}: {table.found[0]}{'' if settings['restricted'] else columns}")
+    return lines
 
 
 def _changes(results: Path, *inputs: DataInput) -> list[str]:
