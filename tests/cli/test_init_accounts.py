@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.cli.test_init import TOPICS, dataset, init, photographs, questions
 from tests.data.image_layouts import write_classes
+from tests.data.test_leakage import shared_with
 from trueneg.cli.main import main
 from trueneg.cli.planned_data import planned_images, planned_pairs, planned_texts
 from trueneg.config.reading import read_configuration
@@ -230,6 +231,18 @@ def test_pairs_keep_the_users_splits_for_every_seed(capsys):
     assert not dataset().resplit
     assert main(["check", "my_study.yaml"]) == 0
     assert "training 162 images" in capsys.readouterr().out  # of 180, a tenth for validation
+
+
+@pytest.mark.parametrize("crossing", [1, 5])
+def test_the_check_counts_views_of_one_report_in_two_splits(crossing, capsys):
+    photographs(Path("photos"))
+    table = captions().assign(report_id=np.arange(240) // 2, split="train")
+    table.loc[[*range(60), *(100 + 2 * number for number in range(crossing))], "split"] = "test"
+    table.to_csv("table.csv", index=False)
+    printed = accepted(capsys, "pairs", "table.csv", "--images", "photos")
+    assert f"120 groups in report_id, {crossing} of them in two splits" in printed
+    assert main(["check", "my_study.yaml"]) == 1
+    assert shared_with(capsys.readouterr().err) == {"patients": (crossing, 60 + crossing)}
 
 
 @pytest.mark.parametrize("name", GROUP_NAMES)
