@@ -284,9 +284,17 @@ def planned_texts(
         f" {len(subset.validation):,}, test {len(subset.test):,}{unseen}"
     )
     description += _remarks(source.skipped, subset.left_out, subset.leakage, _near(source, subset))
-    facts = len(subset.train), {}, checksum, source, subset, listed
-    lines = [*again, *_accounts(texts.settings)]
-    return PlannedData(description, lines, *facts, tables_of(texts.settings))
+    return PlannedData(
+        description,
+        [*again, *_accounts(texts.settings)],
+        len(subset.train),
+        {},
+        checksum,
+        source,
+        subset,
+        listed,
+        tables_of(texts.settings),
+    )
 
 
 def tables_of(settings: Section) -> list[tuple[str, tuple[str, ...]]]:

@@ -107,19 +107,21 @@ def read_table(
             problem, remedy = error.args
             raise UserError(f"{path}: {problem}. {origin or remedy}") from error
     cells = as_read.cells
-    may_list = cells.columns if columns is None else texts
-    values = {
-        column: [_list_as_json(value) if column in may_list else value for value in cells[column]]
-        for column in cells
+    names = list(map(str, cells))
+    may_list = names if columns is None else texts
+    content = {
+        name: [_list_as_json(value) if name in may_list else value for value in cells[name]]
+        for name in names
     }
     types = {
-        column: min(kinds)
-        for column in (cells if columns is None else ())
-        if (kinds := OBJECTS.intersection(type(value).__name__ for value in values[column]))
+        name: min(kinds)
+        for name in (names if columns is None else ())
+        if (kinds := OBJECTS.intersection(type(value).__name__ for value in content[name]))
     }
     written = {
-        column: [_written(value, column in texts) for value in values[column]]
-        for column in cells.columns.drop(list(types))
+        name: [_written(value, name in texts) for value in content[name]]
+        for name in names
+        if name not in types
     }
     table = DataFrame(written, cells.index, dtype=object)
     mistakes = [
