@@ -179,6 +179,24 @@ def test_losses(run, tmp_path):
     assert (tmp_path / "table.md").read_text() in printed
 
 
+def test_near_duplicates(run, tmp_path):
+    for number in range(4):
+        (tmp_path / f"{number}.png").write_bytes(encoded(picture(number, 64, 64)))
+    found = {
+        change: float(share) for change, share in cells(run("near_duplicates", "images", tmp_path))
+    }
+    assert found["darker by 30 %"] == found["half the size"] == 100
+    assert found["none: another one of 4"] == 0
+    texts = ["Where is my card?", "Where is my card", "How do I top up?", "When does it arrive?"]
+    table = pd.DataFrame({"text": texts, "label": list("abcc")})
+    table.to_csv(tmp_path / "texts.csv", index=False)
+    printed = run("near_duplicates", "texts", tmp_path / "texts.csv", "text", "label")
+    found = {change: float(share) for change, share in cells(printed)}
+    assert found["other punctuation and case"] == 100
+    assert found["none: another one of 4"] == found["none: another one with another label"] == 50
+    assert len(cells(run("near_duplicates", "time", "--samples", 50))) == 2
+
+
 def test_power(run):
     printed = run(
         "power", ROOT / "evidence/tuned_baseline_small.tar.xz", "--pilot", 100, 101, "--seeds", 12

@@ -1,6 +1,6 @@
 """User errors, reported in a sentence instead of a traceback."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trueneg.legible import legible, shortened
 
@@ -15,6 +15,14 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return shortened(legible(super().__str__()))
+
+
+class LongTextsError(UserError):
+    """An error about texts that a network cannot take; `texts` are the longest of them."""
+
+    def __init__(self, message: str, texts: Sequence[str] = ()):
+        super().__init__(message)
+        self.texts = texts
 
 
 def is_out_of_memory(error: BaseException) -> bool:

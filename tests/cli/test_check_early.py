@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from safetensors.torch import save_file
@@ -16,6 +17,8 @@ from tests.data.official_layouts import write_image_table
 from tests.studies import first_run, tiny_study, tiny_words, tiny_world
 from trueneg.cli.estimates import NO_DATA, UNMEASURED
 from trueneg.cli.main import main
+from trueneg.cli.planned_networks import check_language_models
+from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
 from trueneg.io.downloads import announced
 from trueneg.models.text_encoders import load_bert
@@ -248,6 +251,32 @@ def test_long_texts_are_refused_before_anything_is_computed(capsys):
     code, _, error = checked(capsys, **own_pairs({"text_encoder": text}))
     assert code == 1
     assert "tokens; expected at most 3. Set text_encoder.truncate" in error
+
+
+def test_long_captions_are_named_by_the_row_of_the_users_table(capsys):
+    studies = own_pairs({"text_encoder": tiny_world()["text_encoder"] | {"maximum_tokens": 40}})
+    table = pd.read_csv("table.csv")
+    table.loc[12, "text"] = "no effusion " * 30
+    table.to_csv("table.csv", index=False)
+    code, _, error = checked(capsys, **studies)
+    assert code == 1
+    assert "tokens; expected at most 40" in error
+    assert "table.csv, line 14." in error
+
+
+def test_texts_longer_than_a_language_model_takes_are_named_by_row(tmp_path):
+    model = bert(tmp_path / "lm")
+    texts = ["no effusion here", "no effusion " * 40, "a mass in the lung", "nothing"]
+    pd.DataFrame({"text": texts}).to_csv("texts.csv", index=False)
+    study = tiny_words(
+        reports={"source": "text_table", "path": "texts.csv"},
+        language_models={"BERT": {"model": model, "device": "cpu", "train": False}},
+    )
+    (validated,) = load_configuration({"words": study}, "study.yaml").studies.values()
+    sentences = pd.DataFrame({"patient": list("abcd"), "sentence": texts})
+    (line,) = check_language_models(validated, sentences, ["BERT"])
+    assert "1 of 4 texts have more than 32 tokens" in line
+    assert line.endswith("texts.csv, line 3.")
 
 
 def test_runs_whose_kind_never_finished_are_of_unknown_duration(capsys):

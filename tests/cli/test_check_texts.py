@@ -203,12 +203,17 @@ def test_settings_that_do_not_fit_the_texts_are_refused(dataset, changes, facts,
     assert all(fact in line for fact in facts)
 
 
-def test_texts_too_long_for_a_tower_are_refused_once_there_are_texts(tmp_path, capsys):
-    tower = bert(tmp_path / "bert", longest=64) | {"maximum_tokens": 4}
+def test_texts_too_long_for_a_tower_are_refused_by_row_once_there_are_texts(tmp_path, capsys):
+    texts = pd.DataFrame(TEXTS, columns=["text", "label"])
+    for row in (20, 37):
+        texts.loc[row, "text"] += "  and more" * (row + 20)
+    texts.to_csv("data/texts.csv", index=False)
+    tower = bert(tmp_path / "bert", longest=128) | {"maximum_tokens": 40}
     code, lines = checked(capsys, text_encoder=tower)
     assert code == 1
-    assert "61 of 61 texts are too long" in lines[-1]
-    assert all(fact in lines[-1] for fact in ("at most 4", "truncate"))
+    assert "2 of 61 texts are too long" in lines[-1]
+    assert all(fact in lines[-1] for fact in ("at most 40", "truncate"))
+    assert lines[-1].endswith("data/texts.csv, line 39; data/texts.csv, line 22.")
     # nothing to measure yet
     code, lines = checked(capsys, {"path": "none.csv"}, text_encoder=tower)
     assert code == 0

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -15,7 +16,9 @@ from tests.data.pictures import encoded, picture
 from tests.projects import new_project
 from trueneg.cli.main import main
 from trueneg.config.reading import read_configuration
-from trueneg.data.images.sources import image_folder
+from trueneg.data.decoding import decode_resized
+from trueneg.data.images.loading import load_source
+from trueneg.data.images.sources import image_folder, parquet
 from trueneg.data.tables import read_columns
 
 TOPICS = ["invoices", "parcels", "passwords", "printers", "refunds", "tickets"]
@@ -129,6 +132,40 @@ def test_images_with_classes():
     photographs(Path("plants"), classes=("fern", "moss"))
     assert init("images", "plants") == 0
     assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group is None
+
+
+@pytest.mark.parametrize("layout", ["bytes", "struct", "folder"])
+def test_images_in_parquet_files(layout, monkeypatch, capsys):
+    contents = [encoded(picture(number), "JPEG") for number in range(300)]
+    labels = ["cat", "dog", "eel"] * 100
+    images = contents if layout == "bytes" else [{"bytes": each, "path": ""} for each in contents]
+    table = pd.DataFrame({"image": images, "label": labels, "source": "web"})
+    place = Path("animals.parquet")
+    if layout == "folder":
+        place = Path("animals")
+        place.mkdir()
+        table[:240].to_parquet(place / "train.parquet")
+        table[240:].to_parquet(place / "test-00000-of-00001.parquet")
+    else:
+        table.to_parquet(place)
+    assert init("images", place) == 0
+    printed = capsys.readouterr().out
+    assert "300 images of 3 classes" in printed
+    assert "not used: source" in printed
+    assert ("splits of your own: train 240, test 60" in printed) == (layout == "folder")
+    assert dataset().source == "parquet"
+    source = load_source("parquet", path=dataset().path, resolution=16)
+    for number in (0, 299):
+        pixels = decode_resized(contents[number], "RGB", 16)
+        np.testing.assert_array_equal(source.images[number], pixels)
+    Path("my_study.yaml").unlink()
+    monkeypatch.setattr("trueneg.cli.new_study.SAMPLE", {"images": 6.0})
+    assert init("images", place) == 0
+    sampled = parquet.listed(dataset().path)
+    kept = [contents.index(content) for content in sampled.images.read()]
+    assert 200 <= len(kept) < 300
+    assert [sampled.class_names[label] for label in sampled.labels] == [labels[n] for n in kept]
+    assert sampled.is_test.tolist() == [layout == "folder" and number >= 240 for number in kept]
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from tests.cli.test_init import TOPICS, dataset, init, photographs, questions
 from tests.data.image_layouts import write_classes
+from tests.data.test_leakage import shared_with
 from trueneg.cli.main import main
+from trueneg.cli.planned_data import planned_images, planned_pairs, planned_texts
 from trueneg.config.reading import read_configuration
+from trueneg.data.pairs import image_table
 from trueneg.data.texts import text_table
-from trueneg.data.user_files import check_own_table
 from trueneg.errors import UserError
 from trueneg.store import data_input
 
@@ -231,6 +233,18 @@ def test_pairs_keep_the_users_splits_for_every_seed(capsys):
     assert "training 162 images" in capsys.readouterr().out  # of 180, a tenth for validation
 
 
+@pytest.mark.parametrize("crossing", [1, 5])
+def test_the_check_counts_views_of_one_report_in_two_splits(crossing, capsys):
+    photographs(Path("photos"))
+    table = captions().assign(report_id=np.arange(240) // 2, split="train")
+    table.loc[[*range(60), *(100 + 2 * number for number in range(crossing))], "split"] = "test"
+    table.to_csv("table.csv", index=False)
+    printed = accepted(capsys, "pairs", "table.csv", "--images", "photos")
+    assert f"120 groups in report_id, {crossing} of them in two splits" in printed
+    assert main(["check", "my_study.yaml"]) == 1
+    assert shared_with(capsys.readouterr().err) == {"patients": (crossing, 60 + crossing)}
+
+
 @pytest.mark.parametrize("name", GROUP_NAMES)
 def test_groups_are_found_in_any_spelling(name, capsys):
     questions().assign(**{name: [f"x{number // 3}" for number in range(300)]}).to_csv(
@@ -348,37 +362,63 @@ def test_a_condition_on_no_column_is_refused(value, capsys):
     assert f"--matches is {value}" in refused(capsys, "text", "pairs.csv", "--matches", value)
 
 
-@pytest.mark.parametrize("listed", [json.dumps, str, lambda texts: str(np.array(texts))])
-def test_lists_of_captions_in_a_cell_are_refused_by_name(listed, capsys):
+LISTED = [json.dumps, str, lambda texts: str(np.array(texts)), "jsonl", "parquet"]
+
+
+@pytest.mark.parametrize("listed", LISTED)
+def test_lists_of_captions_in_a_cell_are_captions_of_its_image(listed, capsys):
     photographs(Path("photos"))
     table = captions()
-    table["caption"] = [listed([f"a white {text}", f"a pink {text}"]) for text in table["caption"]]
-    table.to_csv("table.csv", index=False)
-    message = refused(capsys, "pairs", "table.csv", "--images", "photos")
-    assert "caption" in message
-    assert "explode" in message
+    lists = [[f"a white {text}", f'it\'s "{text}"', "é\n[x]"] for text in table["caption"]]
+    table["caption"] = [each[: 1 + number % 3] for number, each in enumerate(lists)]
+    if isinstance(listed, str):
+        path = f"table.{listed}"
+        write = {"jsonl": table.to_json, "parquet": table.to_parquet}[listed]
+        write(path, **({"orient": "records", "lines": True} if listed == "jsonl" else {}))
+    else:
+        path = "table.csv"
+        table.assign(caption=table["caption"].map(listed)).to_csv(path, index=False)
+    printed = accepted(capsys, "pairs", path, "--images", "photos")
+    assert "texts: caption" in printed
+    studies = read_configuration(["my_study.yaml"]).studies
+    texts = image_table.read_texts(studies["my_study_text"].reports.model_dump())
+    expected = table.explode("caption")
+    assert texts["report"].tolist() == expected["file"].tolist()
+    assert texts["text"].tolist() == expected["caption"].tolist()
 
 
-def test_the_readers_refuse_lists_of_captions_too(capsys):
+@pytest.mark.parametrize(
+    ("cell", "fact"),
+    [
+        ("['a dog', 'two' dogs']", "it is a list"),
+        ('["a dog", 3, "two dogs"]', "it is a list"),
+        ('["a dog", "-"]', "without a text"),
+        ('["a dog", "a dog"]', "that repeat"),
+    ],
+)
+def test_lists_that_cannot_be_read_and_texts_in_lists_are_named_by_line(cell, fact, capsys):
     photographs(Path("photos"))
     captions().to_csv("table.csv", index=False)
     accepted(capsys, "pairs", "table.csv", "--images", "photos")
     table = captions()
-    table.loc[7, "caption"] = "['a dog', 'two dogs']"
+    table.loc[7, "caption"] = cell
     table.to_csv("table.csv", index=False)
-    studies = read_configuration(["my_study.yaml"]).studies
-    data = data_input.of_dataset(
-        studies["my_study"], studies["my_study"].dataset.model_dump(), studies
-    )
-    with pytest.raises(UserError, match=r"line 9: caption is .*one text.*list"):
-        check_own_table(data)
+    reports = read_configuration(["my_study.yaml"]).studies["my_study_text"].reports.model_dump()
+    with pytest.raises(UserError, match=r"line 9(, text 2)?: (caption|file) is"):
+        image_table.read_texts(reports | {"skip_incomplete": False})
+    if fact == "it is a list":
+        with pytest.raises(UserError, match=fact):
+            image_table.read_texts(reports | {"skip_incomplete": True})
+    else:
+        skipped = image_table.check_table(reports | {"skip_incomplete": True})
+        assert f"1 of 241 rows are skipped: 1 {fact}" in skipped
 
 
 @pytest.mark.parametrize(
     ("kind", "ending"),
     [
-        ("lists", "parquet"),
-        ("lists", "jsonl"),
+        ("numbers", "parquet"),
+        ("numbers", "jsonl"),
         ("bytes", "parquet"),  # JSON has no bytes
         ("struct", "parquet"),
         ("struct", "jsonl"),
@@ -388,12 +428,12 @@ def test_columns_of_other_types_are_named_with_their_type(kind, ending, capsys):
     photographs(Path("photos"))
     table = captions()
     values = {
-        "lists": ["a dog", "two dogs"],
+        "numbers": [1, 2],
         "bytes": b"\x89PNG",
         "struct": {"bytes": None, "path": "1.png"},
     }
     column, said = {
-        "lists": ("caption", "list"),
+        "numbers": ("boxes", "list"),
         "bytes": ("image", "bytes"),
         "struct": ("image", "dict"),
     }[kind]
@@ -402,22 +442,18 @@ def test_columns_of_other_types_are_named_with_their_type(kind, ending, capsys):
         table.to_parquet("table.parquet")
     else:
         table.to_json("table.jsonl", orient="records", lines=True)
-    if kind == "lists":
-        message = refused(capsys, "pairs", f"table.{ending}", "--images", "photos")
-        assert "explode" in message
-    else:
-        message = accepted(capsys, "pairs", f"table.{ending}", "--images", "photos")
+    message = accepted(capsys, "pairs", f"table.{ending}", "--images", "photos")
     assert f"{column} ({said})" in message
 
 
 def test_lines_with_lists_of_positives_and_negatives_are_explained(capsys):
     lines = [
-        json.dumps({"query": text, "pos": [f"About {text}"], "neg": ["Nothing.", "No."]})
-        for text in questions()["message"]
+        json.dumps({"query": text, "pos": [f"About {text}"], "neg": ["Nothing.", str(number)]})
+        for number, text in enumerate(questions()["message"])
     ]
     Path("pairs.jsonl").write_text("\n".join(lines))
     message = refused(capsys, "text", "pairs.jsonl")
-    assert "pos (list); neg (list)" in message
+    assert re.search(r"pos \(lists of texts.*\); neg \(lists\)", message)
     assert "one pair per row" in message
     assert "negative_columns" in message
 
@@ -532,6 +568,48 @@ def test_texts_of_several_lines_are_no_swallowed_lines(capsys):
     assert "read 300 rows of 901 lines (1 header, 600 within quoted cells)" in accepted(
         capsys, "text", "questions.csv"
     )
+
+
+PLANNED = {"text": planned_texts, "pairs": planned_pairs, "images": planned_images}
+
+
+def said_by_check(form, **changes) -> list[str]:
+    """Return what the check says of the data of the study that `init` wrote."""
+    studies = dict(read_configuration(["my_study.yaml"]).studies)
+    if form == "pairs":
+        words = studies["my_study_text"]
+        reports = words.reports.model_copy(update=changes)
+        studies["my_study_text"] = words.model_copy(update={"reports": reports})
+    section = studies["my_study"].dataset.model_dump(mode="json") | changes
+    planned = PLANNED[form](studies, section, 0, Path("results"), False)
+    return [planned.description, *planned.changes]
+
+
+@pytest.mark.parametrize("form", ["text", "pairs"])
+def test_the_check_says_what_init_said_of_lines_and_columns(form, capsys):
+    photographs(Path("photos"))
+    table = questions(240) if form == "text" else captions().assign(id=range(240), same="x")
+    table.to_csv("table.csv", index=False)
+    printed = accepted(capsys, form, "table.csv", *["--images", "photos"] * (form == "pairs"))
+    first, *_ = printed.splitlines()
+    unused = re.search(r"^not used: .*$", printed, re.MULTILINE)[0]
+    comments = Path("my_study.yaml").read_text()
+    assert f"# {first}\n" in comments
+    assert f"# {unused}\n" in comments
+    (line,) = [each for each in said_by_check(form) if each.startswith("table.csv: ")]
+    assert line.startswith(f"table.csv: {first}; used: ")
+    assert line.endswith(f"; {unused}")
+    used = {"text": ["message (texts", "topic (labels: invoices 40, "]}.get(form)
+    assert all(each in line for each in used or ["file (names of images)", "caption (texts"])
+    (line,) = [each for each in said_by_check(form, restricted=True) if "table.csv: " in each]
+    assert line == f"table.csv: {first}"
+
+
+def test_the_check_counts_the_images_of_each_class(capsys):
+    write_classes(Path("forests"), ("fir", "oak", "yew"), images=80)
+    printed = accepted(capsys, "images", "forests")
+    assert "fir 80, oak 80, yew 80" in printed
+    assert "(fir 80, oak 80, yew 80)" in said_by_check("images")[0]
 
 
 def test_images_in_folders_of_splits_are_counted_by_class_and_split(capsys):

@@ -20,14 +20,18 @@ from PIL import Image
 
 from tests.data.image_layouts import write_parquet
 from tests.data.pictures import encoded, picture
+from tests.data.test_leakage import shared_with
 from trueneg.data.decoding import UnreadableImageError, decode_upright, inspect_image
+from trueneg.data.draw import draw_subsets
 from trueneg.data.identical_images import describe_identical
 from trueneg.data.image_cache import LONGEST, cache_images, decode_square
 from trueneg.data.image_files import ImageFiles, ParquetImages, check_images
 from trueneg.data.images.loading import load_source
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
+from trueneg.data.samples import read_subsets
 from trueneg.errors import UserError
+from trueneg.specs.kinds.pairs import ImageTextStudy
 
 SIDE = 64
 MODES = {
@@ -612,3 +616,30 @@ def test_a_large_image_below_the_limit_is_opened_without_a_warning():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "(20000, 8900)\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("crossing", [0, 1, 4])
+def test_views_of_one_report_in_two_splits_are_counted_and_left_out(tmp_path, caplog, crossing):
+    """Of 22 reports with two images each, some have one in training and one in the test split."""
+    settings = table_with(tmp_path, ())
+    table = pd.read_csv(settings["table"])
+    table["report id"] = table.pop("patient")
+    table["split"] = ["test" if number < 12 else "train" for number in range(44)]
+    table.loc[[12 + 2 * number for number in range(crossing)], "split"] = "test"
+    table.to_csv(settings["table"], index=False)
+    settings |= {"patient_column": "report id", "split_column": "split", "validation": 0.2}
+    source = prepare(tmp_path, settings)
+    splits = tmp_path / "pairs-splits.parquet"
+    how = {"subsets": tmp_path / "subsets.parquet", "splits": splits}
+    if crossing:
+        with pytest.raises(UserError) as error:
+            draw_subsets(ImageTextStudy, tmp_path / "pairs.npz", settings, [0], **how)
+        assert shared_with(error.value) == {"patients": (crossing, 12 + crossing)}
+    apart = settings | {"leakage": "leave_out"}
+    draw_subsets(ImageTextStudy, tmp_path / "pairs.npz", apart, [0], **how)
+    (subset,) = read_subsets(how["subsets"]).values()
+    expected = {"patients": (crossing, 12 + crossing)} if crossing else {}
+    assert shared_with(subset.leakage) == shared_with(caplog.text) == expected
+    held = {source.patients[row] for row in subset.test}
+    assert not held & {source.patients[row] for row in [*subset.train, *subset.validation]}
+    assert len(subset.train) + len(subset.validation) == 32 - 2 * crossing

@@ -602,7 +602,7 @@ def test_files_with_numbers_and_files_with_names_do_not_mix(tmp_path):
     [
         ({"photo": pa.array([b""]), "label": [0]}, "photo: binary, label: int64"),
         ({"img": pa.array([None], IMAGE)}, "img: struct<bytes: binary, path: string>"),
-        ({"img": pa.array([b"x"]), "label": [0]}, "img: binary, label: int64"),
+        ({"img": pa.array(["x"]), "label": [0]}, "img: string, label: int64"),
         (
             {"image": pa.array([{"path": "x.png"}]), "label": [0]},
             "image: struct<path: string>, label: int64",

@@ -321,7 +321,8 @@ def test_an_unreadable_table_is_named(data):
         (data / name).write_bytes(b"PK nothing")
         with pytest.raises(UserError, match=message):
             read_image_table(settings_of(data, table=data / name))
-    pd.DataFrame({"image": ["3.png"], "text": [["A mass."]]}).to_parquet(data / "table.parquet")
+    table = pd.DataFrame({"image": ["3.png"], "text": [[{"en": "A mass."}]]})
+    table.to_parquet(data / "table.parquet")
     with pytest.raises(UserError, match=r"row 0 \(the first is 0\): text is not text"):
         read_image_table(
             settings_of(data, table=data / "table.parquet", patient_column=None, label_columns=[])

@@ -201,7 +201,7 @@ REFUSED = {  # content of a file, and facts of the message
         ["line 2", "same key twice"],
     ),
     "nested.jsonl": (
-        b'{"text": "ok", "id": 1}\n{"text": ["a"], "id": {"a": 1}}\n',
+        b'{"text": "ok", "id": 1}\n{"text": [1], "id": {"a": 1}}\n',
         ["line 2: text", "list", "2: id", "dict"],
     ),
     "number.jsonl": (

@@ -344,6 +344,7 @@ def test_rated_pairs_become_rows_of_their_own(tmp_path):
         (["x", "", "1"], r"rated\.csv: line 3: b is ''; expected a text"),
         (["x", "y", "3,5"], r"rated\.csv: line 3: s is '3,5'; expected a number"),
         (["x", "y", "inf"], r"line 3: s is 'inf'"),
+        (["x", "['y', 'z']", "1"], r"line 3: b is .*list"),
     ],
 )
 def test_an_invalid_rating_is_named(tmp_path, row, message):

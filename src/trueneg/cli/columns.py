@@ -4,7 +4,7 @@ which of its rows are used.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from pandas import Series
 from trueneg.data.cells import (
     identifier,
     is_missing,
-    lists_texts,
+    listed_texts,
     several_labels,
     split_names,
     truth,
@@ -109,8 +109,10 @@ def kind_of(name: str, cells: Series) -> Kind:
         return Kind("date", f"dates, times or codes, {values.min()} to {values.max()}")
     if values.str.lower().str.endswith(IMAGES).mean() > 0.9:
         return Kind("image", "names of images")
-    if values.head(LOOKED_AT).map(lists_texts).mean() > 0.5:
-        return Kind("list", "lists")
+    listed = values.head(LOOKED_AT).map(listed_texts)
+    if (listed.str.len() > 0).mean() > 0.5:
+        kind = _kind_of_words(listed.explode().dropna())
+        return Kind("texts", f"lists of {kind.phrase}") if kind.name == "text" else LISTS
     return _kind_of_words(values)
 
 
@@ -140,12 +142,16 @@ def is_group(name: str, words: str = "|".join(GROUPS)) -> bool:
     return re.fullmatch(OF_GROUPS.format(words), re.sub(r"[\W_]", "", name.lower())) is not None
 
 
+LISTS = Kind("list", "lists")
+
+
 class UserTable:
     """A user's table, each line and column of which is accounted for.
 
     Args:
         path: the table.
         chosen: columns that the user chose, by their role; ``none``: none.
+        texts: kinds of columns of which the study can read texts.
 
     Attributes:
         rows: the text of all cells.
@@ -156,7 +162,10 @@ class UserTable:
         found: sentences about the table, for the user.
     """
 
-    def __init__(self, path: Path, chosen: Mapping[str, str | None]):
+    def __init__(
+        self, path: Path, chosen: Mapping[str, str | None], texts: Sequence[str] = ("text",)
+    ):
+        self.of_texts = texts
         read = read_table(path, None)
         self.path = path
         self.chosen = chosen
@@ -206,13 +215,14 @@ class UserTable:
 
     def texts(self) -> list[str]:
         """Return the columns of texts: those with well-known names, then those with more words."""
-        found = self.free("text")
+        found = self.free(*self.of_texts)
         length = {name: self.rows[name].str.len().mean() for name in found}
         return list(dict.fromkeys([*known(found, TEXTS), *sorted(found, key=lambda n: -length[n])]))
 
     def group(self, unit: str) -> str | None:
         """Choose the column of what must not be split, if it has several groups of several rows."""
-        free = [name for name in self.free() if name not in known(self.free("text"), POSITIVES)]
+        no_groups = {*self.free("list", "texts"), *known(self.free("text"), POSITIVES)}
+        free = [name for name in self.free() if name not in no_groups]
         found = [name for words in GROUPS for name in free if is_group(name, words)]
         problems = {name: self._no_group(name) for name in found}
         column = self.choose("group", [name for name in found if not problems[name]])
@@ -264,6 +274,7 @@ class UserTable:
         """Return columns with what they look like."""
         return "; ".join(f"{name or 'unnamed'} ({self.kinds[name].phrase})" for name in names)
 
-    def unused(self) -> str:
-        """Return the columns without a role, with what they look like."""
-        return self.columns(name for name in self.kinds if name not in self.roles) or "none"
+    def unused(self, used: Collection[str]) -> str:
+        """Return the columns that are not used, with what they look like."""
+        names = [name for name in self.kinds if name not in used]
+        return f"not used: {self.columns(names) or 'none'}"

@@ -3,6 +3,7 @@ time.
 """
 
 import contextlib
+import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +29,7 @@ from trueneg.cli.planned_data import DECODED
 from trueneg.data.cells import class_names, is_missing, truth
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.images.image_source import ListedImages
-from trueneg.data.images.sources import image_folder
+from trueneg.data.images.sources import image_folder, parquet
 from trueneg.data.images.subsets import make_subset
 from trueneg.data.leakage import without_leaks
 from trueneg.data.pairs import image_table
@@ -100,7 +101,7 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
         fields["positive"] = _pairs(table, text)
     else:
         _labels(table, text, column)
-    study.found.append(f"not used: {table.unused()}")
+    study.found.append(table.unused(table.roles))
     fields["table"] = study.rows(table, column)
     if column is None:
         return study.write("text_pairs", 3, _shared_texts, **fields)
@@ -172,7 +173,7 @@ def _label(table: UserTable, text: str) -> str | None:
         possible = f"; possible columns of positives: {texts}" if texts else ""
         raise UserError(
             f"{table.path} has texts in {text}, but no labels, so it is unknown which texts belong"
-            f" together (other columns: {table.unused()}{possible})."
+            f" together ({table.unused(table.roles)}{possible})."
             f" {ONE_PER_ROW if table.has_lists else CHOOSE_LABEL}"
         )
     return label
@@ -227,7 +228,7 @@ def _pairs(table: UserTable, text: str) -> str:
     positive = table.choose("positive", known(texts, POSITIVES) or texts)
     if positive is None:
         raise UserError(
-            f"{table.path} has no second column of texts (other columns: {table.unused()})."
+            f"{table.path} has no second column of texts ({table.unused(table.roles)})."
             f" {CHOOSE_LABEL}"
         )
     table.leave_out(table.rows[positive].map(is_missing), f"without a {positive}")
@@ -265,11 +266,12 @@ def _leave_out_mismatches(table: UserTable, matches: str) -> None:
 
 
 def init_images(folder: Path, minutes: float, file: Path) -> str:
-    """Write a study of a folder's images, as :func:`init_text`; if only some are kept, they are
-    linked in a folder next to it.
+    """Write a study of the images in class folders or parquet files, as :func:`init_text`; if only
+    some are kept, they are linked or copied in a folder next to it.
     """
     study = NewStudy("images", folder, minutes, file)
-    listed = image_folder.listed(folder)
+    source: Any = parquet if folder.is_file() or any(folder.glob("*.parquet")) else image_folder
+    listed = source.listed(folder)
     split = (
         pd.Series("train", range(len(listed.labels)))
         .mask(listed.is_validation, "val")
@@ -284,23 +286,16 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     )
     if split.nunique() > 1:
         study.found.append(f"splits of your own: {counts(split)}")
+    if listed.images.unused:
+        study.found.append(f"not used: {', '.join(listed.images.unused)}")
     rare, few = _rare(folder, classes[~listed.is_test], "class folder", "image")
     if len(rare):
         study.found.append(f"left out: {few}")
     sizes = sizes.drop(rare)
     kept = study.sample((split + "/" + classes)[~classes.isin(rare)], "images")
-    paths = listed.images.places
-    sampled = file.with_name(f"{file.stem}_images")
-
-    def link() -> None:
-        for place, where in kept.items():
-            target = sampled / where / f"{place}{paths[place].suffix}"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.symlink_to(paths[place].resolve())
-
     if len(kept) < len(split):
-        folder = study.new(sampled)
-        study.beside[sampled] = link
+        folder = study.new(file.with_name(f"{file.stem}_images"))
+        study.beside[folder] = functools.partial(listed.images.copy, kept.to_dict(), folder)
     resolution = _resolution(listed.images)
     shared = _shared_images(listed.part(kept.index.tolist()), resolution)
     if shared:
@@ -308,6 +303,7 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
     return study.write(
         "images",
         4,
+        source=source.__name__.rpartition(".")[2],
         folder=str(folder),
         leakage="leave_out" if shared else None,
         group="macro" if sizes.max() > 1.5 * sizes.min() else None,
@@ -355,7 +351,7 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
         chosen: columns by their role: image, text, group and split.
     """
     study = NewStudy("pairs", path, minutes, file)
-    table = UserTable(path, chosen)
+    table = UserTable(path, chosen, ("text", "texts"))
     study.found = table.found
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {path}.")
@@ -369,7 +365,7 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
     group = table.group("image")
     labels = [name for name in table.free("truth") if _is_label(table, name, image, group or image)]
     table.roles |= dict.fromkeys(labels, "label")
-    table.found += [f"labels: {', '.join(labels) or 'none'}", f"not used: {table.unused()}"]
+    table.found += [f"labels: {', '.join(labels) or 'none'}", table.unused(table.roles)]
     return study.write(
         "pairs",
         3,

@@ -106,7 +106,7 @@ def _add_init(commands: Commands) -> None:
     ).add_subparsers(required=True, metavar="FORM")
     texts = inits.add_parser("text", help="texts with labels, or pairs of texts, in a table")
     pairs = inits.add_parser("pairs", help="images in a folder with texts in a table")
-    pictures = inits.add_parser("images", help="images in one folder per class")
+    pictures = inits.add_parser("images", help="images in class folders or parquet files")
     for form, columns in ((texts, init.TEXT_COLUMNS), (pairs, init.PAIR_COLUMNS)):
         form.add_argument("table", type=Path, help="CSV, TSV, JSON lines or parquet")
         for role, of_what in columns.items():
@@ -123,7 +123,8 @@ def _add_init(commands: Commands) -> None:
     pictures.add_argument(
         "folder",
         type=Path,
-        help="folder with a subfolder per class, or with train, val and test of this form",
+        help="folder with a subfolder per class, or with train, val and test of this form; parquet"
+        " file, or folder of train*.parquet",
     )
     for form, writes in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
         form.add_argument(

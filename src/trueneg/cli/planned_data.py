@@ -7,17 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pandas as pd
 
+from trueneg.cli.columns import UserTable, counts
 from trueneg.config.runs import Run, RunSettings
 from trueneg.data.draw import read_samples, refuse_group
 from trueneg.data.image_files import OPENED, size_of
+from trueneg.data.near_duplicates import near_duplicates
 from trueneg.data.pairs.pair_source import beside
 from trueneg.data.run_inputs import data_checksum
+from trueneg.data.table_formats import plain
 from trueneg.data.user_files import compare_files, missing_files
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.sources import OWN
 from trueneg.store import data_input
 from trueneg.store.data_input import DataInput
@@ -33,13 +38,14 @@ class PlannedData(NamedTuple):
 
     Attributes:
         description: a line about them.
-        changes: lines about files that changed or are missing.
+        changes: lines about the user's tables, and about files that changed or are missing.
         images: number of training samples; 0: not known yet.
         checksum: returns a run's data checksum; None: the images have not been decoded.
         source: the images and their labels or texts, without pixels if they have not been decoded;
             None: not known yet.
         subset: the first seed's subset of the source.
         sentences: all sentences, with repetitions; empty if they are not known yet.
+        tables: the user's tables of texts, each with its columns of texts.
     """
 
     description: str
@@ -49,6 +55,7 @@ class PlannedData(NamedTuple):
     source: Any = None
     subset: Any = None
     sentences: Sequence[str] = ()
+    tables: Sequence[tuple[str, tuple[str, ...]]] = ()
 
     def samples(self, training: Mapping[str, Any]) -> int:
         """Return the number of samples per epoch: one per image or text, or one per study."""
@@ -94,12 +101,12 @@ def planned_data(
     refuse_group(source, study.primary.group)
     subset = pkgutil.resolve_name(study.SPLITTER)(source, dataset, seed, official)
     remarks = [source.skipped, subset.left_out, subset.leakage]
+    remarks.append(near_duplicates(source.samples, source.looks(), subset))
     images: Any = getattr(source, "images", None)
-    is_opened = images is not None and not size_of(images)
-    if is_opened:
+    if is_opened := images is not None and not size_of(images):
         opened = f"{min(len(images), OPENED):,} of {len(images):,} images opened"
         remarks.insert(0, f"{opened} (--images decodes all)")
-    summary = source.summary + (", to be read again" if shown else "")
+    summary = source.summary + _by_class(source, data) + (", to be read again" if shown else "")
     parts = [f"{source.name}, {summary}", subset.sizes, *filter(None, remarks)]
     # what the job writes, unless something is still to be joined
     is_whole = is_current or not (is_opened or dataset.get("text"))
@@ -107,13 +114,50 @@ def planned_data(
     is_split = is_current or not data.settings.get("split_sentences")
     return PlannedData(
         "; ".join(part.rstrip(".") for part in parts),
-        shown,
+        [*shown, *_accounts(data.settings)],
         len(subset.train),
         functools.partial(data_checksum, source) if is_whole else None,
         source,
         subset,
         table["sentence"].tolist() if table is not None and is_split else [],
+        tables_of(data.settings),
     )
+
+
+def _by_class(source: Any, data: DataInput) -> str:
+    """Return the number of the user's images of each class; empty for other data."""
+    names = getattr(source, "class_names", ())
+    if not names or data.settings["source"] not in OWN:
+        return ""
+    return f" ({counts(pd.Series(np.array(names)[source.labels]))})"
+
+
+def tables_of(settings: Section) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the user's tables of texts that settings name, each with its columns of texts."""
+    named = [settings.get("text_column"), settings.get("positive_column")]
+    columns = (*filter(None, named), *settings.get("negative_columns", ()))
+    keys = ["table"] if "table" in settings else ["path", "test_path"]
+    return [(file, columns) for key in keys if columns and (file := settings.get(key))]
+
+
+def _accounts(settings: Section) -> list[str]:
+    """Account for the lines and columns of the user's tables, as ``trueneg init`` does; without
+    their columns if they are restricted.
+    """
+    used = {
+        plain(name)
+        for key, value in settings.items()
+        if "_column" in key
+        for name in np.ravel(value or [])
+    }
+    lines = []
+    for file, _ in tables_of(settings):
+        if Path(file).expanduser().is_file():
+            table = UserTable(Path(file), {})
+            columns = f"; used: {table.columns(filter(used.__contains__, table.kinds))}"
+            columns += f"; {table.unused(used)}"
+            lines.append(f"{file}: {table.found[0]}{'' if settings['restricted'] else columns}")
+    return lines
 
 
 def _changes(results: Path, path: Path, inputs: Sequence[DataInput]) -> list[str]:

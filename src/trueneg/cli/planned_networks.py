@@ -2,7 +2,8 @@
 trained.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.cli.planned_data import PlannedRun
+from trueneg.cli.planned_data import PlannedRun, tables_of
 from trueneg.config.runs import all_towers, datasets, features_key
+from trueneg.data.leakage import EXAMPLES
+from trueneg.data.tables import places_of
 from trueneg.data.user_files import compare_files, missing_files
+from trueneg.errors import LongTextsError, UserError
 from trueneg.io.downloads import announced
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.pairs import ImageTextStudy
@@ -104,7 +108,8 @@ def check_networks(runs: Iterable[PlannedRun], channels: int) -> list[str]:
                     "maximum_tokens": anchors.maximum_tokens,
                     "truncate": settings["text_encoder"]["truncate"],
                 }
-                tokenise(anchors.tokenizer, texts, **limits)
+                with _naming_rows(runs):
+                    tokenise(anchors.tokenizer, texts, **limits)
             continue
         if image is None:
             with announced(downloads):  # the text encoder must be downloaded first
@@ -137,8 +142,25 @@ def check_towers(runs: Iterable[PlannedRun]) -> list[str]:
     lines = _shared_vectors(runs)
     if not networks:
         return lines
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool, _naming_rows(runs):
         return lines + pool.submit(_build_towers, networks).result()
+
+
+@contextlib.contextmanager
+def _naming_rows(runs: Iterable[PlannedRun]) -> Iterator[None]:
+    """Add the first rows of the user's tables to an error about long texts."""
+    try:
+        yield
+    except LongTextsError as error:
+        tables = dict.fromkeys(table for _, data in runs for table in data.tables)
+        raise UserError(f"{error}{_rows_of(error.texts, tables)}") from error
+
+
+def _rows_of(texts: Sequence[str], tables: Iterable[tuple[str, tuple[str, ...]]]) -> str:
+    """Return a sentence about the rows of some texts; empty if they are in no table."""
+    shown = texts[:EXAMPLES]
+    places = [place for file, columns in tables for place in places_of(file, columns, shown)]
+    return f" Some are in {'; '.join(places[:EXAMPLES])}." if places else ""
 
 
 def _shared_vectors(runs: Iterable[PlannedRun]) -> list[str]:
@@ -195,7 +217,7 @@ def check_language_models(
     from trueneg.text.folds import training_parts, with_folds
     from trueneg.text.loading import load_language_model, longest_input
     from trueneg.text.masked_lm import new_masked_lm
-    from trueneg.text.tokenizing import unexpressed
+    from trueneg.text.tokenizing import too_long, unexpressed
 
     lines: list[str] = []
     texts = [] if sentences is None else sentences["sentence"].tolist()
@@ -217,10 +239,10 @@ def check_language_models(
                 loaded = load_language_model(
                     model.model, variant="original" if model.train else study.scoring.variant, **hub
                 )
-                if unusual := unexpressed(
-                    list(dict.fromkeys(texts))[:COUNTED], loaded[1], longest_input(*loaded)
-                ):
-                    lines.append(f"{name}: {unusual}")
+                counted = list(dict.fromkeys(texts))[:COUNTED], loaded[1], longest_input(*loaded)
+                if unusual := unexpressed(*counted):
+                    rows = _rows_of(too_long(*counted), tables_of(study.reports.model_dump()))
+                    lines.append(f"{name}: {unusual}.{rows}")
     return list(dict.fromkeys(lines))
 
 

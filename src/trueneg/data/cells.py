@@ -1,5 +1,8 @@
 """What a cell of the user's table means: the same in every table, format and column."""
 
+import ast
+import contextlib
+import json
 import re
 from collections.abc import Collection, Iterable
 
@@ -20,6 +23,7 @@ OF_SPLITS = {"split", "splits", "partition", "subset", "set"}
 NUMBERED = {"0": "train", "1": "validation", "2": "test"}  # as Ludwig numbers splits
 # a list of texts, as Python, NumPy and JSON write it
 LISTED = re.compile(r"\s*\[\s*(['\"]).*\1\s*,?\s*]\s*", re.DOTALL)
+QUOTED = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
 SEPARATORS = "|;,"
 
 
@@ -131,6 +135,25 @@ def lists_texts(cell: str) -> bool:
         (True, False)
     """
     return LISTED.fullmatch(cell) is not None
+
+
+def listed_texts(cell: str) -> list[str]:
+    """Return the texts of a list; empty if a cell has no list, or one that cannot be read.
+
+    Example:
+        >>> [listed_texts(cell) for cell in ('["a", "b"]', "['a', 'b',]", "['a' 'b']", "[a]")]
+        [['a', 'b'], ['a', 'b'], ['a', 'b'], []]
+    """
+    if not lists_texts(cell):
+        return []
+    with contextlib.suppress(ValueError):  # no JSON
+        texts = json.loads(cell)
+        return texts if all(isinstance(text, str) for text in texts) else []
+    if not re.fullmatch(rf"\s*\[\s*{QUOTED}(?:\s*,?\s*{QUOTED})*\s*,?\s*]\s*", cell):
+        return []
+    with contextlib.suppress(SyntaxError):  # a damaged escape sequence
+        return [ast.literal_eval(text) for text in re.findall(QUOTED, cell)]
+    return []
 
 
 def several_labels(labels: Iterable[str]) -> list[str]:

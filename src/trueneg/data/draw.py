@@ -1,5 +1,6 @@
 """Draw the training, validation and test subsets of each seed."""
 
+import dataclasses
 import logging
 import pkgutil
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trueneg.data.near_duplicates import near_duplicates
 from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -64,10 +66,12 @@ def draw_subsets(
     official = None if splits is None else privacy.read_table(splits)[0]
     draw = pkgutil.resolve_name(kind.SPLITTER)
     drawn = [draw(samples, settings, seed, official) for seed in seeds]
+    near = near_duplicates(samples.samples, samples.looks(), drawn[0])
+    drawn[0] = dataclasses.replace(drawn[0], near=near)
     for subset in drawn:
         log.info(f"seed {subset.seed}: {subset.sizes}. {subset.left_out}")
-        if subset.leakage:
-            log.warning(f"{samples.name}: {subset.leakage}")
+        for remark in filter(None, (subset.leakage, subset.near)):
+            log.warning(f"{samples.name}: {remark}")
         if classes is not None:
             labels = samples.labels[subset.train]
             counts = np.bincount(labels + 1, minlength=len(classes) + 1).tolist()

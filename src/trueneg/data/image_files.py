@@ -1,8 +1,8 @@
 """Locations of encoded images: files in a folder, or rows of parquet files.
 
 Both classes have methods ``name``, which returns the location of an image, ``stamps``, which
-returns strings that change when images are replaced, and ``read``, which yields the content of each
-image.
+returns strings that change when images are replaced, ``read``, which yields the content of each
+image, and ``copy``, which copies some to a new folder in the same layout.
 """
 
 import bisect
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy import ndarray
@@ -42,9 +43,16 @@ class LazyImages(Generic[Place]):
 
     Args:
         places: where each image is.
+
+    Attributes:
+        unused: columns beside the images that are not read.
     """
 
     places: tuple[Place, ...]
+
+    @property
+    def unused(self) -> list[str]:
+        return []
 
     def __len__(self) -> int:
         return len(self.places)
@@ -101,11 +109,18 @@ class ImageFiles(LazyImages[Path]):
                 content = None
             yield content
 
+    def copy(self, chosen: Mapping[int, str], folder: Path) -> None:
+        """Link the images at some positions, given with their split and class (``train/cat``)."""
+        for position, place in chosen.items():
+            target = folder / place / f"{position}{self.places[position].suffix}"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(self.places[position].resolve())
+
 
 @dataclass(frozen=True)
 class ParquetImages(LazyImages[tuple[Path, int]]):
-    """Images stored in rows of parquet files, in a struct column with the field ``bytes`` (the
-    layout of dataset hubs).
+    """Images stored in rows of parquet files, in a binary column, or in a struct column with the
+    field ``bytes`` (the layout of dataset hubs).
 
     Args:
         places: file and row of each image; those of one file are together, in ascending order of
@@ -153,6 +168,23 @@ class ParquetImages(LazyImages[tuple[Path, int]]):
                     f" ({reason(error)}). {COPY_AGAIN}"
                 ) from error
 
+    def copy(self, chosen: Mapping[int, str], folder: Path) -> None:
+        """Write the images at some positions, given with their split and class (``train/cat``)."""
+        by_split: dict[str, list[dict[str, Any]]] = {}
+        contents = self.part(list(chosen)).read()
+        for content, place in zip(contents, chosen.values(), strict=True):
+            split, _, name = place.partition("/")
+            by_split.setdefault(split, []).append({"image": {"bytes": content}, "label": name})
+        folder.mkdir()
+        for split, rows in by_split.items():
+            pq.write_table(pa.Table.from_pylist(rows), folder / f"{split}.parquet")
+
+    @property
+    def unused(self) -> list[str]:
+        """The columns of the first file that are not read."""
+        file, column = next(iter(self.columns.items()))
+        return [name for name in pq.read_schema(file).names if name not in (column, "label")]
+
     def _contents(self, parquet: pq.ParquetFile, column: str, first: int) -> Iterator[Any]:
         """Iterate over the contents of all images, starting at a given row; earlier row groups are
         skipped.
@@ -162,10 +194,16 @@ class ParquetImages(LazyImages[tuple[Path, int]]):
             [0, *(parquet.metadata.row_group(group).num_rows for group in groups)]
         ).tolist()
         group = bisect.bisect(starts, first) - 1
+        is_struct = pa.types.is_struct(parquet.schema_arrow.field(column).type)
         batches = parquet.iter_batches(
-            ROWS_AT_ONCE, row_groups=groups[group:], columns=[f"{column}.bytes"]
+            ROWS_AT_ONCE,
+            row_groups=groups[group:],
+            columns=[f"{column}.bytes" if is_struct else column],
         )
-        contents = (pc.struct_field(batch.column(column), "bytes") for batch in batches)
+        contents = (
+            pc.struct_field(batch.column(column), "bytes") if is_struct else batch.column(column)
+            for batch in batches
+        )
         return itertools.islice(
             itertools.chain.from_iterable(contents), first - starts[group], None
         )

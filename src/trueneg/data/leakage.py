@@ -126,8 +126,9 @@ def _examples(samples: Samples, is_shared: ndarray) -> str:
     """Return some names of samples, unless they are restricted or unknown."""
     if samples.restricted or not len(samples.names):
         return ""
-    shown = [
-        name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-LONGEST // 2 :]}"
-        for name in samples.names[is_shared][:EXAMPLES]
-    ]
-    return f", such as {', '.join(shown)}"
+    return f", such as {', '.join(map(shortened, samples.names[is_shared][:EXAMPLES]))}"
+
+
+def shortened(name: str) -> str:
+    """Return both ends of the name of a sample."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-LONGEST // 2 :]}"

@@ -86,6 +86,8 @@ class Subset:
         leakage: a sentence about what the official splits share, the same for all seeds; empty if
             nothing.
         allowed: whether the splits may share it.
+        near: a sentence about near duplicates in two splits, known for the first seed of a block;
+            empty if there are none.
     """
 
     seed: int
@@ -106,6 +108,7 @@ class Subset:
     left_out: str = ""
     leakage: str = ""
     allowed: bool = False
+    near: str = ""
 
     @property
     def sizes(self) -> str:

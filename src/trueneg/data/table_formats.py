@@ -25,7 +25,6 @@ INVISIBLE = "\u200b\u200e\u200f\u2060\ufeff"  # zero-width characters that come 
 CLOSE_QUOTES = "Close each quoted text, and double the quotation marks in it."
 SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + INVISIBLE
 
-OBJECTS = {"list", "dict", "bytes"}  # types of which no text can be made
 # returns the positions of the requested columns among the names of all columns
 Places = Callable[[Sequence[str]], list[int]]
 Cells = Iterator[tuple[str, Sequence[object]]]
@@ -57,12 +56,12 @@ class Reading(NamedTuple):
     Attributes:
         cells: the columns, indexed by the location of each row.
         lines: number of lines of the file that are no row of their own, by what they are.
-        types: the type of the columns of which no text can be made, by name.
+        types: the type of the columns that are left out because no text can be made of it, by name.
     """
 
     cells: DataFrame
     lines: Counter[str]
-    types: Mapping[str, str]
+    types: Mapping[str, str] = {}
 
 
 def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> Reading:
@@ -70,7 +69,7 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> R
 
     Args:
         path: the file.
-        columns: names of the columns; None: all but lists, objects and bytes.
+        columns: names of the columns; None: all.
         restricted: whether to hide the names of other columns, which are values if the file has no
             header.
 
@@ -105,11 +104,7 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> R
             "Convert or rename it.",
         )
     cells = DataFrame.from_dict(dict(rows), orient="index", columns=names, dtype=object)
-    types: dict[str, str] = {}
-    for name in names if columns is None else ():
-        if kinds := OBJECTS.intersection(type(cell).__name__ for cell in cells[name]):
-            types[name] = min(kinds)
-    return Reading(cells.drop(columns=list(types)), lines, types)
+    return Reading(cells, lines)
 
 
 def _places(columns: Sequence[str], restricted: bool, present: Sequence[str]) -> list[int]:

@@ -3,6 +3,7 @@ rows.
 """
 
 import datetime
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -36,6 +37,7 @@ class Values(NamedTuple):
     unique: bool = False
 
 
+OBJECTS = {"list", "dict", "bytes"}  # types of which no text can be made
 NUMBER = Values(r"\d+", "a number")
 # Expected instead of a list in a column of texts.
 ONE_TEXT = "one text, but it is a list; give each text its own row, as pandas' explode does"
@@ -76,10 +78,11 @@ def read_table(
     Args:
         path: the file.
         columns: names of the columns, optionally with their allowed values; None: all columns but
-            those with lists, objects and bytes.
+            those with objects, bytes, and lists of anything but texts.
         origin: for a file of a known dataset, a sentence on where to get a complete copy, used as
             the remedy in every error message; None for the user's own files.
-        texts: columns that must contain text, not numbers, in formats with types.
+        texts: columns that must contain text, not numbers, in formats with types; lists of texts
+            become JSON.
         restricted: whether the table is confidential.
 
     Returns:
@@ -104,14 +107,27 @@ def read_table(
             problem, remedy = error.args
             raise UserError(f"{path}: {problem}. {origin or remedy}") from error
     cells = as_read.cells
+    names = list(map(str, cells))
+    may_list = names if columns is None else texts
+    content = {
+        name: [_list_as_json(value) if name in may_list else value for value in cells[name]]
+        for name in names
+    }
+    types = {
+        name: min(kinds)
+        for name in (names if columns is None else ())
+        if (kinds := OBJECTS.intersection(type(value).__name__ for value in content[name]))
+    }
     written = {
-        column: [_written(value, column in texts) for value in cells[column]] for column in cells
+        name: [_written(value, name in texts) for value in content[name]]
+        for name in names
+        if name not in types
     }
     table = DataFrame(written, cells.index, dtype=object)
     mistakes = [
         f"{place}: {column} is not text but {type(value).__name__}, or has a null or half a"
         " character (a lone surrogate); save it as text."
-        for column in cells
+        for column in table
         for place, value in cells[column][table[column].isna()].items()
     ]
     refuse_rows(path, mistakes, origin)
@@ -123,7 +139,7 @@ def read_table(
         if values.unique:
             mistakes += repeated_values(table, column)
     refuse_rows(path, mistakes, origin)
-    return as_read._replace(cells=table)
+    return as_read._replace(cells=table, types=types)
 
 
 class Rows:
@@ -277,6 +293,16 @@ def refuse_several_labels(
         )
 
 
+def places_of(path: str | Path, columns: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return the first row of a table that has each text, or has it as a part, in some columns."""
+    table = read_columns(path, columns).apply(single_spaced)
+    places = []
+    for text in single_spaced(Series(texts, dtype=object)):
+        has_text = table.apply(lambda cells, text=text: cells.str.contains(text, regex=False))
+        places += [f"{path}, {place}" for place in table.index[has_text.any(axis=1)][:1]]
+    return places
+
+
 def single_spaced(texts: Series) -> Series:
     """Replace each run of white space in texts by one space."""
     return texts.str.split().str.join(" ")
@@ -304,6 +330,13 @@ def repeated_values(table: DataFrame, column: str) -> list[str]:
         f"{place}: {column} repeats the value of an earlier row."
         for place in table.index[table[column].duplicated()]
     ]
+
+
+def _list_as_json(value: object) -> object:
+    """Return a list of texts as JSON, empty without texts, and anything else as it is."""
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        return value
+    return json.dumps(value, ensure_ascii=False) if value else ""
 
 
 def _written(value: object, is_text: bool) -> str | None:

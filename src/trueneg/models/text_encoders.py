@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trueneg.errors import UserError
+from trueneg.errors import LongTextsError, UserError
 from trueneg.io.reading import reading
 
 if TYPE_CHECKING:
@@ -208,9 +209,10 @@ def tokenise(
     )
     lengths = [len(ids) for ids in tokens["input_ids"]]
     if max(lengths) > maximum_tokens:
-        raise UserError(
+        raise LongTextsError(
             f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens; expected at most"
-            f" {maximum_tokens}. Set text_encoder.truncate to true to truncate longer sentences."
+            f" {maximum_tokens}. Set text_encoder.truncate to true to truncate longer sentences.",
+            [texts[row] for row in np.argsort(lengths)[::-1] if lengths[row] > maximum_tokens],
         )
     # separate call: tokenizers store and save their padding settings
     padded = tokenizer.pad(tokens, return_tensors="pt")

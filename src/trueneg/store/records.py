@@ -63,13 +63,14 @@ class NamedSection(Content):
 
 
 class SourceRecord(NamedSection):
-    """The training data: name, checksum, and sentences about what was left out of them and what
-    their splits share.
+    """The training data: name, checksum, and sentences about what was left out of them, what their
+    splits share, and near duplicates in two splits.
     """
 
     checksum: str
     skipped: str = ABSENT
     leakage: str = ABSENT
+    near: str = ABSENT
 
 
 class Length(Content):

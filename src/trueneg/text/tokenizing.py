@@ -92,6 +92,13 @@ def _continues_words(character: str, latin: bool) -> bool:
     ).startswith("CJK ")
 
 
+def too_long(texts: Sequence[str], tokenizer: Any, longest: int) -> list[str]:
+    """Return the texts with more tokens than `longest`, special ones included."""
+    encoded = tokenizer(list(texts), add_special_tokens=False, **LITERALLY)["input_ids"]
+    room = longest - tokenizer.num_special_tokens_to_add()
+    return [text for text, ids in zip(texts, encoded, strict=True) if len(ids) > room]
+
+
 def unexpressed(texts: Sequence[str], tokenizer: Any, longest: int) -> str:
     """Describe what a tokenizer cannot express in texts, without quoting them.
 

@@ -232,6 +232,7 @@ class TrainingJob:
                     (self._source, "checksum"),
                     (self._source, "skipped"),
                     (self._subset_of(run), "leakage"),
+                    (self._subset_of(run), "near"),
                 )
                 if (value := getattr(of, key))
             },

@@ -23,7 +23,7 @@ from trueneg.data.samples import Subset
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
 from trueneg.data.texts.text_source import TextSource
 from trueneg.data.vector_files import read_vectors
-from trueneg.errors import UserError
+from trueneg.errors import LongTextsError, UserError
 from trueneg.models.towers.tower import Tower, state_checksum, train_only
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.devices import leased_device
@@ -394,10 +394,11 @@ def refuse_long_texts(
         return
     lengths = np.array(tower.lengths(texts))
     if count := int((lengths > tower.maximum_tokens).sum()):
-        raise UserError(
+        raise LongTextsError(
             f"{count} of {len(texts)} texts are too long for {section}"
             f" {settings[section]['model']}: up to {lengths.max()} tokens; expected at most"
-            f" {tower.maximum_tokens}. Set {section}.truncate to true to truncate them."
+            f" {tower.maximum_tokens}. Set {section}.truncate to true to truncate them.",
+            [texts[row] for row in lengths.argsort()[::-1][:count]],
         )
 
 

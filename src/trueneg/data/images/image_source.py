@@ -19,6 +19,7 @@ from trueneg.data.arrays import (
 )
 from trueneg.data.image_files import size_of
 from trueneg.data.leakage import numbered
+from trueneg.data.near_duplicates import Looks, looks_of_images
 from trueneg.data.samples import Samples
 
 
@@ -114,6 +115,10 @@ class ImageSource:
         )
         groups = {"images": numbered(self.images)}
         return Samples(self.name, self.checksum, split, self.labels, groups, names=self.names)
+
+    def looks(self) -> Looks:
+        """By what near duplicates among the images are recognised."""
+        return looks_of_images(self.images, self.names)
 
 
 class ListedImages(NamedTuple):

@@ -1,9 +1,10 @@
 """The user's own data: a folder of images, and a table of their texts, patients and labels.
 
 The table has one of the formats of :func:`trueneg.data.tables.read_columns`. Each row has an image
-and one of its texts; an image with several texts has several rows. Optional columns give the
-patient (or any group that must not be split between training and test) and labels (1, 0, or empty
-for unknown). These belong to the image, so they must be the same in all of its rows.
+and one of its texts, or a list of them; an image with several texts may also have several rows.
+Optional columns give the patient (or any group that must not be split between training and test)
+and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all
+of its rows.
 """
 
 import functools
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from pandas import DataFrame, Series
 
-from trueneg.data.cells import identifier, is_missing, lists_texts, truth
+from trueneg.data.cells import identifier, is_missing, listed_texts, lists_texts, truth
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
 from trueneg.data.mistakes import refuse
@@ -213,7 +214,9 @@ def _check_images(rows: Rows, image: str, folder: Path) -> None:
 
 
 def _read_table(settings: Section) -> DataFrame:
-    """Return the columns as text, with each value in one of its spellings."""
+    """Return the columns as text, with each value in one of its spellings, and each text of a list
+    in a row of its own.
+    """
     folder = required_path(settings["path"], SOURCE, FOLDER)
     table = read_columns(
         settings["table"],
@@ -228,10 +231,22 @@ def _read_table(settings: Section) -> DataFrame:
         )
     forms = {
         settings["image_column"]: functools.partial(relative, folder=folder),
-        settings["text_column"]: lambda text: text.strip(SPACE),
+        settings["text_column"]: str,
         settings["patient_column"]: identifier,
     }
-    return table.apply(lambda cells: cells.map(forms.get(cells.name, truth)))
+    table = table.apply(lambda cells: cells.map(forms.get(cells.name, truth)))
+    text = settings["text_column"]
+    table[text] = table[text].map(lambda cell: listed_texts(cell) or cell)
+    table = table.explode(text)
+    table[text] = table[text].str.strip(SPACE)
+    numbers = table.groupby(level=0, sort=False).cumcount()
+    table.index = [
+        f"{place}, text {number + 1}" if is_listed else place
+        for place, number, is_listed in zip(
+            table.index, numbers, table.index.duplicated(keep=False), strict=True
+        )
+    ]
+    return table
 
 
 def relative(name: str, folder: Path) -> str:

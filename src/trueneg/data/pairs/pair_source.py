@@ -15,6 +15,7 @@ from numpy import ndarray
 from trueneg.data.arrays import content_hash, require_types
 from trueneg.data.image_files import size_of
 from trueneg.data.leakage import numbered
+from trueneg.data.near_duplicates import Looks, looks_of_images
 from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
     PROBABILITY_COLUMNS,
@@ -149,6 +150,10 @@ class PairSource(ScoredSentences):
             self.restricted,
             self.reports,
         )
+
+    def looks(self) -> Looks:
+        """By what near duplicates among the images are recognised."""
+        return looks_of_images(self.images, self.reports)
 
 
 def distinct_texts(source: ScoredSentences) -> list[str]:

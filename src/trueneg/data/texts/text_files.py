@@ -14,8 +14,8 @@ import pandas as pd
 from numpy import ndarray
 from pandas import DataFrame
 
-from trueneg.data.cells import is_missing
-from trueneg.data.tables import Rows, read_columns, require_distinct, single_spaced
+from trueneg.data.cells import is_missing, lists_texts
+from trueneg.data.tables import ONE_TEXT, Rows, read_columns, require_distinct, single_spaced
 from trueneg.data.texts.text_source import RATED, TextSource
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -165,6 +165,7 @@ def _read_rated(settings: Section) -> DataFrame:
     rows = Rows(rated["path"], table.apply(single_spaced), {"restricted": restricted})
     for text in (first, second):
         rows.check(text, rows[text].map(is_missing), "a text; fill it in, or remove the row")
+        rows.check(text, rows[text].map(lists_texts), ONE_TEXT)
     rows.check(score, ~np.isfinite(pd.to_numeric(rows[score], errors="coerce")), "a number")
     usable = rows.usable()[0][columns].set_axis(list(RATED), axis=1).astype({"score": float})
     if usable["score"].nunique() < 2:

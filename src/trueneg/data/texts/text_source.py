@@ -11,6 +11,7 @@ from numpy import ndarray
 from pandas import DataFrame
 
 from trueneg.data.arrays import content_hash
+from trueneg.data.near_duplicates import Looks, looks_of_texts
 from trueneg.data.samples import Samples
 from trueneg.data.scored_sentences import (
     ScoredSentences,
@@ -125,6 +126,13 @@ class TextSource(ScoredSentences):
             groups["groups"] = pd.factorize(self.sentences["group"])[0][self.anchors]
         names = sentences.to_numpy(object)[self.anchors]
         return Samples(self.name, self.checksum, split, self.labels, groups, self.restricted, names)
+
+    def looks(self) -> Looks:
+        """By what near duplicates among the anchors and positives are recognised."""
+        numbers = self.text_numbers[:, :2]
+        _, first, rows = np.unique(numbers, return_index=True, return_inverse=True)
+        texts = self.sentences["sentence"].to_numpy(object)[self.rows[:, :2].ravel()[first]]
+        return looks_of_texts(texts.tolist(), rows.reshape(numbers.shape))
 
 
 write_texts = write_source

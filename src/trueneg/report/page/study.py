@@ -208,6 +208,8 @@ def _remarks(
         for key in ("skipped", "leakage")
         if key in each
     }
+    near = {each["name"]: each["near"] for each in sources if "near" in each}  # of one seed
+    said |= {f"{name}: {remark}" for name, remark in near.items()}
     allows = getattr(getattr(gathered.study, "dataset", None), "leakage", None) == "allow"
     machines = [record["machine"] for run in runs for record in (run, run.get("evaluated", run))]
     cpus = {machine["cpu"] for machine in machines if "cpu" in machine}

@@ -1,5 +1,5 @@
 """Images in parquet files in the layout of dataset hubs: a column ``img`` or ``image``, and a
-column ``label``.
+column ``label``; a single file has training images only.
 """
 
 import itertools
@@ -33,14 +33,14 @@ def listed(
     class_names: tuple[str, ...] = (),
     rows: Mapping[str, int] | None = None,
 ) -> ListedImages:
-    """List the images of a folder of parquet files without opening them.
+    """List the images of parquet files without opening them.
 
     Labels are class indices or class names. The names of indices come from the hub's metadata in
     the file.
 
     Args:
         path: folder with train*.parquet and, optionally, test*.parquet (the official test images)
-            and val*.parquet (validation images, also named valid or validation).
+            and val*.parquet (validation images, also named valid or validation); or one file.
         class_names: class names of a published dataset; names in the files' metadata take
             precedence. Without any names, the labels serve as names.
         rows: number of images of each split of a published dataset; None: any number, and only the
@@ -50,7 +50,7 @@ def listed(
         UserError: if a file is missing, damaged or invalid; names the file, and the values found
             and expected.
     """
-    folder = required_path(path, "parquet", LAYOUT)
+    folder = _place(path)
     splits = {split: split_files(folder, split) for split in rows or ("train", "val", "test")}
     files = {file: parquet for shards in splits.values() for file, parquet in shards.items()}
     for split in rows or ("train",):
@@ -101,9 +101,17 @@ def listed(
 
 
 def user_files(settings: Section) -> UserFiles:
-    """Return the files of all splits in the folder ``path``."""
-    folder = required_path(settings["path"], "parquet", LAYOUT)
+    """Return the file ``path``, or the files of all splits in this folder."""
+    folder = _place(settings["path"])
+    if folder.is_file():
+        return UserFiles([folder])
     return UserFiles([*parquet_files(folder), *folder.glob("val*.parquet")])
+
+
+def _place(path: str | Path | None) -> Path:
+    file = Path(path or "").expanduser()
+    is_table = file.suffix == ".parquet" and file.is_file()
+    return file if is_table else required_path(path, "parquet", LAYOUT)
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -118,7 +126,8 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
         UserError: if a file is damaged, or the file names (…-00000-of-00005.parquet) indicate that
             some are missing.
     """
-    files = sorted(folder.glob(f"{split}*.parquet"))
+    files = [folder] if split == "train" and folder.is_file() else []
+    files = files or sorted(folder.glob(f"{split}*.parquet"))
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
     expected = len(files) if shard is None else int(shard[1])
     if len(files) != expected:
@@ -178,8 +187,8 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
     present = ", ".join(f"{name}: {kind}" for name, kind in types.items())
     raise UserError(
         f"{file} has the columns {present or '(none)'}; expected img or image: struct<bytes:"
-        " binary, path: string>, the content of image files, and label: int64 (the class number)"
-        " or string (its name). Rename or convert the columns."
+        " binary, path: string> or binary, the content of image files, and label: int64 (the class"
+        " number) or string (its name). Rename or convert the columns."
     )
 
 
@@ -195,11 +204,12 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def has_encoded_images(kind: pa.DataType) -> bool:
-    """Return whether a column is a struct with the content of image files in its field
+    """Return whether a column has the content of image files, or is a struct with it in its field
     ``bytes``.
     """
-    has_bytes = pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0
-    return has_bytes and kind.field("bytes").type in (pa.binary(), pa.large_binary())
+    if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+        kind = kind.field("bytes").type
+    return kind in (pa.binary(), pa.large_binary())
 
 
 def _hub_class_names(schema: pa.Schema) -> tuple[str, ...]:
