@@ -20,6 +20,7 @@ DIRECTIONS = [f"{RECALL}; direction={name}" for name in ("", "text to image", "i
 PROBE = "task=linear probe; fraction=0.1"
 ALL_LABELS = "task=linear probe; fraction=1"
 KNN = "task=knn"
+FAMILIES = ["task=retrieval; metric=nDCG", "task=clustering", "task=linear probe"]
 AUC = [f"{ALL_LABELS}; metric=AUC", "outcome", "task=zero-shot; metric=AUC"]
 LONGER = ("tuned_baseline_probe_contrasts.csv", PROBE)
 # page, first cells, source, and for each further column a selection, or "outcome" of the one before
@@ -30,6 +31,7 @@ TABLES = [
     ("banking77_finetune", "comparison", "banking77_finetune", [SEEN, "outcome", UNSEEN]),
     ("clinc150", "comparison", "clinc150", [SEEN, "outcome", UNSEEN]),
     ("clinc150", "| precision", "clinc150", ["", "", SEEN]),
+    ("few_labels", "comparison", "few_labels", [SEEN, "outcome", *FAMILIES]),
     ("digits", "contrast", "digits", [PROBE, ALL_LABELS, KNN, "task=mean classifier"]),
     ("flickr8k_tuned", "comparison", "flickr8k_tuned", [DIRECTIONS[0], "outcome", *DIRECTIONS[1:]]),
     ("tuned_baseline", "comparison", "tuned_baseline", [PROBE, "outcome", LONGER, "outcome", KNN]),
@@ -133,7 +135,7 @@ def check_cell(cell, row, names, is_starred):
 def check_table(page, start, source, columns):
     """Compare a table with its rows; return its contrasts."""
     for name, *cells in table_of(page, start):
-        label = re.sub(r"^\(\w\) |\*|, accuracy in %| \(logit scale \d+\)", "", name)
+        label = re.sub(r"^\(\w\) |\*|,(?: accuracy)? in %| \(logit scale \d+\)", "", name)
         for place, (where, cell) in enumerate(zip(columns, cells, strict=True)):
             if not where or where == "outcome":
                 continue

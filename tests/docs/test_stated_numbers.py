@@ -38,6 +38,7 @@ PAGES = [
             "banking77_finetune",
             "clinc150",
             "digits",
+            "few_labels",
             "flickr8k_tuned",
             "tuned_baseline",
         )
