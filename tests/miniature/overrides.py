@@ -202,7 +202,7 @@ def _thin(
 
 
 def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stated: bool) -> None:
-    """Set a value at every place that matches its key, except in sweeps."""
+    """Set a value at every place that matches its key, except in sweeps of several values."""
     first, _, word = keys[0].removesuffix("]").partition("[")
     for key in [*section] if first == "*" else [first]:
         stated = section.get(key)
@@ -213,9 +213,10 @@ def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stat
         if len(keys) > 1:
             if isinstance(stated, dict):
                 _override(stated, keys[1:], value, only_stated=only_stated)
-        elif isinstance(stated, list) or (only_stated and key not in section):
-            continue
-        else:
+        elif isinstance(stated, list):
+            if len(stated) == 1:
+                section[key] = [value]
+        elif key in section or not only_stated:
             section[key] = value
 
 
