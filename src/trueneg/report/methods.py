@@ -57,16 +57,20 @@ def least_gain(gathered: Gathered, name: str) -> Any:
 
 
 def best_of(gathered: Gathered, names: list[str]) -> Any:
-    """Return the gain of the best of several methods over the baseline, cross-fitted; None with
-    fewer than two seeds. ``objective`` lists those that were chosen.
+    """Return the gain of the best of several methods, cross-fitted; None with fewer than two seeds.
+    ``objective`` lists those that were chosen. If it is one, its gain is :func:`least_gain`; of
+    several, that over the baseline.
     """
     rows = gathered.primary.rows_of(compared_rows(gathered))
     rows = rows[rows["dataset"] == gathered.dataset]
     best = cross_fitted(rows, names)
     if best.empty:
         return None
+    chosen = list(dict.fromkeys(best["chosen"]))
+    if len(chosen) == 1:
+        return least_gain(gathered, chosen[0])
     row = paired_differences(pd.concat([rows, best]), gathered.baseline, ["best"]).iloc[0]
-    return {**row, "objective": " or ".join(dict.fromkeys(best["chosen"]))}
+    return {**row, "objective": " or ".join(chosen)}
 
 
 def of_methods(gathered: Gathered) -> list[str]:
