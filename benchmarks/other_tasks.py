@@ -27,11 +27,31 @@ TASKS = {
     "MRR": Measurement("retrieval", "MRR", "seen"),
     "V-measure": Measurement("clustering", "V-measure", "seen"),
 }
+METHODS = (
+    "Oracle",
+    "SupCon",
+    "Guided-EMA",
+    "Guided-MiniLM",
+    "Quantile",
+    "DCL",
+    "DCL-frequency",
+    "ADNCE",
+    "BCL",
+    "HCL",
+    "Hardness",
+    "Sigmoid",
+    "Global",
+    "Random-removal",
+    "Oracle-30-20",
+    "Oracle-30-60",
+    "Oracle-70-20",
+    "Oracle-70-60",
+)
 CONTRASTS = {
-    "CL": ("Oracle", "SupCon", "Guided-EMA", "Guided-MiniLM", "DCL", "ADNCE"),
-    "CL-same-scale": ("Oracle", "SupCon", "Guided-EMA", "Guided-MiniLM", "DCL", "ADNCE"),
+    "CL": (*METHODS, "CL-same-scale"),
+    "CL-same-scale": METHODS,
     "Random-removal": ("Oracle",),
-    "untrained": ("CL", "Oracle"),
+    "untrained": ("CL", "CL-same-scale", "Oracle", "Guided-EMA", "Guided-MiniLM"),
 }
 COLUMNS = ["study", "measured", "contrast", "seeds", "difference", "low", "high", "p"]
 

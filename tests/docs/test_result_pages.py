@@ -22,15 +22,17 @@ ALL_LABELS = "task=linear probe; fraction=1"
 KNN = "task=knn"
 FAMILIES = ["task=retrieval; metric=nDCG", "task=clustering", "task=linear probe"]
 AUC = [f"{ALL_LABELS}; metric=AUC", "outcome", "task=zero-shot; metric=AUC"]
+# of the table's source, over another baseline than CL
+SAME_SCALE = ("", SEEN, "CL-same-scale")
 LONGER = ("tuned_baseline_probe_contrasts.csv", PROBE)
 # page, first cells, source, and for each further column a selection, or "outcome" of the one before
 TABLES = [
     ("banking77", "comparison", "banking77", [SEEN, "outcome", UNSEEN]),
     ("banking77", "comparison | training labels | |", "banking77", [SEEN, "outcome", UNSEEN]),
-    ("banking77", "| precision", "banking77", ["", "", SEEN]),
+    ("banking77", "| precision", "banking77", ["", "", SEEN, SAME_SCALE]),
     ("banking77_finetune", "comparison", "banking77_finetune", [SEEN, "outcome", UNSEEN]),
     ("clinc150", "comparison", "clinc150", [SEEN, "outcome", UNSEEN]),
-    ("clinc150", "| precision", "clinc150", ["", "", SEEN]),
+    ("clinc150", "| precision", "clinc150", ["", "", SEEN, SAME_SCALE]),
     ("few_labels", "comparison", "few_labels", [SEEN, "outcome", *FAMILIES]),
     ("digits", "contrast", "digits", [PROBE, ALL_LABELS, KNN, "task=mean classifier"]),
     ("flickr8k_tuned", "comparison", "flickr8k_tuned", [DIRECTIONS[0], "outcome", *DIRECTIONS[1:]]),
@@ -111,16 +113,21 @@ def table_of(page, start):
         yield [cell.strip() for cell in line.replace(r"\*", "★").strip("|").split("|")]
 
 
-def shown_row(label, source, where):
-    """The row of a table's label, and the values that it shows."""
+def shown_row(label, source, where, baseline="CL"):
+    """The row of a table's label, and the values that it shows; if no comparison of the study,
+    from the values by seed.
+    """
     if label in OBJECTIVES:
         # with an interval in one table only
         if source == "digits_contrasts.csv":
             return comparison("digits.csv", where, label), INTERVAL
         return comparison(source, where, OBJECTIVES[label]), ["baseline mean"]
-    contrast = CONTRASTS.get(label, label if " − " in label else f"{label} − CL")
-    if contrast not in set(read(source)["contrast"]):
+    contrast = CONTRASTS.get(label, label if " − " in label else f"{label} − {baseline}")
+    compared = set(read(source)["contrast"])
+    if contrast not in compared:
         contrast = contrast.replace("HCL-undebiased", "Hardness")  # the same runs
+    if contrast not in compared:
+        source = source.replace("_contrasts", "")
     return comparison(source, where, contrast), INTERVAL
 
 
@@ -139,8 +146,8 @@ def check_table(page, start, source, columns):
         for place, (where, cell) in enumerate(zip(columns, cells, strict=True)):
             if not where or where == "outcome":
                 continue
-            selection = where if isinstance(where, tuple) else (f"{source}_contrasts.csv", where)
-            row, names = shown_row(label, *selection)
+            file, *selection = where if isinstance(where, tuple) else ("", where)
+            row, names = shown_row(label, file or f"{source}_contrasts.csv", *selection)
             corrected = row.get("p Holm", math.nan)
             is_compared = columns[place + 1 : place + 2] == ["outcome"]
             if is_compared and len(names) == 3:

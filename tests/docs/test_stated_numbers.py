@@ -59,7 +59,7 @@ MEANINGS = [
     (LOSS, ["lose", "below", "lower", "cost", "smaller"]),
     (NOT_SHOWN, ["undecided", "cannot tell", "differs by", "level with", "no clear change"]),
     (NOT_SHOWN, ["keeps", "equalled", "changes little", "not clearly differ", "no clear gain"]),
-    (NOT_SHOWN, ["none is shown to be equivalent"]),
+    (NOT_SHOWN, ["none is shown to be equivalent", "of five other"]),
     ({"equivalent", "undecided"}, ["undecided or equivalent"]),
     (NO_GAIN, ["no gain", "not gain", "none in", "show none", "but not", "nor", "none of"]),
     (
@@ -67,7 +67,7 @@ MEANINGS = [
         ["none was seen", "no lead", "no label-free method", "No label-free method clearly beats"],
     ),
     # of those that the sentence leaves out
-    (NO_GAIN, ["in one of them", "better only on", "three of ten"]),
+    (NO_GAIN, ["network only", "better only on", "three of ten"]),
     (NO_GAIN, ["with one of two", "only with images"]),
 ]
 WORDS = {word: outcomes for outcomes, words in MEANINGS for word in words}

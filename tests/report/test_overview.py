@@ -10,6 +10,7 @@ from tests.browser.pages import add_study
 from trueneg.errors import UserError
 from trueneg.report.drawing import alternative_text
 from trueneg.report.gathered import Gathered
+from trueneg.report.methods import best_of
 from trueneg.report.overview import METHOD, differences, overview
 from trueneg.specs.objectives.base import SoftmaxSettings
 
@@ -64,6 +65,20 @@ def test_soft_targets_on_the_baselines_loss_are_a_method(folders, monkeypatch):
     ):
         monkeypatch.setitem(gathered.study.objectives, name, base.model_copy(update=changes))
         assert best()["of"] == before["of"] + count
+
+
+def test_the_best_method_is_compared_at_its_own_temperature_too(folders, monkeypatch):
+    gathered = Gathered(folders[0])
+    rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "test"])
+    values = rows.pivot(index="seed", columns="objective", values="value")
+    objectives, other = gathered.study.objectives, {"logit_scale": 3.0}
+    monkeypatch.setitem(objectives, "DCL", objectives["CL"].model_copy(update=other))
+    monkeypatch.setitem(objectives, "DCL-LM", objectives["DCL-LM"].model_copy(update=other))
+    best = best_of(gathered, ["DCL-LM"])
+    assert (best["objective"], best["baseline"]) == ("DCL-LM", "DCL")
+    expected = (values["DCL-LM"] - values["DCL"]).mean()
+    assert best["difference"] == pytest.approx(expected)
+    assert expected < (values["DCL-LM"] - values["CL"]).mean()
 
 
 def test_studies_with_the_same_title_have_a_row_each(folders, tmp_path):
