@@ -100,13 +100,9 @@ def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None
         ranked.append(_ranked(scores, relevant[groups[rows]].toarray()))
     best, gains = (np.concatenate(parts) for parts in zip(*ranked, strict=True))
     # By chance, k candidates are drawn without replacement.
+    found = relevant.sum(1)[groups]
     yield from (
-        (
-            "chance",
-            k,
-            hypergeom.sf(0, total, relevant.sum(1)[groups], np.minimum(k, total)),
-        )
-        for k in ks
+        ("chance", k, np.asarray(hypergeom.sf(0, total, found, np.minimum(k, total)))) for k in ks
     )
     yield from (("R", k, best <= k) for k in ks)
     yield from (("MRR", None, 1 / best), ("nDCG", CUTOFF, gains))
