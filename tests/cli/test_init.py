@@ -83,6 +83,7 @@ def test_texts_with_labels(capsys):
         "Guided",
         "Oracle",
         "Random-removal",
+        "CL-same-temperature",
         "untrained",
     } == study.objectives.keys()
     assert study.tuning is not None
