@@ -117,8 +117,8 @@ class NewStudy:
             tuned: number of tuned objectives; two others are not tuned.
         """
         for pilots, seeds in SEEDS:
-            runs = tuned * VARIANTS * pilots + (tuned + 2) * seeds
-            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + 2)
+            runs = tuned * VARIANTS * pilots + (tuned + 3) * seeds
+            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + 3)
             if needed <= (1 - FOR_TOWERS) * self.seconds:
                 break
         else:
