@@ -114,7 +114,7 @@ class NewStudy:
         fewest if none do.
 
         Args:
-            tuned: number of tuned objectives; two others are not tuned.
+            tuned: number of tuned objectives; three others are not tuned.
         """
         for pilots, seeds in SEEDS:
             runs = tuned * VARIANTS * pilots + (tuned + 3) * seeds
