@@ -73,7 +73,7 @@ def test_augment(run):
 
 def test_check_rows(run):
     printed = run("check_rows", "--rows", 200, "--images")
-    assert "200 of 200 images decoded" in printed
+    assert "200 images of 1 × 64 × 64 pixels" in printed
     assert re.search(r"^200 rows: [\d.]+ s, [\d.]+ s of a core; exit code 0", printed, re.MULTILINE)
 
 

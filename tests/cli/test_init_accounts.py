@@ -18,7 +18,7 @@ from tests.cli.test_init import TOPICS, dataset, init, photographs, questions
 from tests.data.image_layouts import write_classes
 from tests.data.test_leakage import shared_with
 from trueneg.cli.main import main
-from trueneg.cli.planned_data import planned_images, planned_pairs, planned_texts
+from trueneg.cli.planned_data import planned_data
 from trueneg.config.reading import read_configuration
 from trueneg.data.pairs import image_table
 from trueneg.data.texts import text_table
@@ -230,7 +230,7 @@ def test_pairs_keep_the_users_splits_for_every_seed(capsys):
     assert dataset().split_column == "set"
     assert not dataset().resplit
     assert main(["check", "my_study.yaml"]) == 0
-    assert "training 162 images" in capsys.readouterr().out  # of 180, a tenth for validation
+    assert "training 162" in capsys.readouterr().out  # of 180, a tenth for validation
 
 
 @pytest.mark.parametrize("crossing", [1, 5])
@@ -570,9 +570,6 @@ def test_texts_of_several_lines_are_no_swallowed_lines(capsys):
     )
 
 
-PLANNED = {"text": planned_texts, "pairs": planned_pairs, "images": planned_images}
-
-
 def said_by_check(form, **changes) -> list[str]:
     """Return what the check says of the data of the study that `init` wrote."""
     studies = dict(read_configuration(["my_study.yaml"]).studies)
@@ -581,7 +578,7 @@ def said_by_check(form, **changes) -> list[str]:
         reports = words.reports.model_copy(update=changes)
         studies["my_study_text"] = words.model_copy(update={"reports": reports})
     section = studies["my_study"].dataset.model_dump(mode="json") | changes
-    planned = PLANNED[form](studies, section, 0, Path("results"), False)
+    planned = planned_data(studies["my_study"], studies, section, 0, Path("results"), False)
     return [planned.description, *planned.changes]
 
 

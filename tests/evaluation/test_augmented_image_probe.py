@@ -53,7 +53,7 @@ def run():
 def measured(run, **changes):
     rows = augmented_linear_probe.measure([run], {"augmented_linear_probe": OPTIONS | changes})
     return {
-        (split, *row[3:4], row.group): value
+        (split, *row[3:4], row.group): float(value)
         for _, split, row, value in rows
         if row.metric == "accuracy"
     }

@@ -35,6 +35,7 @@ UNCOVERED = TOWERS | dict.fromkeys(VECTORS, "test_frozen.py")
 UNCOVERED |= dict.fromkeys(
     ("guide/images/encoder", "guide/image-text/encoder"), "test_encoder_guide.py"
 )
+UNCOVERED["objective/images/untrained"] = "test_untrained.py"  # the features are the tower's
 UNCOVERED |= dict.fromkeys(
     ("guide/text/encoder", "text_encoder/text/vectors"), "test_text_guides.py"
 )

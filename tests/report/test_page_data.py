@@ -365,5 +365,5 @@ def test_the_answer_advises_the_baseline_if_no_method_is_better_on_the_test_spli
     for name in ("run.json", "model.safetensors"):
         (run / name).write_text("{}")
     answer = study_page(folder)["answer"]
-    assert "use CL" in answer
+    assert "Use CL: " in answer
     assert answer.endswith(f"trueneg export {run.name} exported")

@@ -111,8 +111,8 @@ def kind_of(name: str, cells: Series) -> Kind:
         return Kind("image", "names of images")
     listed = values.head(LOOKED_AT).map(listed_texts)
     if (listed.str.len() > 0).mean() > 0.5:
-        kind = _kind_of_words(listed.explode().dropna())
-        return Kind("texts", f"lists of {kind.phrase}") if kind.name == "text" else LISTS
+        each = _kind_of_words(listed.explode().dropna())
+        return Kind("texts", f"lists of {each.phrase}") if each.name == "text" else LISTS
     return _kind_of_words(values)
 
 

@@ -12,8 +12,9 @@ import pandas as pd
 
 from trueneg.cli.columns import UserTable, counts
 from trueneg.config.runs import Run, RunSettings
+from trueneg.data.arrays import size_of
 from trueneg.data.draw import read_samples, refuse_group
-from trueneg.data.image_files import OPENED, size_of
+from trueneg.data.image_files import OPENED
 from trueneg.data.near_duplicates import near_duplicates
 from trueneg.data.pairs.pair_source import beside
 from trueneg.data.run_inputs import data_checksum

@@ -21,6 +21,9 @@ from trueneg.data.mistakes import REMOVE
 from trueneg.io.files import atomic_write, writable, write_text
 from trueneg.io.reading import RUN_STEP, reading
 
+# height and width of what stands in for the pixels of an undecoded image
+DIGEST = (1, 32)
+
 log = logging.getLogger(__name__)
 
 
@@ -154,3 +157,9 @@ def require_checksum(checksum: str, archive: np.lib.npyio.NpzFile) -> None:
         raise ValueError(
             f"the content has checksum {checksum[:6]}…; expected {expected[:6]}…: it is damaged"
         )
+
+
+def size_of(images: ndarray) -> str:
+    """Return the size of images, for messages; empty if digests replaced them."""
+    is_decoded = images.shape[2:] != DIGEST
+    return f" of {' × '.join(map(str, images.shape[1:]))} pixels" if is_decoded else ""

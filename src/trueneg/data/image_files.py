@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from numpy import ndarray
 from tqdm import tqdm
 
+from trueneg.data.arrays import DIGEST
 from trueneg.data.decoding import UnreadableImageError, decode_upright, inspect_image, map_images
 from trueneg.data.mistakes import COPY_AGAIN, DAMAGE, refuse
 from trueneg.data.skipping import Skipped
@@ -34,7 +35,6 @@ Place = TypeVar("Place")
 log = logging.getLogger(__name__)
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
 OPENED = 20_000  # images opened, unless all are to be decoded
-DIGEST = (1, 32)  # height and width of what stands in for the pixels of an undecoded image
 
 
 @dataclass(frozen=True)
@@ -222,12 +222,6 @@ def file_contents(images: EncodedImages, read: bool) -> ndarray:
         for position, content in enumerate(contents)
     ]
     return np.frombuffer(b"".join(digests), np.uint8).reshape(len(images), 1, *DIGEST)
-
-
-def size_of(images: ndarray) -> str:
-    """Return the size of images, for messages; empty if :func:`file_contents` replaced them."""
-    is_decoded = images.shape[2:] != DIGEST
-    return f" of {' × '.join(map(str, images.shape[1:]))} pixels" if is_decoded else ""
 
 
 def check_images(

@@ -47,13 +47,14 @@ def measure_samples(
     manifest = read_json(block["manifest"], Manifest)
     names = {key: listed_for(manifest)[key] for key in ("dataset", "objective")}
     first = RunStore(block["store"]).record(manifest["runs"][0]["id"])
-    task = measured["task"].replace(" ", "_")
-    module = importlib.import_module(f"{task_package(first['settings'])}.{task}")
+    package = task_package(first["settings"])
+    name = measured["task"].replace(" ", "_")
+    task = importlib.import_module(f"{package}.{name}")
     with encoded_runs(threads=settings["threads"], **block) as encoded:
         tables = [
             table.assign(**names)
             for ready in encoded
-            for table in _tables(module.measure(ready, settings), Measurement(**measured))
+            for table in _tables(task.measure(ready, settings), Measurement(**measured))
         ]
     write_tables({samples: pd.concat(tables, ignore_index=True)})
 

@@ -15,9 +15,9 @@ from trueneg.data.arrays import (
     read_arrays,
     require_checksum,
     require_types,
+    size_of,
     write_arrays,
 )
-from trueneg.data.image_files import size_of
 from trueneg.data.leakage import numbered
 from trueneg.data.near_duplicates import Looks, looks_of_images
 from trueneg.data.samples import Samples

@@ -5,8 +5,8 @@ import logging
 import math
 from pathlib import Path
 
+from trueneg.data.arrays import size_of
 from trueneg.data.identical_images import describe_identical
-from trueneg.data.image_files import size_of
 from trueneg.data.images.image_source import ImageSource, write_source
 from trueneg.errors import UserError
 from trueneg.specs.sections import Section

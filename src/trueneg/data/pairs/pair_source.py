@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy import ndarray
 
-from trueneg.data.arrays import content_hash, require_types
-from trueneg.data.image_files import size_of
+from trueneg.data.arrays import content_hash, require_types, size_of
 from trueneg.data.leakage import numbered
 from trueneg.data.near_duplicates import Looks, looks_of_images
 from trueneg.data.samples import Samples
