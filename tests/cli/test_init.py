@@ -83,7 +83,8 @@ def test_texts_with_labels(capsys):
         "Guided",
         "Oracle",
         "Random-removal",
-        "CL-same-temperature",
+        "CL-as-Guided",
+        "CL-as-Hardness",
         "untrained",
     } == study.objectives.keys()
     assert study.tuning is not None

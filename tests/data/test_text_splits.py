@@ -228,7 +228,7 @@ def test_labels_with_fewer_texts_than_their_share_are_counted():
     labels = LABELS | {"per_run": 2, "texts": 10_000, "imbalance": 1.0}
     subset = text_subset(source, DRAWN | {"labels": labels}, 2)
     assert subset.train.tolist() == subset.bank.tolist()
-    assert f"{len(subset.train)} of 10,000 for training" in subset.left_out
+    assert f"{len(subset.train)} of 10,000 " in subset.left_out
 
 
 def test_every_second_label_keeps_a_fraction():

@@ -15,8 +15,8 @@ A, B = method("A"), method("B")
 PROBE = method("A", losses=("linear probe",))
 EDGE = method("A", edge="temperature")
 COMPLEX = method("A", settings=3)
-# the methods, the best first; the baseline against no training; pairs that can be told apart; what
-# is advised, and words of the sentence
+# the methods, the best first; outcome of the baseline against no training; pairs that differ
+# significantly; the expected advice, and words of its sentence
 CASES = {
     "one good method": ([A], "better", [], "A", []),
     "no towers": ([method("A", untrained=None)], None, [], "A", []),

@@ -34,6 +34,7 @@ RUN = {"text": 4.0, "images": 6.0, "pairs": 8.0}
 SAMPLE = {"text": 0.004, "images": 0.1, "pairs": 0.04}
 FOR_TOWERS = 0.3  # share of the time
 VARIANTS = 4  # of a tuned objective
+UNTUNED = 4  # at most: untrained, a control, and CL at the temperature of both methods
 
 
 class NewStudy:
@@ -114,11 +115,11 @@ class NewStudy:
         fewest if none do.
 
         Args:
-            tuned: number of tuned objectives; three others are not tuned.
+            tuned: number of tuned objectives; up to four others are not.
         """
         for pilots, seeds in SEEDS:
-            runs = tuned * VARIANTS * pilots + (tuned + 3) * seeds
-            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + 3)
+            runs = tuned * VARIANTS * pilots + (tuned + UNTUNED) * seeds
+            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + UNTUNED)
             if needed <= (1 - FOR_TOWERS) * self.seconds:
                 break
         else:

@@ -71,8 +71,8 @@ def looks_of_texts(texts: Sequence[str], rows: ndarray) -> Looks:
         codes = np.frombuffer(f"  {words} ".encode("utf-32-le"), np.uint32).astype(np.uint64)
         trigrams = (codes[:-2] << 42) ^ (codes[1:-1] << 21) ^ codes[2:]
         hashed = (trigrams * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(55)  # 9 bits
-        plus, minus = np.bincount(hashed.astype(np.int64), minlength=2 * DIMENSIONS).reshape(2, -1)
-        vectors[row] = plus - minus
+        counts = np.bincount(hashed.astype(np.int64), minlength=2 * DIMENSIONS)
+        vectors[row] = counts[:DIMENSIONS] - counts[DIMENSIONS:]
     return Looks(_of_unit_length(vectors), rows, np.array(texts, object), TEXTS)
 
 

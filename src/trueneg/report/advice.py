@@ -13,15 +13,15 @@ BETTER = "better"
 
 
 class Candidate(NamedTuple):
-    """A method, and what speaks for and against it.
+    """A method, and the results for and against using it.
 
     Attributes:
         name: the objective.
-        outcome: of its comparison with the baseline, at equal temperatures, too.
+        outcome: of its comparison with the baseline, also at equal temperatures.
         over_untrained: of its comparison with the towers before training; None: not compared.
         losses: the other families of tasks in which it is worse than the baseline.
         at_edge: its settings at the edge of their grid, beyond which better ones may lie.
-        settings: how many settings it states besides those that are swept for all methods.
+        settings: number of settings that it states and the baseline does not.
     """
 
     name: str
@@ -32,16 +32,15 @@ class Candidate(NamedTuple):
     settings: int = 0
 
     def objections(self, baseline: str) -> list[str]:
-        """Return what speaks against it although it is better than the baseline; empty if nothing
-        does.
-        """
-        worse = f"worse than {baseline} in {' and '.join(self.losses)}"
-        untrained = "not shown to beat the encoder before training"
-        return [
-            *[untrained] * (self.over_untrained not in (None, BETTER)),
-            *[worse] * bool(self.losses),
-            *[f"at the edge of its grid ({self.at_edge})"] * bool(self.at_edge),
-        ]
+        """Return the reasons not to use it although it is better than the baseline."""
+        reasons = []
+        if self.over_untrained not in (None, BETTER):
+            reasons.append("not shown to beat the encoder before training")
+        if self.losses:
+            reasons.append(f"worse than {baseline} in {' and '.join(self.losses)}")
+        if self.at_edge:
+            reasons.append(f"at the edge of its grid ({self.at_edge})")
+        return reasons
 
 
 class Advice(NamedTuple):
@@ -62,31 +61,33 @@ def advise(
     baseline_over_untrained: str | None,
     differ: Callable[[str, str], bool],
 ) -> Advice:
-    """Choose by rules that docs/own-data.md states.
+    """Choose by the rules in docs/own-data.md.
 
-    A method is used if it is better than the baseline, and than the towers before training; is not
-    shown to be worse than the baseline in another family of tasks; and has no setting at the edge
-    of its grid. Of those that cannot be told from the best, the one with the fewest settings is
-    used. Without such a method: the baseline if it is shown to beat the towers before training, or
-    there are none; otherwise no training.
+    A method qualifies if it is better than both the baseline and the towers before training, is not
+    shown to be worse than the baseline in another family of tasks, and has no setting at the edge
+    of its grid. If the best of these does not differ significantly from others, the one with the
+    fewest settings is chosen. If none qualifies, it is the baseline, unless training it is not
+    shown to beat the towers before training: then it is no training.
 
     Args:
-        candidates: the methods, by their means, the best first.
+        candidates: the methods, in descending order of their means.
         baseline: name of the baseline.
         baseline_over_untrained: outcome of its comparison with the towers before training; None:
             not compared.
-        differ: whether two methods can be told apart.
+        differ: whether two methods differ significantly.
     """
     better = [each for each in candidates if each.outcome == BETTER]
     usable = [each for each in better if not each.objections(baseline)]
     if usable:
-        best, *others = usable
-        alike = [best, *(each for each in others if not differ(best.name, each.name))]
+        best = usable[0]
+        alike = [best, *(each for each in usable[1:] if not differ(best.name, each.name))]
         chosen = min(alike, key=lambda each: each.settings)
-        simplest = (
-            f", the simplest of {len(alike)} that cannot be told apart" if len(alike) > 1 else ""
+        reason = (
+            f", the simplest of {len(alike)} without a significant difference"
+            if len(alike) > 1
+            else ""
         )
-        return Advice(chosen.name, f"Use {chosen.name}{simplest}.")
+        return Advice(chosen.name, f"Use {chosen.name}{reason}.")
     against = "; ".join(
         f"{each.name} is better than {baseline}, but {' and '.join(each.objections(baseline))}"
         for each in better
@@ -94,10 +95,8 @@ def advise(
     reason = against or f"no method was shown to be better than {baseline}"
     if baseline_over_untrained in (None, BETTER):
         return Advice(baseline, f"Use {baseline}: {reason}.")
-    return Advice(
-        None,
-        f"Do not train: {baseline} is not shown to beat the encoder before training; {reason}.",
-    )
+    untrained = f"{baseline} is not shown to beat the encoder before training"
+    return Advice(None, f"Do not train: {untrained}; {reason}.")
 
 
 def advice(gathered: Gathered) -> Advice:

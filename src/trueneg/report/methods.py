@@ -20,8 +20,10 @@ ELSEWHERE = "better at another temperature"
 # how the sentence says each outcome, in its order
 WORDS = {
     "better": "better than {}",
+    "better by less than the margin": "better than {} by less than the margin",
     ELSEWHERE: "better than {} at its own temperature, but not shown to be at theirs",
     "worse": "worse",
+    "worse by less than the margin": "worse by less than the margin",
     "equivalent": "equivalent",
     "undecided": "we cannot tell",
 }
@@ -33,12 +35,12 @@ def outcomes(gathered: Gathered) -> dict[str, str]:
     """
     table = of_primary(gathered)
     table = table[table["contrast"] == table["objective"] + f" − {gathered.baseline}"]
-    found = dict(zip(table["objective"], table["outcome"].str.split(" ").str[0], strict=True))
+    found = dict(zip(table["objective"], table["outcome"], strict=True))
     same_loss = with_loss_of_baseline(gathered.study)
     names = [name for name in gathered.methods if name in found and name not in same_loss]
     return {
         name: ELSEWHERE
-        if found[name] == "better" and not least_gain(gathered, name)["low"] > 0
+        if found[name].startswith("better") and not least_gain(gathered, name)["low"] > 0
         else found[name]
         for name in names
     }

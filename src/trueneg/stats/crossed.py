@@ -125,8 +125,8 @@ def crossed_comparisons(values: DataFrame, margin: float | None) -> DataFrame:
 
 
 def _p(distance: float, found: CrossedInterval) -> float:
-    """Return the one-sided p value of a distance from zero; without variation, 0.5 or less is not
-    known, so that nothing is decided.
+    """Return the one-sided p value of a distance from zero; 0.5 if there is no variation to test
+    it against.
     """
     return float(stats.t.sf(distance / found.error, found.freedom)) if found.error else 0.5
 

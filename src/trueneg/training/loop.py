@@ -124,6 +124,32 @@ class TrainingRun(ABC):
             The number of samples per epoch.
         """
 
+    @classmethod
+    def untrained_weights(
+        cls,
+        settings: RunSettings,
+        seed: int,
+        source: Any,
+        subset: Any,
+        frozen: Frozen = NOTHING_FROZEN,
+    ) -> dict[str, Tensor]:
+        """Return the content of the file of a run that trains nothing: released networks, or the
+        initial ones of a seed; without frozen towers.
+
+        Raises:
+            UserError: if the weights cannot be loaded, or the splits overlap.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_for(seed, "weights"))
+            return cls.initial_weights(settings, source, subset, frozen)
+
+    @classmethod
+    @abstractmethod
+    def initial_weights(
+        cls, settings: RunSettings, source: Any, subset: Any, frozen: Frozen
+    ) -> dict[str, Tensor]:
+        """Return the weights before training, as :meth:`weights`; draws from torch's RNG."""
+
     def seed_dropout(self) -> None:
         """Seed torch's RNG for the dropout of an update."""
         # Dropout differs between processes; the first process has the same draws as single-process

@@ -21,7 +21,7 @@ from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.pairs import PairModel
 from trueneg.models.towers.tower import Embedded
 from trueneg.randomness import seed_for
-from trueneg.training.frozen import NOTHING_FROZEN, Frozen
+from trueneg.training.frozen import Frozen
 from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import GuideBatch, Rated, rate_pairs
 from trueneg.training.loop import TrainingRun
@@ -63,24 +63,11 @@ class PairTraining(TrainingRun):
         """Return the training split, after a check for leakage."""
 
     @classmethod
-    def untrained_weights(
-        cls,
-        settings: RunSettings,
-        seed: int,
-        source: Any,
-        subset: Subset,
-        frozen: Frozen = NOTHING_FROZEN,
+    def initial_weights(
+        cls, settings: RunSettings, source: Any, subset: Subset, frozen: Frozen
     ) -> dict[str, Tensor]:
-        """Return the content of the file of a run that trains nothing: released networks, or the
-        initial ones of a seed.
-
-        Raises:
-            UserError: if the weights cannot be loaded, or the splits overlap.
-        """
         data = cls.read_data(settings, source, subset, torch.device("cpu"), frozen)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_for(seed, "weights"))
-            return build_networks(settings, data, frozen).tensors()
+        return build_networks(settings, data, frozen).tensors()
 
     def set_up(self, settings: RunSettings, source: Any, subset: Subset) -> int:
         similarity = settings["similarity"]

@@ -104,23 +104,10 @@ class SimCLR(TrainingRun):
         return len(self.data.images)
 
     @classmethod
-    def untrained_weights(
-        cls,
-        settings: RunSettings,
-        seed: int,
-        source: ImageSource,
-        subset: Subset,
-        frozen: Frozen = NOTHING_FROZEN,
+    def initial_weights(
+        cls, settings: RunSettings, source: ImageSource, subset: Subset, frozen: Frozen
     ) -> dict[str, Tensor]:
-        """Return the content of the file of a run that trains nothing: the tower's own weights,
-        unless it is frozen.
-
-        Raises:
-            UserError: if the weights cannot be loaded.
-        """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_for(seed, "weights"))
-            return saved_weights(projected_encoder(settings, source.images.shape[1], frozen))
+        return saved_weights(projected_encoder(settings, source.images.shape[1], frozen))
 
     def batches(self, count: int) -> Generator[tuple[Tensor, list[Tensor]], None, None]:
         """Yield the image indices of each batch and the augmentation parameters of both views."""

@@ -84,7 +84,9 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
 def _training_texts(
     labels: ndarray, bank: ndarray, seen: ndarray, limits: Section, order: ndarray
 ) -> ndarray:
-    """Return the texts of the bank that a run is trained on, by its labels in the order drawn."""
+    """Return the training texts of a run: rare labels cut to a fraction, or a number of texts
+    divided among the labels in the order in which they were drawn.
+    """
     if limits.get("texts") is None:
         fraction = limits.get("fraction", 1.0)
         return bank[with_rare_classes(labels[bank], seen[1::2], fraction, order[bank], least=2)]
@@ -99,7 +101,7 @@ def _fewer(limits: Section, train: ndarray) -> str:
     wanted = limits.get("texts") or 0
     if len(train) >= wanted:
         return ""
-    return f"Labels with too few texts: {len(train):,} of {wanted:,} for training."
+    return f"Some labels have too few texts: {len(train):,} of {wanted:,} training texts."
 
 
 def _splits(

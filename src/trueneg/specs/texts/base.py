@@ -47,15 +47,15 @@ class RunLabels(LabelSets):
     texts: Sweepable[AtLeastTwo] | None = Field(
         None,
         description=(
-            "number of training texts of a run, divided among its labels as far as they have them;"
-            " none: all that fraction leaves"
+            "number of training texts per run, divided equally (see imbalance) among its labels as"
+            " far as available; none: all texts, after `fraction`"
         ),
     )
     imbalance: Sweepable[Annotated[Real, Field(ge=1)]] = Field(
         1.0,
         description=(
-            "with texts: how many times as many texts the first label of a run has as the last,"
-            " by equal factors from label to label"
+            "ratio of the largest to the smallest label of a run, with a constant factor from label"
+            " to label; needs texts"
         ),
     )
 
