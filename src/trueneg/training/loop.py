@@ -13,13 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.config.runs import RunSettings
+from trueneg.data.samples import Subset
 from trueneg.errors import UserError
 from trueneg.planning.updates import planned_updates
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.distributed import ALONE, Processes, synchronise_norms
 from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
 from trueneg.store.identity import model_of
-from trueneg.training.frozen import NOTHING_FROZEN, Frozen
+from trueneg.training.frozen import NOTHING_FROZEN, Frozen, Source
 from trueneg.training.guides.base import UNRATED, Guide, GuideBatch, Rated
 from trueneg.training.schedules import learning_rate_factor
 
@@ -129,8 +130,8 @@ class TrainingRun(ABC):
         cls,
         settings: RunSettings,
         seed: int,
-        source: Any,
-        subset: Any,
+        source: Source,
+        subset: Subset,
         frozen: Frozen = NOTHING_FROZEN,
     ) -> dict[str, Tensor]:
         """Return the content of the file of a run that trains nothing: released networks, or the
@@ -146,7 +147,7 @@ class TrainingRun(ABC):
     @classmethod
     @abstractmethod
     def initial_weights(
-        cls, settings: RunSettings, source: Any, subset: Any, frozen: Frozen
+        cls, settings: RunSettings, source: Any, subset: Subset, frozen: Frozen
     ) -> dict[str, Tensor]:
         """Return the weights before training, as :meth:`weights`; draws from torch's RNG."""
 
