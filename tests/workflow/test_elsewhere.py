@@ -67,6 +67,18 @@ def test_another_workflow_can_use_all_rules_with_a_prefix(tmp_path):
     assert planned == {f"x_{rule}": count for rule, count in jobs.items()} | {"mine": 1}
 
 
+def test_a_module_without_a_configuration_has_the_default_studies(tmp_path):
+    module = (
+        f'module trueneg:\n    snakefile: "{ROOT}/Snakefile"\n\nuse rule * from trueneg as x_*\n'
+    )
+    (tmp_path / "Snakefile").write_text(module)
+    command = [sys.executable, "-m", "snakemake", "x_page", "--dry-run", "--cores", "2"]
+    planned = planned_jobs(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True))
+    default = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    drawn = {rule.removeprefix("x_draw_") for rule in planned if rule.startswith("x_draw_")}
+    assert drawn == set(default)
+
+
 def test_jobs_run_with_a_python_in_a_folder_with_a_space(spaced):
     checked = spaced.trueneg("check", "study.yaml")
     assert checked.returncode == 0, checked.stderr
