@@ -139,3 +139,26 @@ rule features:
         cache="results/features/cache/{features}",
     script:
         "../workflow/scripts/features.py"
+
+
+rule mine:
+    """Find the nearest training texts of each anchor with a frozen tower, for every seed of a block."""
+    input:
+        source=trainings.source,
+        subsets="results/{study}/subsets/{dataset}/{block}.parquet",
+        vectors="results/features/{features}.npz",
+    output:
+        mined="results/{study}/mined/{dataset}/{features}/{block}.npz",
+    log:
+        "results/{study}/logs/mine/{dataset}/{features}/{block}.log",
+    benchmark:
+        "results/{study}/timings/mine/{dataset}/{features}/{block}.jsonl"
+    priority: BEFORE_TRAINING
+    conda:
+        "../envs/trueneg.yaml"
+    resources:
+        **growing("resources/mine"),
+    params:
+        **versions.version_parameter("mining"),
+    script:
+        "../workflow/scripts/mine.py"

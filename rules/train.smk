@@ -9,6 +9,7 @@ rule train:
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         winners=trainings.winners,
         vectors=trainings.vectors,
+        mined=trainings.mined,
     output:
         manifest=ensure(
             "results/{study}/manifests/{dataset}/{objective}/{block}.json", non_empty=True

@@ -12,4 +12,5 @@ with job(snakemake.log[0], snakemake.input, snakemake.output):
         manifest=snakemake.output.manifest,
         winners=snakemake.input.get("winners") or None,
         vectors=snakemake.input.vectors,
+        mined=snakemake.input.get("mined") or None,
     )

@@ -26,7 +26,9 @@ from trueneg.config.runs import (
     frozen_towers,
     is_wanted,
     jobs,
+    mining_key,
 )
+from trueneg.data.mining import mined_checksum
 from trueneg.data.stored_features import stored_weights
 from trueneg.data.user_files import DataChanges, check_own_table, compare_files, missing_files
 from trueneg.io import privacy
@@ -41,7 +43,7 @@ from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
 from trueneg.store import blocks, data_input, versions
-from trueneg.store.identity import refuse_other_settings, run_id, with_weights
+from trueneg.store.identity import refuse_other_settings, run_id, with_inputs
 from trueneg.store.protocol import CHECKOUT, committed_protocol
 from trueneg.store.records import RunRecord, read_json
 from trueneg.store.run_store import RunStore
@@ -331,8 +333,13 @@ def _state(run: Run, data: PlannedData, results: Path) -> str | None:
     }
     if data.checksum is None or None in towers.values():
         return None
+    mined = None
+    if (key := mining_key(run.settings)) is not None:
+        mined = mined_checksum(results / run.study / "mined" / run.dataset / key, run.seed)
+        if mined is None:
+            return None
     store = RunStore(results / "runs")
-    identifier = run_id(run, with_weights(data.checksum(run.settings), towers))
+    identifier = run_id(run, with_inputs(data.checksum(run.settings), towers, mined))
     state = store.state(identifier)
     if state not in RunStore.TRAINED:
         return state

@@ -26,6 +26,7 @@ from trueneg.specs.sources import data_name
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 Sections = dict[str, Any]  # models by section
 OF_GUIDE = "guide "  # prefix of the sections of a guide's towers
+MINER = "miner"  # section of the tower that mines hard negatives, if it has its own
 
 
 class Variant(NamedTuple):
@@ -481,13 +482,15 @@ def benchmark_key(settings: Mapping[str, Any]) -> str:
 def towers_of(settings: RunSettings) -> dict[str, Mapping[str, Any]]:
     """Return the towers of other libraries, or vectors in their place, that a run uses, by section.
 
-    Those of its guide are called ``guide encoder`` and ``guide text_encoder``.
+    Those of its guide are called ``guide encoder`` and ``guide text_encoder``, and one that mines
+    hard negatives ``miner``.
     """
     guide = settings["objective"].get("guide") or {}
     sections = ("encoder", "text_encoder", "positive_encoder")
     towers = {section: settings.get(section) for section in sections} | {
         OF_GUIDE + key: guide.get(key) for key in sections
     }
+    towers[MINER] = (settings["objective"].get("hard_negatives") or {}).get("text_encoder")
     # networks from scratch have none
     return {section: tower for section, tower in towers.items() if tower and "train" in tower}
 
@@ -528,6 +531,16 @@ def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
     return {
         section: made for section, made in all_towers(settings).items() if is_frozen(made["tower"])
     }
+
+
+def mining_key(settings: RunSettings) -> str | None:
+    """Return the name of the vectors that a run's hard negatives are mined with; None: it mines
+    none.
+    """
+    if settings["objective"].get("hard_negatives") is None:
+        return None
+    towers = frozen_towers(settings)
+    return features_key(towers.get(MINER) or towers["text_encoder"])
 
 
 def features_key(made_of: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from trueneg.store.winners import WINNERS, selecting
 WILDCARDS = ("study", "dataset", "objective", "block")  # of training jobs
 SUBSETS = "results/{study}/subsets/{dataset}/{block}.parquet"
 SAMPLES = "results/{study}/artefacts/samples/{dataset}/{objective}/{block}.parquet"
+MINED = "results/{study}/mined/{dataset}/{features}/{block}.npz"
 MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
@@ -142,6 +143,14 @@ class TrainingJobs:
         return [
             f"results/features/{name}.npz" for name in dict.fromkeys(map(runs.features_key, towers))
         ]
+
+    def mined(self, wildcards: Any) -> list[str]:
+        """Return the path of the hard negatives that a training job needs; an empty list if it
+        mines none.
+        """
+        choices = self._job(wildcards).choices.values()
+        names = dict.fromkeys(runs.mining_key(choice.runs[0].settings) for choice in choices)
+        return [MINED.format(**wildcards, features=name) for name in names if name is not None]
 
     def networks(self, wildcards: Any) -> dict[str, str | list[str]]:
         """Return the paths of what a job reads to use trained networks, by the names of its inputs:

@@ -58,6 +58,7 @@ RESOURCES = {
     "texts": Resources(mem_mb=4000, runtime=60),
     "chexpert_8x200": Resources(mem_mb=4000, runtime=60, threads=2),
     "subsets": Resources(mem_mb=4000),
+    "mine": Resources(mem_mb=8000, runtime=60),
     "phantom_reports": Resources(runtime=30),
     "reports": Resources(mem_mb=4000, runtime=60),
     "features": Resources(mem_mb=8000, runtime=240),

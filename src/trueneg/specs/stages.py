@@ -15,6 +15,7 @@ VERSIONS = {
     "training/image-text": 1,  # the loop, networks and loss of image–text pairs
     "training/text": 1,  # the loop, networks and loss of pairs of texts
     "features": 1,  # vectors of frozen towers
+    "mining": 1,  # hard negatives
     "evaluation/images": 1,  # encoding the images of a run
     "evaluation/image-text": 1,  # encoding the pairs of a run
     "evaluation/text": 1,  # encoding the texts of a run

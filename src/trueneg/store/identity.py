@@ -44,13 +44,12 @@ def run_id(run: Run, source_checksum: str) -> str:
     ).hexdigest()[:12]
 
 
-def with_weights(checksum: str, weights: Mapping[str, str]) -> str:
+def with_inputs(checksum: str, weights: Mapping[str, str], mined: str | None) -> str:
     """Return the checksum of a run's data together with those of the weights of its frozen towers,
-    by section.
+    by section, and of its mined hard negatives, if any.
     """
-    return with_further(
-        checksum, {f"{section} weights": of_tower for section, of_tower in weights.items()}
-    )
+    of_towers = {f"{section} weights": of_tower for section, of_tower in weights.items()}
+    return with_further(checksum, of_towers, {} if mined is None else {"mined": mined})
 
 
 def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:

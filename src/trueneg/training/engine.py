@@ -28,7 +28,7 @@ from trueneg.runtime.distributed import ALONE, Processes, run_distributed
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.specs.kinds import kind_of
 from trueneg.store import provenance, versions
-from trueneg.store.identity import is_trained, refuse_other_settings, run_id, with_weights
+from trueneg.store.identity import is_trained, refuse_other_settings, run_id, with_inputs
 from trueneg.store.run_files import checksum_of, named_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import chosen
@@ -55,6 +55,7 @@ def train_runs(
     manifest: str | Path,
     vectors: Sequence[str | Path] = (),
     winners: str | Path | None = None,
+    mined: str | Path | None = None,
 ) -> None:
     """Train the unfinished runs of one objective, and write the manifest that lists all of its
     runs.
@@ -73,6 +74,7 @@ def train_runs(
             model checksum.
         vectors: stored vectors of the runs' frozen towers.
         winners: file with the winner that decides which of the runs are trained; None: all of them.
+        mined: mined hard negatives; None: the runs mine none.
 
     Raises:
         UserError: if the data do not match the runs, another process is writing one of the runs, or
@@ -88,6 +90,7 @@ def train_runs(
         str(subsets),
         str(store),
         [str(path) for path in vectors],
+        None if mined is None else str(mined),
     )
     read = functools.partial(TrainingJob, *plain)
     block = read()
@@ -129,6 +132,7 @@ class TrainingJob:
         subsets: str,
         store: str,
         vectors: Sequence[str] = (),
+        mined: str | None = None,
     ):
         self.runs = [Run(**run) for run in runs]
         self.store = RunStore(store)
@@ -137,7 +141,7 @@ class TrainingJob:
         self._source = pkgutil.resolve_name(self._kind.READER)(source)
         self._subsets = self._training.read_subsets(subsets)
         self._vectors = vector_names(self.runs[0].settings)  # the runs differ only in their seeds
-        self._frozen = read_frozen(self._vectors, self._source, vectors)
+        self._frozen = read_frozen(self._vectors, self._source, vectors, mined)
         self.identifiers = [run_id(run, self._data_checksum(run)) for run in self.runs]
         self._subsets_path = subsets
 
@@ -257,7 +261,10 @@ class TrainingJob:
 
     def _data_checksum(self, run: Run) -> str:
         weights = {section: tower["weights"] for section, tower in self._frozen.towers.items()}
-        return with_weights(data_checksum(self._source, run.settings), weights)
+        mined = self._frozen.mined.get(run.seed)
+        return with_inputs(
+            data_checksum(self._source, run.settings), weights, mined and mined.checksum
+        )
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> TrainingRun:
         return self._training(

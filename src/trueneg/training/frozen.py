@@ -14,10 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trueneg.config.runs import OF_GUIDE, RunSettings, features_key, frozen_towers, is_of_texts
+from trueneg.config.runs import (
+    MINER,
+    OF_GUIDE,
+    RunSettings,
+    features_key,
+    frozen_towers,
+    is_of_texts,
+)
 from trueneg.data.arrays import content_hash
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.leakage import numbered, without_equal_vectors
+from trueneg.data.mining import Mined, read_mined
 from trueneg.data.pairs.pair_source import PairSource, distinct_texts
 from trueneg.data.samples import Subset
 from trueneg.data.stored_features import StoredFeatures, read_features, write_features
@@ -54,6 +62,9 @@ class Frozen(NamedTuple):
         positives: vectors of all distinct texts by the tower of the positives, if they have their
             own.
         guide: vectors of the towers of the run's guide, by ``encoder`` and ``text_encoder``.
+        miner: vectors of all distinct texts by the tower that mines hard negatives, if it has its
+            own.
+        mined: what was mined, by seed.
     """
 
     images: StoredFeatures | None = None
@@ -61,6 +72,8 @@ class Frozen(NamedTuple):
     rows: Mapping[str, int] = {}
     guide: Mapping[str, StoredFeatures] = {}
     positives: StoredFeatures | None = None
+    miner: StoredFeatures | None = None
+    mined: Mapping[int, Mined] = {}
 
     @property
     def vectors(self) -> np.ndarray | None:
@@ -83,7 +96,7 @@ class Frozen(NamedTuple):
         """The towers' checksums of weights, which are part of a run's id, and sizes of vectors, by
         section.
         """
-        named = {"encoder": self.images, **self.of_texts}
+        named = {"encoder": self.images, **self.of_texts, MINER: self.miner}
         named |= {f"{OF_GUIDE}{section}": stored for section, stored in self.guide.items()}
         return {
             name: {"weights": of.weights, "dimensions": of.dimensions}
@@ -100,7 +113,12 @@ def vector_names(settings: RunSettings) -> dict[str, str]:
     return {section: features_key(made) for section, made in frozen_towers(settings).items()}
 
 
-def read_frozen(names: Mapping[str, str], source: Source, vectors: Sequence[str | Path]) -> Frozen:
+def read_frozen(
+    names: Mapping[str, str],
+    source: Source,
+    vectors: Sequence[str | Path],
+    mined: str | Path | None = None,
+) -> Frozen:
     """Read the vectors of a run's frozen towers.
 
     Args:
@@ -109,6 +127,7 @@ def read_frozen(names: Mapping[str, str], source: Source, vectors: Sequence[str 
             other paths.
         source: the run's source.
         vectors: files written by :func:`compute_features`, for these and perhaps other towers.
+        mined: file of mined hard negatives; None: the run mines none.
 
     Raises:
         UserError: if vectors are damaged or belong to another source.
@@ -132,6 +151,8 @@ def read_frozen(names: Mapping[str, str], source: Source, vectors: Sequence[str 
         rows,
         guide,
         stored.get("positive_encoder"),
+        stored.get(MINER),
+        read_mined(mined, source.checksum) if mined is not None else {},
     )
 
 

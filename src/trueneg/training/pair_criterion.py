@@ -90,6 +90,7 @@ class PairCriterion:
         bound_gradient = values.pop("bound_gradient", False)
         self._leaves_out_report = settings.get("own_report") == "left out"
         self._same_text = settings.get("same_text") or "keep"
+        self._in_batch = (settings.get("hard_negatives") or {}).get("in_batch", True)
         self._all_positives = model.averages_positives(settings)
         self._eta = self._probability(
             values.pop("class_probability", None),
@@ -240,6 +241,11 @@ class PairCriterion:
             is_known = self._same_text == "known"
             same = (self._data.known_positives if is_known else self._data.same_text)(pairs)
             excluded = same if excluded is None else excluded | same
+        if not self._in_batch:
+            count, columns = len(pairs.anchors), len(pairs.columns)
+            places = torch.arange(columns, device=pairs.columns.device)
+            of_others = places.remainder(count) != places[:count, None]
+            excluded = of_others if excluded is None else excluded | of_others
         return excluded
 
     def _same_class(self, pairs: PairBatch) -> Tensor:

@@ -1,12 +1,16 @@
 """Training on pairs of texts."""
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy import ndarray
 
 from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_texts
 from trueneg.data.samples import Subset, read_subsets, refuse_leakage
+from trueneg.data.texts.hard_negatives import HardNegatives
 from trueneg.data.texts.text_source import TextSource, read_texts
 from trueneg.data.texts.training_split import TextData
 from trueneg.training.frozen import Frozen
@@ -35,4 +39,26 @@ class TextPairs(PairTraining):
         frozen: Frozen,
     ) -> TextData:
         refuse_leakage(source, subset)
-        return TextData(source, subset, settings["dataset"]["positives"], device)
+        positives = settings["dataset"]["positives"]
+        return TextData(source, subset, positives, device, _mined(settings, source, subset, frozen))
+
+    def measured(self) -> dict[str, float]:
+        drawn = self.data.hard_negatives
+        return super().measured() | ({} if drawn is None else drawn.measured)
+
+
+def _mined(
+    settings: RunSettings, source: TextSource, subset: Subset, frozen: Frozen
+) -> Callable[[ndarray, ndarray], HardNegatives] | None:
+    """Return what makes the run's hard negatives; None: it mines none."""
+    wanted = settings["objective"].get("hard_negatives")
+    if wanted is None:
+        return None
+    stored: Any = frozen.miner or frozen.texts
+    texts = source.sentences["sentence"]
+
+    def of_rows(rows: ndarray, labels: ndarray) -> HardNegatives:
+        vectors = np.asarray(stored.values)[[frozen.rows[text] for text in texts.iloc[rows]]]
+        return HardNegatives(wanted, frozen.mined[subset.seed], rows, vectors[:, 0, :, 0], labels)
+
+    return of_rows

@@ -16,6 +16,12 @@ def contradictions(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) 
     """Report what contradicts itself in an image–text study."""
     yield from trained.contradictions(study, texts)
     yield from needs(study)
+    for name, objective in study.objectives.items():
+        if getattr(objective, "hard_negatives", None) is not None:
+            yield (
+                f"objectives.{name}.hard_negatives is set, but hard negatives are mined in text"
+                " studies only; remove it"
+            )
     data: Any = study.dataset
     prompts = study.evaluation.zero_shot.prompts or {}
     labels = data.label_names if data.labelled else prompts

@@ -7,6 +7,7 @@ from trueneg.config.checks import trained
 from trueneg.config.checks.names import unknown, unknown_dataset
 from trueneg.config.checks.needs import needs
 from trueneg.config.runs import corpora
+from trueneg.specs.encoders import FROZEN
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.texts import TextStudy
 from trueneg.specs.settings import values_of
@@ -19,7 +20,10 @@ def contradictions(study: TextStudy, texts: Mapping[str, LikelihoodStudy]) -> It
     data: Any = study.dataset
     has_hard_negatives = bool(getattr(data, "negative_columns", ()))
     for name, objective in study.objectives.items():
-        yield from _objective(name, objective, has_hard_negatives)
+        mined = getattr(objective, "hard_negatives", None)
+        yield from _objective(name, objective, has_hard_negatives or mined is not None)
+        if mined is not None:
+            yield from _mining(name, study, objective, has_hard_negatives)
     if data.text is not None:
         places = "likelihood studies in the given files"
         yield from unknown("dataset.text", [data.text], texts, places)
@@ -36,16 +40,34 @@ def _objective(name: str, objective: Any, has_hard_negatives: bool) -> Iterator[
         )
     if has_hard_negatives and "image" in values_of(getattr(objective, "directions", None)):
         yield (
-            f"objectives.{name}.directions is image, which has no use for"
-            " dataset.negative_columns; set text or both"
+            f"objectives.{name}.directions is image, which has no use for hard"
+            " negatives; set text or both"
         )
     if has_hard_negatives and objective.NEEDS_POOLED:
         yield (
-            f"objectives.{name} compares only pairs, but dataset.negative_columns has hard"
-            " negatives; remove one of them"
+            f"objectives.{name} compares only pairs, but has hard negatives"
+            " (hard_negatives, dataset.negative_columns); remove one of them"
         )
     if getattr(getattr(objective, "guide", None), "encoder", None) is not None:
         yield f"objectives.{name}.guide.encoder is a tower of images; set text_encoder instead"
+
+
+def _mining(name: str, study: TextStudy, objective: Any, has_hard_negatives: bool) -> Iterator[str]:
+    """Report hard negatives that cannot be mined."""
+    key = f"objectives.{name}.hard_negatives"
+    if has_hard_negatives:
+        yield f"{key} is set, as is dataset.negative_columns; remove one of them"
+    if "keep" in values_of(objective.same_text):
+        yield (
+            f"objectives.{name}.same_text is keep, but {key} stands for missing ones with the"
+            " anchor's own text; set another value"
+        )
+    own = study.text_encoder.train == FROZEN and study.positive_encoder is None
+    if objective.hard_negatives.text_encoder is None and not own:
+        yield (
+            f"{key}.text_encoder is missing; expected the frozen tower that mines, because the"
+            " study's own is trained, or positives have another"
+        )
 
 
 def _scored_texts(data: Any, study: LikelihoodStudy) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The training split of a text source, with the draws of each epoch."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from trueneg.data.pairs.training_split import (
     partly_exchanged,
 )
 from trueneg.data.samples import Subset
+from trueneg.data.texts.hard_negatives import HardNegatives
 from trueneg.data.texts.text_source import TextSource
 from trueneg.text.cleaning import normalised
 
@@ -31,6 +32,8 @@ class TextData(TrainingSentences):
         subset: subset of the source; only its ``train`` split is used.
         positives: ``"given"``, ``"same_label"`` or ``"dropout"``.
         device: device of the tensors.
+        mined: returns what draws hard negatives, given the rows of the training texts and their
+            labels; None: they are those of given pairs, if any.
 
     Attributes:
         source: texts.
@@ -43,9 +46,17 @@ class TextData(TrainingSentences):
             may read it.
         groups: (T,) class group of each text: 0 common, 1 rare, 2 unknown.
         labels: the same as ``class_of``, for guides that compare labels.
+        hard_negatives: draws mined hard negatives; None: there are none.
     """
 
-    def __init__(self, source: TextSource, subset: Subset, positives: str, device: torch.device):
+    def __init__(
+        self,
+        source: TextSource,
+        subset: Subset,
+        positives: str,
+        device: torch.device,
+        mined: Callable[[ndarray, ndarray], HardNegatives] | None = None,
+    ):
         if positives == "given":
             drawn = source.pairs[subset.train]
         else:
@@ -61,6 +72,7 @@ class TextData(TrainingSentences):
         self._same_of = torch.from_numpy(same).to(device)
         classes = table["class"].to_numpy(np.int64)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
+        self.hard_negatives = None if mined is None else mined(rows, classes)
         self._known = self._pairs_of_several(same) if positives == "given" else None
 
     @property
@@ -91,10 +103,14 @@ class TextData(TrainingSentences):
         """
         order = self._drawn[torch.randperm(len(self._drawn), generator=generator)]
         anchors = order[:, 0]
+        columns = order[:, -max(order.shape[1] - 1, 1) :]
         if self._partners is not None:
             uniform = torch.rand(len(order), generator=generator, dtype=torch.float64)
-            return PairBatch(anchors, self._partners.draw(anchors, uniform)[:, None])
-        return PairBatch(anchors, order[:, -max(order.shape[1] - 1, 1) :])
+            columns = self._partners.draw(anchors, uniform)[:, None]
+        if self.hard_negatives is not None:
+            drawn = self.hard_negatives.draw(anchors, columns[:, 0], generator)
+            columns = torch.cat([columns[:, :1], drawn], dim=1)
+        return PairBatch(anchors, columns)
 
     def compared(self, pairs: PairBatch) -> Compared:
         """Return what guides compare: anchors with columns."""

@@ -14,6 +14,7 @@ from trueneg.specs.guides import GUIDES, PairGuide, TwoViewGuide
 from trueneg.specs.guides.base import LANGUAGE_MODEL, GuideSettings
 from trueneg.specs.guides.labels import SharedLabelGuideSettings
 from trueneg.specs.guides.sentences import SentenceGuideSettings
+from trueneg.specs.hard_negatives import HardNegativeSettings
 from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     Boolean,
@@ -118,7 +119,7 @@ class Objective(Settings):
     GUIDE: ClassVar[type[GuideSettings] | None] = None
     LOSS: ClassVar[str | None] = None
     OF_TRAINING: ClassVar[frozenset[str]] = frozenset(
-        {"guide", "by", "a", "k", "own_report", "same_text", *TEMPERATURE_KEYS}
+        {"guide", "by", "a", "k", "own_report", "same_text", "hard_negatives", *TEMPERATURE_KEYS}
     )
     TRAINED: ClassVar[bool] = True
     SCALED: ClassVar[bool] = True
@@ -331,6 +332,14 @@ class PairLoss(Objective):
     same_text: Sweepable[Literal["keep", "exclude", "known", "positives"]] | None = Field(
         None, description=SAME_TEXT
     )
+    hard_negatives: HardNegativeSettings | None = Field(
+        None, description="text studies: hard negatives to mine; none: those of the data, if any"
+    )
+
+    def needs(self) -> list[tuple[str, str]]:
+        mined = self.hard_negatives
+        uses_labels = mined is not None and mined.uses_labels
+        return super().needs() + [(".hard_negatives", "known matches")] * uses_labels
 
     @classmethod
     def averages_positives(cls, settings: Section) -> bool:

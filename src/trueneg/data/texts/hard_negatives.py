@@ -1,0 +1,130 @@
+"""The hard negatives that an epoch draws of what was mined."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy import ndarray
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from trueneg.data.mining import DIGITS, Mined
+
+
+class HardNegatives:
+    """Draws the hard negatives of an epoch from the mined ones.
+
+    Args:
+        settings: of :class:`~trueneg.specs.hard_negatives.HardNegativeSettings`.
+        mined: what was mined for the run's anchors.
+        rows: (T,) sorted rows of the source's sentences that the run trains on.
+        vectors: (T, D) their vectors by the tower that mines.
+        labels: (T,) their labels; −1: none.
+
+    Attributes:
+        measured: shares of the latest draw that are missing, and false; and their mean similarity.
+    """
+
+    measured: dict[str, float]
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        mined: Mined,
+        rows: ndarray,
+        vectors: ndarray,
+        labels: ndarray,
+    ):
+        self._settings = settings
+        self._vectors = normalize(torch.from_numpy(vectors))
+        self._labels = torch.from_numpy(labels)
+        self._place = torch.from_numpy(np.searchsorted(mined.anchors, rows))
+        places = pd.Index(rows).get_indexer(mined.candidates.ravel())
+        self._candidates = torch.from_numpy(places.reshape(mined.candidates.shape))
+        self._similarity = torch.from_numpy(mined.similarity)
+
+    def draw(self, anchors: Tensor, positives: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the hard negatives of anchors, (n, H); where too few are allowed, the anchor
+        itself, which is no negative of its own.
+
+        Args:
+            anchors: (n,) places among the training texts.
+            positives: (n,) places of their positives.
+            generator: generator for all draws.
+        """
+        of_anchor = self._place[anchors]
+        candidates, similarity = self._candidates[of_anchor], self._similarity[of_anchor]
+        allowed = self._allowed(anchors, positives, candidates, similarity)
+        rank = allowed.cumsum(1)
+        first, last = self._settings["range_min"], self._settings["range_max"]
+        allowed &= (rank > first) & (rank <= last)
+        uniform = torch.rand(allowed.shape, generator=generator)
+        order = uniform if self._settings["sampling"] == "random" else rank.float()
+        order, chosen = order.masked_fill(~allowed, math.inf).topk(
+            self._settings["num_negatives"], largest=False
+        )
+        is_missing = order == math.inf
+        if self._settings["false_share"] is not None:
+            chosen = self._matched(anchors, candidates, similarity, chosen, generator)
+        drawn = torch.where(is_missing, anchors[:, None], candidates.gather(1, chosen))
+        if self._settings["shuffled"]:
+            others = torch.randperm(len(drawn), generator=generator)
+            drawn, is_missing = drawn[others], is_missing[others]
+        self._measure(anchors, drawn, is_missing)
+        return drawn
+
+    def _measure(self, anchors: Tensor, drawn: Tensor, is_missing: Tensor) -> None:
+        cosine = (self._vectors[anchors][:, None] * self._vectors[drawn]).sum(2)[~is_missing]
+        is_false = (self._labels[drawn] == self._labels[anchors][:, None])[~is_missing]
+        self.measured = {
+            "share of missing hard negatives": is_missing.float().mean().item(),
+            "similarity of hard negatives": cosine.mean().item(),
+        }
+        if (self._labels >= 0).any():
+            self.measured["share of false hard negatives"] = is_false.float().mean().item()
+
+    def _allowed(
+        self, anchors: Tensor, positives: Tensor, candidates: Tensor, similarity: Tensor
+    ) -> Tensor:
+        """Return (n, M) bool: which candidates the bounds, the margins and the labels allow."""
+        own = (self._vectors[anchors] * self._vectors[positives]).sum(1)
+        own = own.mul(10**DIGITS).round().div(10**DIGITS)
+        bounds = {
+            "max_score": lambda value: torch.full_like(own, value),
+            "absolute_margin": lambda value: own - value,
+            "relative_margin": lambda value: own - own.abs() * value,
+        }
+        allowed = (candidates >= 0) & (candidates != positives[:, None])
+        for name, bound in bounds.items():
+            if self._settings[name] is not None:
+                allowed &= similarity <= bound(self._settings[name])[:, None]
+        if self._settings["min_score"] is not None:
+            allowed &= similarity >= self._settings["min_score"]
+        if self._settings["without_positives"]:
+            allowed &= self._labels[candidates] != self._labels[anchors][:, None]
+        return allowed
+
+    def _matched(
+        self,
+        anchors: Tensor,
+        candidates: Tensor,
+        similarity: Tensor,
+        chosen: Tensor,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """Return the candidates of most equal similarity that are false with the wished share."""
+        is_false = self._labels[candidates] == self._labels[anchors][:, None]
+        is_wished = torch.rand(chosen.shape, generator=generator) < self._settings["false_share"]
+        wished = similarity.gather(1, chosen)
+        usable = candidates >= 0
+        matched = []
+        for number in range(chosen.shape[1]):
+            gap = (similarity - wished[:, number, None]).abs()
+            fits = usable & (is_false == is_wished[:, number, None])
+            nearest = gap.masked_fill(~fits, math.inf).argmin(1, keepdim=True)
+            usable = usable.scatter(1, nearest, False)
+            matched.append(nearest)
+        return torch.cat(matched, 1)

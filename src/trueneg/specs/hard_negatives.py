@@ -1,0 +1,72 @@
+"""Hard negatives that are mined with a frozen tower."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from trueneg.specs.guides.encoder import TextTower
+from trueneg.specs.settings import Boolean, Count, CountFromZero, Real, Settings, Share, Sweepable
+
+DEPTH = 200  # candidates that are kept of each anchor
+
+
+class HardNegativeSettings(Settings):
+    """An anchor's nearest texts, as far as they are allowed; drawn anew for each epoch.
+
+    The settings have the names and the meaning that they have in sentence-transformers'
+    ``mine_hard_negatives``; ranks count the candidates that are allowed, from the nearest.
+    """
+
+    text_encoder: TextTower | None = Field(
+        None, description="tower that mines, computed once; none: the study's own, which is frozen"
+    )
+    num_negatives: Count = Field(4, description="H, number of hard negatives of each anchor")
+    range_min: CountFromZero = Field(0, description="number of the nearest ones to skip")
+    range_max: Sweepable[Annotated[Count, Field(le=DEPTH)]] = Field(
+        DEPTH, description=f"last rank to use, at most {DEPTH}"
+    )
+    max_score: Sweepable[Real] | None = Field(
+        None, description="largest similarity with the anchor"
+    )
+    min_score: Sweepable[Real] | None = Field(
+        None, description="smallest similarity with the anchor"
+    )
+    absolute_margin: Sweepable[Real] | None = Field(
+        None, description="m: similarities of at most s⁺ − m, with that of the positive, s⁺"
+    )
+    relative_margin: Sweepable[Real] | None = Field(
+        None, description="m: similarities of at most s⁺ − m·|s⁺|"
+    )
+    sampling: Literal["top", "random"] = Field(
+        "random", description="top: the nearest ones; random: any between both ranks"
+    )
+    in_batch: Boolean = Field(
+        True, description="whether texts of the other anchors are negatives, too"
+    )
+    without_positives: Boolean = Field(
+        False, description="leave out texts with the anchor's label; uses labels"
+    )
+    false_share: Share | None = Field(
+        None,
+        description=(
+            "control: each one is replaced by the text of most equal similarity that has the"
+            " anchor's label, with this probability, or has not; uses labels"
+        ),
+    )
+    shuffled: Boolean = Field(False, description="control: each anchor gets those of another one")
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether the choice depends on labels."""
+        return self.without_positives or self.false_share is not None
+
+    @property
+    def is_control(self) -> bool:
+        """Whether they are not what a user would mine."""
+        return self.shuffled or self.false_share is not None
+
+    @model_validator(mode="after")
+    def _ranks_and_controls(self):
+        if self.without_positives and self.false_share is not None:
+            raise ValueError(".without_positives and .false_share are both set; remove one of them")
+        return self
