@@ -59,7 +59,7 @@ PAIRS: dict[str, Any] = {
 TEXTS: dict[str, Any] = {
     "knn": {"neighbours": 5},
     "linear_probe": {"C": 2.0},
-    "retrieval": {"ks": [1, 3]},
+    "retrieval": {"ks": [1, 3], "all_answers": False},
 }
 
 

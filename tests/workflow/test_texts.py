@@ -27,7 +27,7 @@ COLUMNS = {
     "label_column": "topic",
 }
 READ = {"source": "text_table", "path": TABLE, "restricted": True, **COLUMNS}
-SHARED = {"CL", "Oracle", "untrained"}
+SHARED = {"CL", "Mined", "Oracle", "untrained"}
 LEARNED = {"CL", "DCL-LM", "DCL-permuted", "DCL-constant", "Remove", "Oracle"}
 
 
@@ -67,7 +67,11 @@ def unrestricted(folder) -> dict:
     return tiny_texts(
         dataset={"source": "text_table", "path": "data/open texts.csv", "label_column": "label"},
         text_encoder=tiny_texts()["text_encoder"] | {"model": f"{folder}/bert"},
-        objectives={"CL": {"name": "cl"}, "Oracle": {"name": "oracle"}},
+        objectives={
+            "CL": {"name": "cl"},
+            "Mined": {"name": "cl", "hard_negatives": {"num_negatives": 2}},
+            "Oracle": {"name": "oracle"},
+        },
         primary={"labels": "seen", "treatment": "Oracle", "baseline": "CL", "oracle": "Oracle"},
         seeds=1,
     )
@@ -162,7 +166,7 @@ def test_why_names_the_language_model_of_class_probabilities_and_similarities(fi
         == models["Remove"]
         != []
     )
-    assert models["CL"] == models["Oracle"] == models["untrained"] == []
+    assert models["CL"] == models["Mined"] == models["Oracle"] == models["untrained"] == []
 
 
 def content(path) -> str:

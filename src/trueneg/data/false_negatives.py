@@ -76,7 +76,9 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
     labels = source.labels[subset.train]
     numbers = source.text_numbers[subset.train, 0]
     batch = settings["training"]["batch_size"]
-    negatives = batch * (source.pairs.shape[1] - 1 if len(source.pairs) else 1) - 1
+    mined = settings["objective"].get("hard_negatives")
+    given = source.pairs.shape[1] - 2 if len(source.pairs) else 0
+    negatives = batch * (1 + (given if mined is None else mined["num_negatives"])) - 1
     expected = {"texts": probability_of_shared_class(numbers, np.ones(len(numbers)))}
     if source.label_names:  # which hard negatives lack
         shared = probability_of_shared_class(labels, np.ones(len(labels)))

@@ -26,6 +26,7 @@ from trueneg.specs.hard_negatives import DEPTH
 CONTENT = "mined hard negatives"
 CHECKSUM = "checksum"
 BLOCK = 2**24  # similarities in memory at once
+RANKS = (1, 5, 10, 30, 100)  # at which the share of false ones is stated
 DIGITS = 4  # of similarities; equal ones are ordered by row, so that rounding seldom decides
 
 
@@ -104,6 +105,23 @@ def _nearest(
 
 def _normalised(vectors: ndarray) -> ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def false_by_rank(mined: Mined, classes: ndarray) -> dict[str, float]:
+    """Return the share of the nearest candidates with their anchor's label, by the number of ranks.
+
+    Args:
+        mined: what was mined.
+        classes: label of each of the source's sentences; −1: none.
+    """
+    is_labelled = (classes[mined.candidates] >= 0) & (classes[mined.anchors] >= 0)[:, None]
+    is_known = is_labelled & (mined.candidates >= 0)
+    is_false = is_known & (classes[mined.candidates] == classes[mined.anchors][:, None])
+    return {
+        str(rank): float(is_false[:, :rank].sum() / is_known[:, :rank].sum())
+        for rank in RANKS
+        if is_known[:, :rank].any()
+    }
 
 
 def write_mined(

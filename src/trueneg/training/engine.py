@@ -19,6 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from trueneg.config.runs import OF_GUIDE, Run, training_devices
+from trueneg.data.mining import false_by_rank
 from trueneg.data.run_inputs import data_checksum
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
@@ -243,7 +244,8 @@ class TrainingJob:
             "data": self._data_checksum(run),
             "false_negatives": self._training.false_negatives(
                 self._source, self._subset_of(run), run.settings
-            ),
+            )
+            | self._mined_facts(run),
             "files": files,
             "towers": self._frozen.towers,
             "images": len(self._subset_of(run).train),
@@ -258,6 +260,14 @@ class TrainingJob:
             "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
         self.store.finish(identifier, record)
+
+    def _mined_facts(self, run: Run) -> dict[str, Any]:
+        """Return what is known about a run's mined hard negatives; empty if it mines none."""
+        mined = self._frozen.mined.get(run.seed)
+        if mined is None:
+            return {}
+        classes = self._source.sentences["class"].to_numpy()
+        return {"mined": mined.checksum, "false_by_rank": false_by_rank(mined, classes)}
 
     def _data_checksum(self, run: Run) -> str:
         weights = {section: tower["weights"] for section, tower in self._frozen.towers.items()}

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy import ndarray
+from torch import Tensor
 
 from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_texts
@@ -49,7 +50,7 @@ class TextPairs(PairTraining):
 
 def _mined(
     settings: RunSettings, source: TextSource, subset: Subset, frozen: Frozen
-) -> Callable[[ndarray, ndarray], HardNegatives] | None:
+) -> Callable[[ndarray, ndarray, Tensor | None], HardNegatives] | None:
     """Return what makes the run's hard negatives; None: it mines none."""
     wanted = settings["objective"].get("hard_negatives")
     if wanted is None:
@@ -57,8 +58,9 @@ def _mined(
     stored: Any = frozen.miner or frozen.texts
     texts = source.sentences["sentence"]
 
-    def of_rows(rows: ndarray, labels: ndarray) -> HardNegatives:
-        vectors = np.asarray(stored.values)[[frozen.rows[text] for text in texts.iloc[rows]]]
-        return HardNegatives(wanted, frozen.mined[subset.seed], rows, vectors[:, 0, :, 0], labels)
+    def of_rows(rows: ndarray, labels: ndarray, given: Tensor | None) -> HardNegatives:
+        places = [frozen.rows[text] for text in texts.iloc[rows]]
+        vectors = np.asarray(stored.values)[places, 0, :, 0]
+        return HardNegatives(wanted, frozen.mined[subset.seed], rows, vectors, labels, given)
 
     return of_rows

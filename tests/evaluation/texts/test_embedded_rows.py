@@ -9,7 +9,11 @@ from tests.evaluation.texts.embedded import labelled_pairs_run, labelled_run, pa
 from trueneg.evaluation.evaluate import rows_of
 from trueneg.evaluation.texts import needed_rows
 
-SETTINGS = {"knn": {"neighbours": 5}, "linear_probe": {"C": 2.0}, "retrieval": {"ks": [1, 3]}}
+SETTINGS = {
+    "knn": {"neighbours": 5},
+    "linear_probe": {"C": 2.0},
+    "retrieval": {"ks": [1, 3], "all_answers": False},
+}
 
 
 @pytest.mark.parametrize("make", [labelled_run, paired_run, labelled_pairs_run])

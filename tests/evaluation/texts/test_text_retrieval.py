@@ -6,23 +6,25 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import ndcg_score
+from sklearn.metrics import average_precision_score, ndcg_score
 
 from tests.evaluation.texts.embedded import embedded_run, labelled_run, paired_run, values
 from trueneg.evaluation.texts import retrieval
 from trueneg.stats.measurement import Measurement
 
 KS = (1, 3, 10)
-SETTINGS = {"retrieval": {"ks": KS}}
+SETTINGS = {"retrieval": {"ks": KS, "all_answers": True}}
 
 
 def expected(scores, relevant):
     """Compute every metric query by query; among equal scores, irrelevant candidates come first."""
-    ranks, ndcgs = [], []
+    ranks, ndcgs, averages, r_precisions = [], [], [], []
     for row, is_relevant in zip(scores, relevant, strict=True):
         order = sorted(range(len(row)), key=lambda place: (-row[place], is_relevant[place]))
         places = [position for position, place in enumerate(order, start=1) if is_relevant[place]]
         ranks.append(places[0])
+        averages.append(sum(n / place for n, place in enumerate(places, start=1)) / len(places))
+        r_precisions.append(sum(place <= len(places) for place in places) / len(places))
         gain = sum(1 / math.log2(1 + place) for place in places if place <= 10)
         ndcgs.append(
             gain / sum(1 / math.log2(1 + place) for place in range(1, min(10, len(places)) + 1))
@@ -31,6 +33,8 @@ def expected(scores, relevant):
     return metrics | {
         ("MRR", None): sum(1 / rank for rank in ranks) / len(ranks),
         ("nDCG", 10): sum(ndcgs) / len(ndcgs),
+        ("MAP", None): sum(averages) / len(averages),
+        ("R-precision", None): sum(r_precisions) / len(r_precisions),
     }
 
 
@@ -62,6 +66,10 @@ def test_texts_with_the_label_of_the_query_are_relevant():
         assert part == pytest.approx(expected(scores.tolist(), relevant.tolist()))
         # no scores are equal
         assert part["nDCG", 10] == pytest.approx(ndcg_score(relevant, scores, k=10))
+        averages = [
+            average_precision_score(*of_query) for of_query in zip(relevant, scores, strict=True)
+        ]
+        assert part["MAP", None] == pytest.approx(np.mean(averages))
         assert 0.2 < part["nDCG", 10] < 1
 
 
@@ -79,6 +87,31 @@ def test_positives_of_all_anchors_with_the_same_text_are_relevant():
     own = (run.anchors[20:40] @ run.positives[60:].T).tolist()
     assert of_part(found, "validation", "seen") == pytest.approx(
         expected(own, np.eye(20, dtype=bool).tolist())
+    )
+
+
+@pytest.mark.usefixtures("block")
+def test_other_answers_with_the_label_are_right_if_judged_by_label():
+    generator = np.random.default_rng(5)
+    vectors = generator.standard_normal((24, 6))
+    labels = np.repeat([0, 1, 2, 2, 1, 0], 4)
+    labels[[11, 23]] = -1  # unlabelled queries are asked by their own answer only
+    pairs = [(row, row + 12) for row in range(12)]
+    labels[12:] = labels[:12]
+    pairs.append((0, 1))  # a query that answers another one is no answer to itself
+    run = embedded_run(vectors, labels=labels, pairs=pairs, validation=[0], test=range(13))
+    found = values(retrieval, run, SETTINGS)
+    candidates = [*range(12, 24), 1]
+    scores = (run.anchors[:12] @ run.anchors[candidates].T).numpy()
+    own = np.zeros((12, 13), bool)
+    own[range(12), range(12)] = own[0, 12] = True
+    scores[1, 12] = -np.inf  # itself
+    assert of_part(found, "test", "seen") == pytest.approx(expected(scores.tolist(), own.tolist()))
+    same = own | ((labels[:12, None] == labels[candidates]) & (labels[:12, None] >= 0))
+    same[1, 12] = False
+    asked = labels[:12] >= 0
+    assert of_part(found, "test", "seen by label") == pytest.approx(
+        expected(scores[asked].tolist(), same[asked].tolist())
     )
 
 

@@ -23,6 +23,7 @@ class HardNegatives:
         rows: (T,) sorted rows of the source's sentences that the run trains on.
         vectors: (T, D) their vectors by the tower that mines.
         labels: (T,) their labels; −1: none.
+        given: (P, 2) places among these texts of given pairs; None: positives are drawn.
 
     Attributes:
         measured: shares of the latest draw that are missing, and false; and their mean similarity.
@@ -37,14 +38,20 @@ class HardNegatives:
         rows: ndarray,
         vectors: ndarray,
         labels: ndarray,
+        given: Tensor | None,
     ):
         self._settings = settings
         self._vectors = normalize(torch.from_numpy(vectors))
-        self._labels = torch.from_numpy(labels)
+        self._labels = torch.tensor(labels)  # a copy, because pandas lends its own
         self._place = torch.from_numpy(np.searchsorted(mined.anchors, rows))
         places = pd.Index(rows).get_indexer(mined.candidates.ravel())
         self._candidates = torch.from_numpy(places.reshape(mined.candidates.shape))
         self._similarity = torch.from_numpy(mined.similarity)
+        self._least: Tensor | None = None
+        if given is not None:
+            of_pairs = self._cosine(*given.T)
+            least = of_pairs.new_ones(len(rows))
+            self._least = least.scatter_reduce(0, given[:, 0], of_pairs, "amin")
 
     def draw(self, anchors: Tensor, positives: Tensor, generator: torch.Generator) -> Tensor:
         """Return the hard negatives of anchors, (n, H); where too few are allowed, the anchor
@@ -57,7 +64,8 @@ class HardNegatives:
         """
         of_anchor = self._place[anchors]
         candidates, similarity = self._candidates[of_anchor], self._similarity[of_anchor]
-        allowed = self._allowed(anchors, positives, candidates, similarity)
+        usable = (candidates >= 0) & (candidates != positives[:, None])
+        allowed = usable & self._allowed(anchors, positives, candidates, similarity)
         rank = allowed.cumsum(1)
         first, last = self._settings["range_min"], self._settings["range_max"]
         allowed &= (rank > first) & (rank <= last)
@@ -68,7 +76,8 @@ class HardNegatives:
         )
         is_missing = order == math.inf
         if self._settings["false_share"] is not None:
-            chosen = self._matched(anchors, candidates, similarity, chosen, generator)
+            is_false = self._labels[candidates] == self._labels[anchors][:, None]
+            chosen = self._matched(usable, is_false, similarity, chosen, generator)
         drawn = torch.where(is_missing, anchors[:, None], candidates.gather(1, chosen))
         if self._settings["shuffled"]:
             others = torch.randperm(len(drawn), generator=generator)
@@ -77,7 +86,7 @@ class HardNegatives:
         return drawn
 
     def _measure(self, anchors: Tensor, drawn: Tensor, is_missing: Tensor) -> None:
-        cosine = (self._vectors[anchors][:, None] * self._vectors[drawn]).sum(2)[~is_missing]
+        cosine = self._cosine(anchors[:, None], drawn)[~is_missing]
         is_false = (self._labels[drawn] == self._labels[anchors][:, None])[~is_missing]
         self.measured = {
             "share of missing hard negatives": is_missing.float().mean().item(),
@@ -89,15 +98,16 @@ class HardNegatives:
     def _allowed(
         self, anchors: Tensor, positives: Tensor, candidates: Tensor, similarity: Tensor
     ) -> Tensor:
-        """Return (n, M) bool: which candidates the bounds, the margins and the labels allow."""
-        own = (self._vectors[anchors] * self._vectors[positives]).sum(1)
-        own = own.mul(10**DIGITS).round().div(10**DIGITS)
+        """Return (n, M) bool: which candidates the bounds, the margins and the labels allow. With
+        given pairs, a margin is one from the least similar positive of the anchor.
+        """
+        own = self._cosine(anchors, positives) if self._least is None else self._least[anchors]
         bounds = {
             "max_score": lambda value: torch.full_like(own, value),
             "absolute_margin": lambda value: own - value,
             "relative_margin": lambda value: own - own.abs() * value,
         }
-        allowed = (candidates >= 0) & (candidates != positives[:, None])
+        allowed = torch.ones_like(candidates, dtype=torch.bool)
         for name, bound in bounds.items():
             if self._settings[name] is not None:
                 allowed &= similarity <= bound(self._settings[name])[:, None]
@@ -109,17 +119,17 @@ class HardNegatives:
 
     def _matched(
         self,
-        anchors: Tensor,
-        candidates: Tensor,
+        usable: Tensor,
+        is_false: Tensor,
         similarity: Tensor,
         chosen: Tensor,
         generator: torch.Generator,
     ) -> Tensor:
-        """Return the candidates of most equal similarity that are false with the wished share."""
-        is_false = self._labels[candidates] == self._labels[anchors][:, None]
+        """Return usable candidates with the similarities of the chosen ones, as nearly as possible,
+        that are false with the wished share.
+        """
         is_wished = torch.rand(chosen.shape, generator=generator) < self._settings["false_share"]
         wished = similarity.gather(1, chosen)
-        usable = candidates >= 0
         matched = []
         for number in range(chosen.shape[1]):
             gap = (similarity - wished[:, number, None]).abs()
@@ -128,3 +138,8 @@ class HardNegatives:
             usable = usable.scatter(1, nearest, False)
             matched.append(nearest)
         return torch.cat(matched, 1)
+
+    def _cosine(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the similarities of texts, rounded as those of the mined ones."""
+        cosine = (self._vectors[first] * self._vectors[second]).sum(-1)
+        return cosine.mul(10**DIGITS).round().div(10**DIGITS)

@@ -32,8 +32,8 @@ class TextData(TrainingSentences):
         subset: subset of the source; only its ``train`` split is used.
         positives: ``"given"``, ``"same_label"`` or ``"dropout"``.
         device: device of the tensors.
-        mined: returns what draws hard negatives, given the rows of the training texts and their
-            labels; None: they are those of given pairs, if any.
+        mined: returns what draws hard negatives, given the rows of the training texts, their labels
+            and the given pairs; None: they are those of given pairs, if any.
 
     Attributes:
         source: texts.
@@ -55,7 +55,7 @@ class TextData(TrainingSentences):
         subset: Subset,
         positives: str,
         device: torch.device,
-        mined: Callable[[ndarray, ndarray], HardNegatives] | None = None,
+        mined: Callable[[ndarray, ndarray, Tensor | None], HardNegatives] | None = None,
     ):
         if positives == "given":
             drawn = source.pairs[subset.train]
@@ -72,7 +72,8 @@ class TextData(TrainingSentences):
         self._same_of = torch.from_numpy(same).to(device)
         classes = table["class"].to_numpy(np.int64)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
-        self.hard_negatives = None if mined is None else mined(rows, classes)
+        given = self._drawn[:, :2] if positives == "given" else None
+        self.hard_negatives = None if mined is None else mined(rows, classes, given)
         self._known = self._pairs_of_several(same) if positives == "given" else None
 
     @property

@@ -17,7 +17,7 @@ from trueneg.evaluation.retrieval import as_array, ranks
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
-from trueneg.specs.tasks.texts.retrieval import CUTOFF
+from trueneg.specs.tasks.texts.retrieval import BY_LABEL, CUTOFF, OF_ALL
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
@@ -29,21 +29,32 @@ Search = tuple[Tensor, Tensor, ndarray, tuple[ndarray, ndarray], ndarray]
 
 
 def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measured]:
-    """Yield R@k with its chance level, the mean reciprocal rank, and nDCG; equal similarities count
-    against the encoder.
+    """Yield R@k with its chance level, the mean reciprocal rank, nDCG and, if wanted, MAP and
+    R-precision; equal similarities count against the encoder.
     """
+    wanted = settings["retrieval"]
     for run, split in itertools.product(runs, SPLITS):
-        for part, bank, samples in (
-            run.parts(split) if len(run.source.pairs) or run.source.label_names else ()
-        ):
-            asked, search = (
-                of_positives(run, samples)
-                if len(run.source.pairs)
-                else of_labels(run, bank, samples)
-            )
-            for metric, k, values in metrics(search, settings["retrieval"]["ks"]):
+        for part, asked, search in searches(run, split, wanted["all_answers"]):
+            for metric, k, values in metrics(search, wanted["ks"], wanted["all_answers"]):
                 measured = Measurement("retrieval", metric, part, k=k)
                 yield run, split, measured, PerSample(values.mean(), asked, values)
+
+
+def searches(
+    run: EmbeddedTexts, split: str, all_answers: bool
+) -> Iterator[tuple[str, ndarray, Search]]:
+    """Yield the name of each part of a split, with the samples whose queries are asked, and the
+    search.
+    """
+    has_pairs, has_labels = len(run.source.pairs) > 0, bool(run.source.label_names)
+    for part, bank, samples in run.parts(split) if has_pairs or has_labels else ():
+        if not has_pairs:
+            yield part, *of_labels(run, bank, samples)
+            continue
+        asked, search = of_positives(run, samples)
+        yield part, asked, search
+        if all_answers and has_labels:
+            yield f"{part}{BY_LABEL}", *judged_by_label(run, samples, asked, search)
 
 
 def of_positives(run: EmbeddedTexts, samples: ndarray) -> tuple[ndarray, Search]:
@@ -67,6 +78,29 @@ def of_positives(run: EmbeddedTexts, samples: ndarray) -> tuple[ndarray, Search]
     )
 
 
+def judged_by_label(
+    run: EmbeddedTexts, samples: ndarray, asked: ndarray, search: Search
+) -> tuple[ndarray, Search]:
+    """Return the samples with a label and the search of :func:`of_positives` where every candidate
+    with the query's label is relevant, too.
+    """
+    queries, candidates, groups, (answered, candidate), own = search
+    labels = run.labels(samples)  # in the order of `candidate`
+    of_query = run.labels(asked)
+    is_asked = of_query >= 0
+    pairs = pd.DataFrame({"label": labels, "candidate": candidate})
+    by_label = pd.DataFrame({"label": of_query, "query": groups, "own": own}).merge(
+        pairs[labels >= 0]
+    )
+    by_label = by_label[by_label["candidate"] != by_label["own"]]  # the query itself
+    members = (
+        np.concatenate([answered, by_label["query"]]),
+        np.concatenate([candidate, by_label["candidate"]]),
+    )
+    places = torch.from_numpy(np.flatnonzero(is_asked)).to(queries.device)
+    return asked[is_asked], (queries[places], candidates, groups[is_asked], members, own[is_asked])
+
+
 def of_labels(run: EmbeddedTexts, bank: ndarray, samples: ndarray) -> tuple[ndarray, Search]:
     """Search training texts by held-out texts, whose labels are the groups; return the samples that
     can be answered, too.
@@ -84,7 +118,9 @@ def of_labels(run: EmbeddedTexts, bank: ndarray, samples: ndarray) -> tuple[ndar
     return asked, (run.rows(asked), run.rows(bank), labels[answerable], members, none)
 
 
-def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None, ndarray]]:
+def metrics(
+    search: Search, ks: Sequence[int], all_answers: bool = False
+) -> Iterator[tuple[str, int | None, ndarray]]:
     """Yield each metric with its k and the values of the queries; similarities are computed for
     blocks of queries.
     """
@@ -97,8 +133,10 @@ def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None
         scores = as_array(queries[rows] @ candidates.T)
         (present,) = np.nonzero(own[rows] >= 0)
         scores[present, own[rows][present]] = -np.inf
-        ranked.append(_ranked(scores, relevant[groups[rows]].toarray()))
-    best, gains = (np.concatenate(parts) for parts in zip(*ranked, strict=True))
+        is_relevant = relevant[groups[rows]].toarray()
+        of_all = _of_all(scores, is_relevant) if all_answers else ()
+        ranked.append((*_ranked(scores, is_relevant), *of_all))
+    best, gains, *others = (np.concatenate(parts) for parts in zip(*ranked, strict=True))
     # By chance, k candidates are drawn without replacement.
     found = relevant.sum(1)[groups]
     yield from (
@@ -106,6 +144,7 @@ def metrics(search: Search, ks: Sequence[int]) -> Iterator[tuple[str, int | None
     )
     yield from (("R", k, best <= k) for k in ks)
     yield from (("MRR", None, 1 / best), ("nDCG", CUTOFF, gains))
+    yield from ((name, None, values) for name, values in zip(OF_ALL, others, strict=False))
 
 
 def _ranked(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
@@ -127,3 +166,21 @@ def _ranked(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
     discounts = 1 / np.log2(2 + np.arange(hits.shape[1]))
     ideal = np.cumsum(discounts)[np.minimum(relevant.sum(1), len(discounts)) - 1]
     return ranks(scores, relevant), hits @ discounts / ideal
+
+
+def _of_all(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
+    r"""Return each query's average precision, and its R-precision: the precision among the first m.
+
+    .. math::
+
+        \frac{1}{m} \sum_r y_r \frac{\sum_{q \le r} y_q}{r}
+
+    where y_r is 1 if the r-th candidate is relevant, else 0, and m candidates are (Manning et al.,
+    2008, section 8.4).
+    """
+    order = np.lexsort((relevant, -scores), axis=1)  # equal ones: the irrelevant first
+    hits = np.take_along_axis(relevant, order, axis=1)
+    precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
+    count = relevant.sum(1)
+    at_count = np.take_along_axis(precision, count[:, None] - 1, axis=1)[:, 0]
+    return (precision * hits).sum(1) / count, at_count

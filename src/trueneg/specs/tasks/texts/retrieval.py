@@ -1,16 +1,19 @@
 """Retrieval of positives, or of texts with the label of the query."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
 
-from trueneg.specs.settings import Count, NonEmpty
+from trueneg.specs.settings import Boolean, Count, NonEmpty
 from trueneg.specs.tasks.base import CHANCE, RECALL, DisplayedMetric
 from trueneg.specs.tasks.texts import TextTask
 from trueneg.stats.measurement import Measurement
 
 CUTOFF = 10  # of nDCG, as is usual
+OF_ALL = ("MAP", "R-precision")  # depend on the ranks of all right answers
+BY_LABEL = " by label"  # after the labels of rows: every text with the query's label is right
 
 
 class TextRetrievalSettings(TextTask):
@@ -23,12 +26,20 @@ class TextRetrievalSettings(TextTask):
     METRICS = (
         {"R": RECALL["R"]}
         | CHANCE
-        | {name: DisplayedMetric(name, decimals=3) for name in ("MRR", "nDCG")}
+        | {name: DisplayedMetric(name, decimals=3) for name in ("MRR", "nDCG", *OF_ALL)}
     )
 
     ks: NonEmpty[Count] = Field(
         [1, 5, 10],
         description="list lengths k of R@k: the share of queries with a hit among the first k",
+    )
+
+    all_answers: Boolean = Field(
+        False,
+        description=(
+            "also MAP and R-precision; given pairs with labels are also judged by label, so that"
+            " other right answers count"
+        ),
     )
 
     def rows(self, study: Any) -> Iterator[Measurement]:
@@ -38,8 +49,14 @@ class TextRetrievalSettings(TextTask):
             "MRR": [None],
             "nDCG": [CUTOFF],
         }
-        for measured in super().rows(study):
-            yield from (measured._replace(k=k) for k in lengths[measured.metric])
+        if self.all_answers:
+            lengths |= {metric: [None] for metric in OF_ALL}
+        judged = [""]
+        if self.all_answers and study.dataset.labelled and not study.positives_by_label:
+            judged.append(BY_LABEL)
+        for measured, by in itertools.product(super().rows(study), judged):
+            for k in lengths.get(measured.metric, []):
+                yield measured._replace(k=k, labels=f"{measured.labels}{by}")
 
 
 TASK = TextRetrievalSettings

@@ -1,0 +1,83 @@
+"""Training with mined hard negatives: the loss over them equals a loop over plain numbers, labels
+decide nothing unless they are asked for, and what was mined is part of a run's id.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.golden.numerics import double_precision
+from tests.questions import frozen_of, question_source, settings_of, started, subset_of
+from tests.training.text_pairs.batches import SCALE, facts_of
+from trueneg.data.mining import mine
+from trueneg.data.texts.text_source import TextSource
+from trueneg.store.identity import with_inputs
+
+HARD = 3
+
+
+def mined_for(source, frozen):
+    """The frozen towers with what is mined with them."""
+    values = frozen.texts.values[[frozen.rows[text] for text in source.sentences["sentence"]]]
+    return frozen._replace(mined={0: mine(source, subset_of(source), values[:, 0, :, 0])})
+
+
+def begun(source, **changes):
+    """A run that mines, without a head."""
+    objective = {"name": "cl", "hard_negatives": {"num_negatives": HARD} | changes}
+    unprojected = {"projection": {"name": "none"}, "similarity": {"logit_scale": SCALE}}
+    settings = settings_of(objective, **unprojected)
+    return started(source, settings, mined_for(source, frozen_of(source, np.float64)))
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("in_batch", [True, False])
+def test_the_loss_is_over_the_hard_negatives_and_those_in_the_batch(given, in_batch):
+    source = question_source(given=given)
+    with double_precision():
+        run = begun(source, in_batch=in_batch)
+        run.network.double()
+        pairs, inputs = next(run.batches(1))
+        loss = run.backward(pairs, inputs)[0].loss.item()
+    facts = facts_of(run, pairs)
+    count = facts.count
+    assert len(facts.texts[1]) == count * (1 + HARD)
+    losses = []
+    for i in range(count):
+        u = [math.exp(SCALE * cosine) for cosine in facts.cosines[i]]
+        kept = [
+            j
+            for j in range(len(u))
+            if j != i and not facts.same(i, j) and (in_batch or j % count == i)
+        ]
+        losses.append(math.log(1 + sum(u[j] for j in kept) / u[i]))
+    assert loss == pytest.approx(sum(losses) / count, rel=1e-6)
+
+
+@pytest.mark.parametrize("changes", [{}, {"relative_margin": 0.1}, {"shuffled": True}])
+def test_labels_decide_nothing_unless_they_are_asked_for(changes):
+    source = question_source(given=True)
+    sentences = source.sentences
+    hidden = sentences.assign(**{"class": sentences["class"].map({0: 3, 3: 0}).fillna(1)})
+    unlabelled = TextSource(
+        source.name, hidden.astype({"class": np.int64}), source.pairs, source.label_names
+    )
+    first, second = (
+        begun(each, **changes).data.epoch("", torch.Generator().manual_seed(0))
+        for each in (source, unlabelled)
+    )
+    assert first.columns.shape[1] == 1 + HARD
+    assert torch.equal(first.columns, second.columns)
+
+
+def test_what_was_mined_is_part_of_the_id():
+    source = question_source()
+    mined = mined_for(source, frozen_of(source)).mined[0]
+    other = mined._replace(similarity=mined.similarity + 1)
+    ids = {
+        with_inputs("data", {"text_encoder": "weights"}, checksum)
+        for checksum in (None, mined.checksum, other.checksum)
+    }
+    assert len(ids) == 3
