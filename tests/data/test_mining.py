@@ -332,6 +332,6 @@ def test_damage_and_other_data_are_refused(files):
 
 def test_bounds_of_settings_are_checked():
     with pytest.raises(ValueError, match="range_max"):
-        HardNegativeSettings(range_max=201)
+        HardNegativeSettings(range_max=1001)
     with pytest.raises(ValueError, match="remove one of them"):
         HardNegativeSettings(without_positives=True, false_share=0.1)

@@ -4,7 +4,6 @@ What was mined is a file of its own, whose checksum is part of the ids of the ru
 vectors differ in their last digits between processors, so that another one may mine other texts.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +34,7 @@ class Mined(NamedTuple):
 
     Attributes:
         anchors: (n,) rows of the source's sentences, sorted.
-        candidates: (n, M) rows of the candidates; −1: there are fewer.
+        candidates: (n, M) int32 rows of the candidates; −1: there are fewer.
         similarity: (n, M) float32 cosines, rounded; −inf where there is no candidate.
     """
 
@@ -69,9 +68,7 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
     found = found[rows[first, column].argsort()]
     anchors, places = np.unique(rows[:, 0], return_index=True)
     positives = _positives(numbers[:, : column + 1], found)[numbers[places, 0]]
-    blocks = _nearest(vectors[anchors], vectors[candidates], positives)
-    nearest, similarity = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-    return Mined(anchors, np.where(similarity == -np.inf, -1, candidates[nearest]), similarity)
+    return Mined(anchors, *_nearest(vectors[anchors], vectors[candidates], candidates, positives))
 
 
 def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
@@ -84,23 +81,27 @@ def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
 
 
 def _nearest(
-    anchors: ndarray, candidates: ndarray, positives: csr_array
-) -> Iterator[tuple[ndarray, ndarray]]:
-    """Yield the nearest candidates of blocks of anchors and their similarities, exactly."""
+    anchors: ndarray, candidates: ndarray, rows: ndarray, positives: csr_array
+) -> tuple[ndarray, ndarray]:
+    """Return the rows of the nearest candidates of each anchor, and their similarities; exact,
+    computed for blocks of anchors.
+    """
     depth = min(DEPTH, len(candidates))
+    found = np.empty((len(anchors), depth), np.int32)
+    similarity = np.empty((len(anchors), depth), np.float32)
     unit = _normalised(candidates).T
     count = 1 + len(anchors) * len(candidates) // BLOCK
     for block in np.array_split(np.arange(len(anchors)), count):
         cosines = (_normalised(anchors[block]) @ unit).round(DIGITS)
         cosines[positives[block].nonzero()] = -np.inf
         nearest = np.sort(np.argpartition(-cosines, depth - 1, axis=1)[:, :depth], axis=1)
-        similarity = np.take_along_axis(cosines, nearest, axis=1)
+        of_nearest = np.take_along_axis(cosines, nearest, axis=1)
         # of equal ones, the first row is the nearest
-        order = np.argsort(-similarity, axis=1, kind="stable")
-        yield (
-            np.take_along_axis(nearest, order, axis=1),
-            np.take_along_axis(similarity, order, axis=1),
-        )
+        order = np.argsort(-of_nearest, axis=1, kind="stable")
+        similarity[block] = np.take_along_axis(of_nearest, order, axis=1)
+        found[block] = rows[np.take_along_axis(nearest, order, axis=1)]
+    found[similarity == -np.inf] = -1
+    return found, similarity
 
 
 def _normalised(vectors: ndarray) -> ndarray:

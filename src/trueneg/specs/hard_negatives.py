@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from trueneg.specs.guides.encoder import TextTower
 from trueneg.specs.settings import Boolean, Count, CountFromZero, Real, Settings, Share, Sweepable
 
-DEPTH = 200  # candidates that are kept of each anchor
+DEPTH = 1000  # candidates that are kept of each anchor
 
 
 class HardNegativeSettings(Settings):

@@ -13,6 +13,8 @@ from torch.nn.functional import normalize
 
 from trueneg.data.mining import DIGITS, Mined
 
+BLOCK = 2**24  # candidates looked at at once
+
 
 class HardNegatives:
     """Draws the hard negatives of an epoch from the mined ones.
@@ -62,6 +64,22 @@ class HardNegatives:
             positives: (n,) places of their positives.
             generator: generator for all draws.
         """
+        count = 1 + len(anchors) * self._candidates.shape[1] // BLOCK
+        parts = [
+            self._draw(*part, generator)
+            for part in zip(anchors.chunk(count), positives.chunk(count), strict=True)
+        ]
+        drawn, is_missing = (torch.cat(part) for part in zip(*parts, strict=True))
+        if self._settings["shuffled"]:
+            others = torch.randperm(len(drawn), generator=generator)
+            drawn, is_missing = drawn[others], is_missing[others]
+        self._measure(anchors, drawn, is_missing)
+        return drawn
+
+    def _draw(
+        self, anchors: Tensor, positives: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return the hard negatives of some anchors, and which ones are missing."""
         of_anchor = self._place[anchors]
         candidates, similarity = self._candidates[of_anchor], self._similarity[of_anchor]
         usable = (candidates >= 0) & (candidates != positives[:, None])
@@ -78,12 +96,7 @@ class HardNegatives:
         if self._settings["false_share"] is not None:
             is_false = self._labels[candidates] == self._labels[anchors][:, None]
             chosen = self._matched(usable, is_false, similarity, chosen, generator)
-        drawn = torch.where(is_missing, anchors[:, None], candidates.gather(1, chosen))
-        if self._settings["shuffled"]:
-            others = torch.randperm(len(drawn), generator=generator)
-            drawn, is_missing = drawn[others], is_missing[others]
-        self._measure(anchors, drawn, is_missing)
-        return drawn
+        return torch.where(is_missing, anchors[:, None], candidates.gather(1, chosen)), is_missing
 
     def _measure(self, anchors: Tensor, drawn: Tensor, is_missing: Tensor) -> None:
         cosine = self._cosine(anchors[:, None], drawn)[~is_missing]
