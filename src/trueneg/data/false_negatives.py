@@ -80,7 +80,7 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
     given = source.pairs.shape[1] - 2 if len(source.pairs) else 0
     negatives = batch * (1 + (given if mined is None else mined["num_negatives"])) - 1
     expected = {"texts": probability_of_shared_class(numbers, np.ones(len(numbers)))}
-    if source.label_names:  # which hard negatives lack
+    if source.label_names and mined is None:  # which given hard negatives lack
         shared = probability_of_shared_class(labels, np.ones(len(labels)))
         expected["classes"] = shared * (batch - 1) / negatives
     rows = source.anchors[subset.train]

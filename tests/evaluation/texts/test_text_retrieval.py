@@ -164,6 +164,13 @@ def test_chance_is_the_mean_over_all_orders_of_the_candidates():
         assert found["test", Measurement("retrieval", "chance", "seen", k=k)] == pytest.approx(
             np.mean(hits)
         )
+    precisions = [
+        average_precision_score([place in own for place in order], range(5, 0, -1))
+        for order in itertools.permutations(range(5))
+        for own in ((0, 1), (2, 3, 4))
+    ]
+    chance = found["test", Measurement("retrieval", "chance", "seen")]
+    assert chance == pytest.approx(np.mean(precisions))
 
 
 def test_texts_whose_label_no_training_text_has_are_left_out_and_counted(caplog):

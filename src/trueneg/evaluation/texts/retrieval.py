@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from numpy import ndarray
 from scipy.sparse import csr_array
+from scipy.special import digamma
 from scipy.stats import hypergeom
 from torch import Tensor
 
@@ -142,6 +143,8 @@ def metrics(
     yield from (
         ("chance", k, np.asarray(hypergeom.sf(0, total, found, np.minimum(k, total)))) for k in ks
     )
+    if all_answers:
+        yield "chance", None, _average_precision_by_chance(total, found)
     yield from (("R", k, best <= k) for k in ks)
     yield from (("MRR", None, 1 / best), ("nDCG", CUTOFF, gains))
     yield from ((name, None, values) for name, values in zip(OF_ALL, others, strict=False))
@@ -184,3 +187,18 @@ def _of_all(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
     count = relevant.sum(1)
     at_count = np.take_along_axis(precision, count[:, None] - 1, axis=1)[:, 0]
     return (precision * hits).sum(1) / count, at_count
+
+
+def _average_precision_by_chance(total: ndarray, found: ndarray) -> ndarray:
+    r"""Return the expected average precision of a random order of C candidates, m of them relevant.
+
+    .. math::
+
+        \frac{1}{C} \Bigl(H_C + \frac{m - 1}{C - 1} (C - H_C)\Bigr),
+        \qquad H_C = \sum_{r=1}^{C} \frac{1}{r}
+
+    The r-th candidate is relevant with the probability m / C, and then each of the r − 1 before it
+    with (m − 1) / (C − 1).
+    """
+    harmonic = digamma(total + 1) + np.euler_gamma
+    return (harmonic + (found - 1) / np.maximum(total - 1, 1) * (total - harmonic)) / total

@@ -76,7 +76,7 @@ class TextContrast(PrimarySettings):
 
     task: TaskName = Field("knn", description="evaluation task")
     metric: str = Field(
-        "accuracy", description="metric with a chance level: accuracy, R (with k) or Spearman"
+        "accuracy", description="metric with a chance level: accuracy, R (with k), MAP or Spearman"
     )
 
 

@@ -41,6 +41,7 @@ class TextTask(Task):
         what = {
             "accuracy": "1 / labels" if measured.group else "the share of the largest label",
             "R": "a random order",
+            "MAP": "a random order",
         }
         return (
             {measured._replace(metric="chance"): what[measured.metric]}

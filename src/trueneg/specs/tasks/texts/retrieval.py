@@ -50,7 +50,7 @@ class TextRetrievalSettings(TextTask):
             "nDCG": [CUTOFF],
         }
         if self.all_answers:
-            lengths |= {metric: [None] for metric in OF_ALL}
+            lengths |= {metric: [None] for metric in OF_ALL} | {"chance": [*self.ks, None]}
         judged = [""]
         if self.all_answers and study.dataset.labelled and not study.positives_by_label:
             judged.append(BY_LABEL)
