@@ -67,6 +67,12 @@ def cells(printed):
     ]
 
 
+def test_mining(run):
+    rows = cells(run("mining", "--texts", 40, 60))
+    assert [row[0] for row in rows] == ["40", "60"]
+    assert all(float(value) >= 0 for row in rows for value in row[1:])
+
+
 def test_augment(run):
     assert len(cells(run("augment", "--batches", 2, "--rounds", 1, BATCH=4))) == 4
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy import ndarray
 from torch import Tensor
@@ -46,8 +45,9 @@ class HardNegatives:
         self._vectors = normalize(torch.from_numpy(vectors))
         self._labels = torch.tensor(labels)  # a copy, because pandas lends its own
         self._place = torch.from_numpy(np.searchsorted(mined.anchors, rows))
-        places = pd.Index(rows).get_indexer(mined.candidates.ravel())
-        self._candidates = torch.from_numpy(places.reshape(mined.candidates.shape))
+        places = np.full(max(rows.max(), mined.candidates.max()) + 2, -1, np.int32)
+        places[rows] = np.arange(len(rows))
+        self._candidates = torch.from_numpy(places[mined.candidates])  # of −1, the last: −1
         self._similarity = torch.from_numpy(mined.similarity)
         self._least: Tensor | None = None
         if given is not None:
@@ -81,7 +81,7 @@ class HardNegatives:
     ) -> tuple[Tensor, Tensor]:
         """Return the hard negatives of some anchors, and which ones are missing."""
         of_anchor = self._place[anchors]
-        candidates, similarity = self._candidates[of_anchor], self._similarity[of_anchor]
+        candidates, similarity = self._candidates[of_anchor].long(), self._similarity[of_anchor]
         usable = (candidates >= 0) & (candidates != positives[:, None])
         allowed = usable & self._allowed(anchors, positives, candidates, similarity)
         rank = allowed.cumsum(1)
