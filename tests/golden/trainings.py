@@ -28,6 +28,7 @@ from tests.training.test_untrained import restored
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
+from trueneg.data.mining import mine
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
 from trueneg.store.versions import training_versions
@@ -96,6 +97,26 @@ def _texts() -> Iterator[tuple[str, Entry]]:
                 Entry(_parts(settings), compute, rtol),
             )
     yield "text: untrained", Entry(("objective/text/untrained", "training/text"), _untrained_texts)
+    yield "text: mined hard negatives", Entry(("mining", "training/text"), _mined_texts)
+
+
+def _mined_texts() -> dict[str, Any]:
+    """What is mined, and what an epoch draws of it, by settings."""
+    source = _questions("same_label")
+    frozen = questions.frozen_of(source)
+    vectors = frozen.texts.values[[frozen.rows[text] for text in source.sentences["sentence"]]]
+    mined = mine(source, questions.subset_of(source), vectors[:, 0, :, 0])
+    frozen = frozen._replace(mined={0: mined})
+    drawn = {}
+    for title, wanted in {
+        "margin": {"relative_margin": 0.1},
+        "true ones": {"without_positives": True, "sampling": "top"},
+        "control": {"false_share": 0.5, "shuffled": True},
+    }.items():
+        settings = questions.settings_of({"name": "cl", "hard_negatives": wanted})
+        data = questions.started(source, settings, frozen).data
+        drawn[title] = data.epoch("", torch.Generator().manual_seed(0)).columns.float()
+    return summary({"similarity": torch.from_numpy(mined.similarity[:, :5]), **drawn})
 
 
 def _untrained_texts() -> dict[str, Any]:

@@ -85,6 +85,7 @@ def training_versions(settings: RunSettings) -> Versions:
             f"{'text_encoder' if is_of_texts(section) else 'encoder'}/{kind}/{tower['name']}"
         )
     names += [f"training/{kind}", "subsets", *study.data_parts(source)]
+    names += ["mining"] * (objective.get("hard_negatives") is not None)
     if "text_encoder" in study.SECTIONS:
         words = {value for value in objective.values() if isinstance(value, str)}
         if words.intersection(FROM_LIKELIHOODS):
