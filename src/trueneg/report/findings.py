@@ -208,7 +208,8 @@ def _qualified(row: Any, reach: str, margin: str = "") -> str:
     has_interval = pd.notna(row["low"])
     said = [f"{LEVEL} interval {reach}" if has_interval else f"the same in each of {seeds}"]
     if pd.notna(row.get("clusters")):
-        said.append(f"over {seeds} and {row['clusters']:,.0f} groups of test samples")
+        groups = "" if row.get("samples") == row["clusters"] else "groups of "
+        said.append(f"over {seeds} and {row['clusters']:,.0f} {groups}test samples")
     if margin:
         is_withdrawn = has_interval and pd.isna(row["p equivalence"])
         wide = ", which the Oracle's gain is not shown to exceed" * is_withdrawn
