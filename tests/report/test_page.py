@@ -253,7 +253,8 @@ def test_paired_differences_come_before_means_and_other_tables(tmp_path, figure)
             assert paths.index(name) + 1 == paths.index(name.removesuffix("_differences"))
     titles = [drawing.title for drawing in registry.tables_by_name(study).values()]
     assert [title for title, _, _ in page["tables"]] == titles
-    assert [*registry.tables_by_name(study)][:6] == ["differences", *PRINTED, "tasks"]
+    names = ["primary", "differences", *PRINTED, "tasks"]
+    assert [*registry.tables_by_name(study)][:7] == names
 
 
 def test_every_study_has_a_section_that_is_linked(tmp_path):
