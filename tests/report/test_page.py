@@ -117,6 +117,7 @@ def test_all_text_is_escaped(tmp_path):
         section(
             "small",
             **texts,
+            facts=[HOSTILE],
             headroom=[HOSTILE],
             warnings=[HOSTILE],
             tables=[(HOSTILE, HOSTILE, table)],
