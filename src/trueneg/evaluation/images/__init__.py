@@ -136,9 +136,11 @@ def of_groups(
     labels = run.source.labels[images]
     predicted = predictions.cpu().numpy()
     correct = predicted == labels
+    names = np.array(run.source.class_names, object)
+    classes = {"label": names[labels], "predicted": names[predicted]}
     by_sample = {None: correct, "macro": of_balanced(correct, labels)}
     by_group = accuracies(predicted, labels, run.source.class_names, run.subset.rare_classes)
     for group, value in by_group.items():
         values = by_sample.get(group)
-        whole = value if values is None else PerSample(value, images, values)
+        whole = value if values is None else PerSample(value, images, values, classes)
         yield run, split, measured._replace(group=group), whole
