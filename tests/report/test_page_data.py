@@ -14,6 +14,7 @@ from tests.browser.pages import STALE, add_examples, add_likelihoods, add_study,
 from tests.report.synthetic_pairs import PRINTED, PUBLISHED
 from tests.studies import tiny_words
 
+from trueneg.io import privacy
 from trueneg.report import registry
 from trueneg.report.findings import report, sentence
 from trueneg.report.formats import Cell
@@ -246,6 +247,23 @@ def test_the_page_shows_only_numbers_of_restricted_data(tmp_path, marked_by):
     assert "data:image" not in text
     assert all(record["id"] in text for record in json.loads((folder / "runs.json").read_text()))
     assert "no text or images" in text
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_suspects_are_shown_escaped_and_never_of_restricted_data(tmp_path, restricted):
+    add_study(tmp_path)
+    folder = tmp_path / "phantom" / "artefacts"
+    (folder / "suspects").mkdir()
+    pair = {"text": "<i>one</i>", "label": "ant", "text2": SECRET, "label2": "bee"}
+    privacy.write_table(
+        pd.DataFrame([pair | {"similarity": 0.98765}]),
+        folder / "suspects/phantom.parquet",
+        restricted,
+    )
+    text = render_page([study_page(folder)], tmp_path / "index.html").read_text()
+    for part in ("&lt;i&gt;one", SECRET, ">0.988<", "with different labels"):
+        assert (part in text) is not restricted
+    assert "<i>one" not in text
 
 
 def test_rendering_the_same_folder_twice_gives_the_same_page(results, artefacts):

@@ -7,7 +7,7 @@ declares the task's settings and how its metrics are displayed.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from trueneg.data.samples import Subset
 from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.features import extract_features
 from trueneg.evaluation.per_sample import PerSample, of_balanced
+from trueneg.evaluation.retrieval_examples import thumbnail
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import Record
@@ -117,6 +118,16 @@ def encoded(
             )
         )
     yield encoded_runs
+
+
+def shown(source: ImageSource) -> tuple[ndarray, Sequence[str], Callable[[int], dict[str, Any]]]:
+    """Return the row of each sample's vector, the names of the labels, and what shows a row."""
+
+    def content(row: int) -> dict[str, Any]:
+        name = source.names[row] if len(source.names) else ""
+        return {"thumbnail": thumbnail(np.asarray(source.images[row])), "text": name}
+
+    return np.arange(len(source.labels))[:, None], source.class_names, content
 
 
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:

@@ -15,7 +15,7 @@ from trueneg.report.findings import FEW_SEEDS, answer_of, sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
 from trueneg.report.methods import of_methods
-from trueneg.report.page.examples import examples_of
+from trueneg.report.page.examples import examples_of, suspects_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -48,7 +48,8 @@ def study_page(folder: Path) -> dict[str, Any]:
             alternative text), ``headline`` (index
         of the figure on the overview) and ``tables`` (title, caption and content of each), in page
             order; ``config`` (YAML);
-        ``provenance`` of the numbers; and ``examples`` of retrieval.
+        ``provenance`` of the numbers; ``suspects`` (pairs of training samples) and ``examples`` of
+            retrieval.
     """
     gathered = Gathered(folder)
     figures = folder.parent / "figures"
@@ -98,6 +99,9 @@ def study_page(folder: Path) -> dict[str, Any]:
         ],
         "config": (folder / "study.yaml").read_text(),
         "provenance": Provenance(runs, gathered.settings, folder),
+        "suspects": suspects_of(folder / f"suspects/{gathered.dataset}.parquet", restricted)
+        if is_trained
+        else [],
         "examples": examples_of(
             folder,
             shown_examples(study) if getattr(study, "has_examples", False) else [],
