@@ -47,7 +47,8 @@ def suspects_of(path: Path, restricted: bool) -> list[dict[str, Any]]:
     table, hidden = privacy.read_table(path)
     for name in table.columns.intersection(["thumbnail", "thumbnail2"]):
         table[name] = table[name].map(data_uri)
-    return [] if hidden else table.to_dict("records")
+    pairs: list[Any] = [] if hidden else table.to_dict("records")
+    return pairs
 
 
 def data_uri(webp: bytes) -> str:
