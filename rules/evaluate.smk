@@ -54,6 +54,28 @@ rule samples:
         "../workflow/scripts/samples.py"
 
 
+rule suspects:
+    """Find the most similar training samples with different labels, or of different pairs."""
+    input:
+        source=trainings.source,
+        subsets=lambda wildcards: trainings.networks(wildcards)["subsets"],
+        vectors=trainings.vectors,
+    output:
+        suspects="results/{study}/artefacts/suspects/{dataset}.parquet",
+    log:
+        "results/{study}/logs/suspects/{dataset}.log",
+    benchmark:
+        "results/{study}/timings/suspects/{dataset}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
+    resources:
+        **growing("resources/features"),
+    params:
+        study=setting("{study}"),
+    script:
+        "../workflow/scripts/suspects.py"
+
+
 rule select:
     """Select one configuration of each tuned objective, on validation data of pilot seeds."""
     input:

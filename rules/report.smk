@@ -43,6 +43,7 @@ rule page:
     input:
         drawn(STUDIES),
         trainings.retrieval_examples(),
+        trainings.suspects(),
         studies=collect("results/{study}/artefacts/study.yaml", study=STUDIES),
     output:
         page="results/index.html",

@@ -162,7 +162,8 @@ def add_likelihoods(results: Path, name: str = "words") -> None:
 def section(name: str, title: str, **content) -> dict:
     """The content of a study's section of the page, empty where it is not given."""
     empty = dict.fromkeys(("question", "finding", "answer", "config"), "")
-    empty |= dict.fromkeys(("headroom", "data", "warnings", "marks", "figures", "tables"), ())
+    lists = ("facts", "headroom", "data", "warnings", "marks", "figures", "tables", "suspects")
+    empty |= dict.fromkeys(lists, ())
     empty |= {"headline": 0, "provenance": Provenance(), "examples": NO_EXAMPLES}
     return {"name": name, "title": title, **empty, **content}
 

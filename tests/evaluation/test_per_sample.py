@@ -74,6 +74,11 @@ def test_the_values_of_test_images_average_to_the_row_of_their_run(tmp_path, gro
     table = pd.read_parquet(path)
     assert table["value"].mean() == pytest.approx(row["value"])
     assert table["sample"].tolist() == subset.test.tolist()
+    names = np.array(animals.class_names)
+    assert table["label"].tolist() == names[animals.labels[subset.test]].tolist()
+    is_right = table["label"] == table["predicted"]
+    assert is_right.tolist() == (table["value"] > 0).tolist()
+    assert {*table["predicted"]} <= {*names}
     cluster = dict(zip(table["sample"], table["cluster"], strict=True))
     assert cluster[70] == cluster[71]
     assert len({*cluster.values()}) == len(subset.test) - 1

@@ -310,7 +310,7 @@ def write(folder, settings_of_study, datasets=("phantom",), **options):
         headroom_sentence(row, "AUC", "CL", "Oracle") for _, row in labels.iterrows()
     ]
     primary = primary_contrast(chosen, "DCL-LM", "CL", MEASURED, datasets[0], of.primary.margin)
-    primary["answer"] = answer(primary, "DCL-LM", "CL", 0.07)
+    primary["answer"] = " ".join(answer(primary, "DCL-LM", "CL", 0.07))
     comparison = {
         "name": "small",
         "selection": json.loads(selection.to_json(orient="records")),

@@ -231,7 +231,7 @@ def test_the_answer_names_the_smaller_gain_and_its_baseline_like_the_sentence(tm
     (found,) = next(each for each in cases() if "smaller" in each.id and "better" in each.id).values
     study = gathered(tmp_path / "artefacts", found)
     shown = claim(study.study, compared_rows(study), "text_table", study.comparison["selection"])
-    text = answer(shown.row, "HCL", shown.baseline, caveats=shown.caveats)
+    text = " ".join(answer(shown.row, "HCL", shown.baseline, caveats=shown.caveats))
     assert text.split(".")[0] in sentence(study)
     assert "over CL-at-HCL" in text
     assert 2.0 in numbers(text)

@@ -10,6 +10,7 @@ from PIL import Image
 from scipy import stats
 from tests.studies import tiny_study
 
+from trueneg.config.reading import load_configuration
 from trueneg.report import plots
 from trueneg.report.drawing import (
     add_legend,
@@ -22,6 +23,7 @@ from trueneg.report.drawing import (
 )
 from trueneg.report.figures import embedding, monitors
 from trueneg.report.figures.by_condition import by_label_fraction, draw_by_place
+from trueneg.report.registry import figures_by_name
 from trueneg.specs.kinds.images import ImageStudy
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement
@@ -255,6 +257,33 @@ def test_training_curves_draw_means_and_bands_over_seeds():
         np.testing.assert_allclose(line.get_xdata(), expected.index)
         np.testing.assert_allclose(line.get_ydata(), expected)
     assert len(plot.lines) == len(plot.collections) == len(synthetic.GAINS)
+
+
+@pytest.mark.parametrize(("factor", "scale"), [(1, "linear"), (1e9, "log")])
+def test_lines_that_one_linear_axis_cannot_show_have_a_logarithmic_one(factor, scale):
+    curves = CURVES.copy()
+    curves.loc[curves["objective"] == "CL", "loss"] *= factor
+    plot = curves_of(curves, "training_loss").axes[0]
+    assert plot.get_yscale() == scale
+    assert plot.get_ylim()[0] > (0 if scale == "log" else -np.inf)
+
+
+def test_a_study_without_rare_classes_or_bounds_has_no_figure_of_them():
+    study = tiny_study(
+        dataset=tiny_study()["dataset"] | {"rare_classes": [], "fraction": 1.0},
+        objectives={
+            "CL": {"name": "cl"},
+            "Hardness": {"name": "hcl", "class_probability": 0},
+            "Oracle": {"name": "oracle"},
+        },
+        primary=tiny_study()["primary"] | {"treatment": "Hardness", "group": None},
+    )
+    without = load_configuration({"tiny": study}, "tiny.yaml").studies["tiny"]
+    assert "share_at_bound" not in figures_by_name(without)
+    assert figures_by_name(without)["true_negative_mean"].options["groups"] == ("common",)
+    study["objectives"]["Hardness"]["class_probability"] = 0.1
+    corrected = load_configuration({"tiny": study}, "tiny.yaml").studies["tiny"]
+    assert figures_by_name(corrected)["share_at_bound"].options["groups"] == ("common",)
 
 
 def test_only_objectives_with_a_bound_have_a_share_at_the_bound():

@@ -59,6 +59,20 @@ def test_a_finding_states_the_outcome_and_the_difference_with_its_interval(
     )
 
 
+@pytest.mark.parametrize("clusters", [601, 55])
+def test_an_interval_over_test_samples_names_their_groups_only_if_these_are_larger(clusters):
+    cl = np.linspace(0.5, 0.54, 6)
+    rows = tidy(ACCURACY, {"CL": cl, "HCL": cl + 0.01 * np.arange(6)}, dataset="mine")
+    found = {"objective": "HCL", "baseline": "CL", "low": -0.01, "high": 0.06, "p": 0.2}
+    found |= {"p equivalence": None, "clusters": clusters, "samples": 601}
+    row = primary_contrast(
+        rows, "HCL", "CL", ACCURACY, "mine", crossed=pd.DataFrame([found], dtype=object)
+    )
+    text = finding(row, "HCL", "CL")
+    assert clusters in numbers(text)
+    assert ("groups" in text) == (clusters < 601)
+
+
 @pytest.mark.parametrize("gains", [[0.03], [0.2, 0.2, 0.2]])
 def test_a_finding_without_an_interval_is_undecided(gains):
     cl = np.linspace(0.5, 0.54, len(gains))

@@ -542,6 +542,7 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
         "grounding",
         "retrieval",
         "linear_evaluation",
+        "primary",
         "differences",
         "candidates",
         "eta_quality",

@@ -117,6 +117,7 @@ def test_all_text_is_escaped(tmp_path):
         section(
             "small",
             **texts,
+            facts=[HOSTILE],
             headroom=[HOSTILE],
             warnings=[HOSTILE],
             tables=[(HOSTILE, HOSTILE, table)],
@@ -253,7 +254,8 @@ def test_paired_differences_come_before_means_and_other_tables(tmp_path, figure)
             assert paths.index(name) + 1 == paths.index(name.removesuffix("_differences"))
     titles = [drawing.title for drawing in registry.tables_by_name(study).values()]
     assert [title for title, _, _ in page["tables"]] == titles
-    assert [*registry.tables_by_name(study)][:6] == ["differences", *PRINTED, "tasks"]
+    names = ["primary", "differences", *PRINTED, "tasks"]
+    assert [*registry.tables_by_name(study)][:7] == names
 
 
 def test_every_study_has_a_section_that_is_linked(tmp_path):

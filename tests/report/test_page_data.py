@@ -14,8 +14,9 @@ from tests.browser.pages import STALE, add_examples, add_likelihoods, add_study,
 from tests.report.synthetic_pairs import PRINTED, PUBLISHED
 from tests.studies import tiny_words
 
+from trueneg.io import privacy
 from trueneg.report import registry
-from trueneg.report.findings import report
+from trueneg.report.findings import report, sentence
 from trueneg.report.formats import Cell
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
@@ -248,6 +249,23 @@ def test_the_page_shows_only_numbers_of_restricted_data(tmp_path, marked_by):
     assert "no text or images" in text
 
 
+@pytest.mark.parametrize("restricted", [False, True])
+def test_suspects_are_shown_escaped_and_never_of_restricted_data(tmp_path, restricted):
+    add_study(tmp_path)
+    folder = tmp_path / "phantom" / "artefacts"
+    (folder / "suspects").mkdir()
+    pair = {"text": "<i>one</i>", "label": "ant", "text2": SECRET, "label2": "bee"}
+    privacy.write_table(
+        pd.DataFrame([pair | {"similarity": 0.98765}]),
+        folder / "suspects/phantom.parquet",
+        restricted,
+    )
+    text = render_page([study_page(folder)], tmp_path / "index.html").read_text()
+    for part in ("&lt;i&gt;one", SECRET, ">0.988<", "with different labels"):
+        assert (part in text) is not restricted
+    assert "<i>one" not in text
+
+
 def test_rendering_the_same_folder_twice_gives_the_same_page(results, artefacts):
     def written():
         return render_page([study_page(artefacts)], results / "index.html").read_bytes()
@@ -308,7 +326,11 @@ def test_the_page_of_a_likelihood_study_shows_the_provenance_of_its_language_mod
 def test_the_answer_says_what_more_seeds_would_cost_and_what_to_use_and_export(tmp_path):
     add_study(tmp_path)
     folder = tmp_path / "phantom" / "artefacts"
-    assert "trueneg export" not in study_page(folder)["answer"]  # no weights are here
+    page = study_page(folder)
+    assert "trueneg export" not in " ".join(page["facts"])  # no weights are here
+    finding = sentence(Gathered(folder)).partition("; knowing")[0]
+    assert finding in page["answer"]
+    assert finding not in " ".join(page["facts"])
     gathered = Gathered(folder)
     rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "validation"])
     labelled = [
@@ -332,16 +354,18 @@ def test_the_answer_says_what_more_seeds_would_cost_and_what_to_use_and_export(t
         "p": 0.3,
     }
     path.write_text(json.dumps(comparison))
-    answer = study_page(folder)["answer"]
+    page = study_page(folder)
+    facts = " ".join(page["facts"])
     needed = int(np.ceil(tt_solve_power(0.5, power=0.8, alpha=0.05)))
     runs = needed * len(gathered.study.objectives)
-    assert f"{needed} seeds detect it with a power of 80 %" in answer
-    assert f"{runs} runs, about " in answer
-    assert f"Use {means.index[-1]}" in answer  # all methods are better than CL in this study
-    assert answer.endswith(f"trueneg export {run.name} exported")
+    assert f"{needed} seeds detect it with a power of 80 %" in facts
+    assert f"{runs} runs, about " in facts
+    # all methods are better than CL in this study
+    assert f"Use {means.index[-1]}" in page["answer"]
+    assert page["facts"][-1].endswith(f"trueneg export {run.name} exported")
     comparison["primary"]["difference"] = 1e-6
     path.write_text(json.dumps(comparison))
-    assert "more than 1,000 seeds" in study_page(folder)["answer"]
+    assert "more than 1,000 seeds" in " ".join(study_page(folder)["facts"])
 
 
 def test_the_answer_advises_the_baseline_if_no_method_is_better_on_the_test_split(tmp_path):
@@ -364,6 +388,6 @@ def test_the_answer_advises_the_baseline_if_no_method_is_better_on_the_test_spli
     run.mkdir(parents=True, exist_ok=True)
     for name in ("run.json", "model.safetensors"):
         (run / name).write_text("{}")
-    answer = study_page(folder)["answer"]
-    assert "Use CL: " in answer
-    assert answer.endswith(f"trueneg export {run.name} exported")
+    page = study_page(folder)
+    assert "Use CL: " in page["answer"]
+    assert page["facts"][-1].endswith(f"trueneg export {run.name} exported")

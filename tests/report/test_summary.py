@@ -149,6 +149,13 @@ def test_the_answer_says_what_is_not_shown_to_beat_the_towers_without_training(
     study = load_configuration({"mine": settings}, "mine.yaml").studies["mine"].model_dump()
     curves = pd.DataFrame({"objective": ["CL"], "seed": [0], "epoch": [1], "loss": [1.0]})
     comparison, _ = summarised(tmp_path / "found", study, pd.concat([rows, chance]), curves)
+    tables = registry.tables_by_name(Gathered(tmp_path / "found").study)
+    made = {name: tables[name].made(Gathered(tmp_path / "found")) for name in ("primary", "texts")}
+    assert all(group.lines[0][0] == "untrained" for group in made["texts"].groups)
+    outcomes = {contrast: cells[0].text for _, contrast, cells in made["primary"].lines}
+    assert made["primary"].columns[0][1] == "outcome"
+    assert [*outcomes] == ["DCL − CL", "untrained − CL"]
+    assert outcomes["DCL − CL"] == comparison["primary"]["outcome"]
     text = comparison["primary"]["answer"]
     assert re.search(r"Not shown to beat the towers without training: (.*?)\.", text)[1] == lost
     for name in ("CL", "DCL"):  # in points, with its sign in the word or the number

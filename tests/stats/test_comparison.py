@@ -482,7 +482,7 @@ def test_the_primary_contrast_has_one_of_three_outcomes_and_a_sentence(
     rows = rows_of({"cl": cl, "dcl": [a + b for a, b in zip(cl, gains, strict=True)]})
     found = primary_contrast(rows, "dcl", "cl", MEASURED, "digits", margin)
     assert found["outcome"] == expected
-    assert says in answer(found, "dcl", "cl", published=0.02)
+    assert says in " ".join(answer(found, "dcl", "cl", published=0.02))
 
 
 @pytest.mark.parametrize(

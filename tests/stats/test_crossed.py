@@ -86,5 +86,6 @@ def test_each_pair_of_objectives_is_compared_on_the_samples_that_they_share():
     found = table.iloc[1]
     assert (found["low"], found["high"]) == pytest.approx(expected.ends())
     assert (found["clusters"], found["p"] < 0.05) == (15, found["low"] > 0)
+    assert found["samples"] == 30
     low, high = expected.ends(0.9)
     assert (found["p equivalence"] < 0.05) == (low > -3 and high < 3)

@@ -2,6 +2,8 @@
 can cover new samples, too.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +17,14 @@ class PerSample(NamedTuple):
         mean: the measurement.
         samples: positions in the source's samples, (n,).
         values: their values, (n,).
+        classes: names of their classes (``label``) and of those that a classifier predicts
+            (``predicted``), (n,); empty: nothing is classified.
     """
 
     mean: float
     samples: ndarray
     values: ndarray
+    classes: Mapping[str, ndarray] = MappingProxyType({})
 
     def __float__(self) -> float:
         return float(self.mean)

@@ -38,7 +38,8 @@ def measure_samples(
         settings: the study's evaluation settings.
         samples: parquet file to write, with the columns ``dataset``, ``objective``, ``seed``,
             ``sample`` (its position in the source), ``cluster`` (what it must not be separated
-            from) and ``value``.
+            from), ``value`` and, of a classifier on data that may be shown, ``label`` and
+            ``predicted``.
         block: further arguments of :func:`trueneg.evaluation.evaluate.encoded_runs`.
 
     Raises:
@@ -70,6 +71,7 @@ def _tables(measurements: Iterable[Any], wanted: Measurement) -> Iterator[DataFr
                     "sample": value.samples,
                     "cluster": clusters,
                     "value": value.values.astype(np.float64),
+                    **({} if run.source.samples.restricted else value.classes),
                 }
             )
 

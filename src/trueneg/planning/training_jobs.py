@@ -21,6 +21,7 @@ WILDCARDS = ("study", "dataset", "objective", "block")  # of training jobs
 SUBSETS = "results/{study}/subsets/{dataset}/{block}.parquet"
 SAMPLES = "results/{study}/artefacts/samples/{dataset}/{objective}/{block}.parquet"
 MINED = "results/{study}/mined/{dataset}/{features}/{block}.npz"
+SUSPECTS = "results/{study}/artefacts/suspects/{dataset}.parquet"
 MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
@@ -307,6 +308,17 @@ class TrainingJobs:
             if (job.study, job.dataset, job.is_pilot) == (wildcards.study, dataset, False)
         )
         return [SAMPLES.format(**vars(job)) for job in compared]
+
+    def suspects(self) -> list[str]:
+        """Return the paths of the suspicious pairs of training samples on the page: of the primary
+        data set of each study of own data, if it has stored vectors.
+        """
+        places = (
+            {"study": name, "dataset": study.primary.dataset or next(iter(runs.datasets(study)))}
+            for name, study in self.studies.items()
+            if study.primary.over != "runs"
+        )
+        return [SUSPECTS.format(**place) for place in places if self.vectors(place)]
 
     def primary(self, wildcards: Any) -> dict[str, Any]:
         """Return the keys of a study's primary measurement."""

@@ -79,9 +79,9 @@ def answer(
     selection: Sequence[Mapping[str, Any]] = (),
     is_tuned: bool = True,
     caveats: Sequence[str] = (),
-) -> str:
-    """State the answer to a study's question, with the seeds, the measurement, selected values and,
-    if undecided, the power.
+) -> list[str]:
+    """State the answer to a study's question in a sentence; then the seeds, the measurement,
+    selected values and, if undecided, the power.
 
     Args:
         row: row from :func:`trueneg.stats.comparison.primary_contrast`.
@@ -112,41 +112,67 @@ def answer(
                 f" {amount(published, metric, signed=True, difference=True)}"
             )
         sentences.append(f"{power}.")
-    return " ".join(sentences)
+    return sentences
+
+
+def answer_of(
+    study: TrainedStudy,
+    rows: DataFrame,
+    dataset: str,
+    selection: Sequence[Mapping[str, Any]],
+    crossed: DataFrame | None = None,
+) -> list[str]:
+    """Return the sentences of the answer to a trained study's question, the finding first.
+
+    Args:
+        study: a trained study.
+        rows: its tidy rows on the test split, of the selected variants.
+        dataset: label of the primary contrast's data set.
+        selection: entries of the selection in ``comparison.json``.
+        crossed: comparisons over runs and samples, as for
+            :func:`trueneg.stats.comparison.primary_contrast`.
+    """
+    primary = study.primary
+    shown = claim(study, rows, dataset, selection, crossed)
+    sentences = answer(
+        shown.row,
+        primary.treatment,
+        shown.baseline,
+        primary.published,
+        selection_of(primary, dataset, selection),
+        study.tuning is not None,
+        shown.caveats,
+    )
+    return sentences + against_no_training(study, rows, dataset, crossed)
 
 
 def against_no_training(
     study: TrainedStudy, rows: DataFrame, dataset: str, crossed: DataFrame | None = None
-) -> str:
+) -> list[str]:
     """State what training gains over the towers that it starts from, and which objectives were not
     shown to gain anything.
 
     Args:
-        study: a trained study.
-        rows: its tidy rows, of the selected variants.
-        dataset: label of the primary contrast's data set.
-        crossed: comparisons over runs and samples, as for
-            :func:`trueneg.stats.comparison.primary_contrast`.
+        study, rows, dataset, crossed: as for :func:`answer_of`.
 
     Returns:
-        Sentences, after a space, about the primary measurement; empty if the study has no such
-            baseline.
+        Sentences about the primary measurement; empty if the study has no such baseline.
     """
     primary = study.primary
     first = study.first_baseline
     if first is None:
-        return ""
+        return []
     lost = []
-    sentences = ""
+    sentences = []
     for name in dict.fromkeys((primary.baseline, primary.treatment)):
         if name == first:
             continue
         row = primary_contrast(rows, name, first, primary.measurement, dataset, crossed=crossed)
-        sentences += f" {finding(row, name, first)}."
+        sentences.append(f"{finding(row, name, first)}.")
         if not row["outcome"].startswith("better"):
             lost.append(name)
     if lost:
-        return f" Not shown to beat the towers without training: {', '.join(lost)}.{sentences}"
+        sentences.insert(0, f"Not shown to beat the towers without training: {', '.join(lost)}.")
     return sentences
 
 
@@ -208,7 +234,8 @@ def _qualified(row: Any, reach: str, margin: str = "") -> str:
     has_interval = pd.notna(row["low"])
     said = [f"{LEVEL} interval {reach}" if has_interval else f"the same in each of {seeds}"]
     if pd.notna(row.get("clusters")):
-        said.append(f"over {seeds} and {row['clusters']:,.0f} groups of test samples")
+        groups = "" if row.get("samples") == row["clusters"] else "groups of "
+        said.append(f"over {seeds} and {row['clusters']:,.0f} {groups}test samples")
     if margin:
         is_withdrawn = has_interval and pd.isna(row["p equivalence"])
         wide = ", which the Oracle's gain is not shown to exceed" * is_withdrawn

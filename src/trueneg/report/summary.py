@@ -14,8 +14,7 @@ from pandas import DataFrame
 from trueneg.config import runs as study_runs
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
-from trueneg.report.claims import claim
-from trueneg.report.findings import against_no_training, answer, headroom_sentence, selection_of
+from trueneg.report.findings import answer_of, headroom_sentence
 from trueneg.report.layouts import with_means
 from trueneg.report.published import published_numbers
 from trueneg.specs.kinds import kind_of
@@ -269,18 +268,8 @@ def _comparison(
         rows, *sides, measured, dataset, primary.margin, primary.oracle, crossed
     )
     tested = with_means(rows[rows["split"] == "test"])
-    shown = claim(study, tested, dataset, _records(selection), crossed)
-    entries = selection_of(primary, dataset, _records(selection))
-    contrast["answer"] = answer(
-        shown.row,
-        primary.treatment,
-        shown.baseline,
-        primary.published,
-        entries,
-        study.tuning is not None,
-        shown.caveats,
-    )
-    contrast["answer"] += against_no_training(study, rows, dataset, crossed)
+    sentences = answer_of(study, tested, dataset, _records(selection), crossed)
+    contrast["answer"] = " ".join(sentences)
     return {
         "seeds": len(study.seed_list),
         "headroom": _records(pd.concat(parts, ignore_index=True)),

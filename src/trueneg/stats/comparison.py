@@ -497,7 +497,7 @@ def primary_contrast(
 
     Returns:
         The row of :func:`paired_differences` with its ``outcome`` (see :func:`outcome`) and, if
-            samples are covered, the number of their ``clusters``.
+            samples are covered, the number of their ``clusters`` and the number of ``samples``.
 
     Raises:
         ValueError: if an objective has no rows for that measurement.

@@ -9,7 +9,7 @@ from numpy import ndarray
 from pandas import DataFrame
 from scipy import stats
 
-COMPARED = ["objective", "baseline", "low", "high", "p", "p equivalence", "clusters"]
+COMPARED = ["objective", "baseline", "low", "high", "p", "p equivalence", "clusters", "samples"]
 
 
 class CrossedInterval(NamedTuple):
@@ -93,8 +93,8 @@ def crossed_comparisons(values: DataFrame, margin: float | None) -> DataFrame:
 
     Returns:
         Columns ``objective``, ``baseline``, ``low``, ``high``, ``p``, ``p equivalence``, as in
-            :func:`trueneg.stats.comparison.paired_differences`, and ``clusters``; a row for each
-            pair that shares at least two seeds.
+            :func:`trueneg.stats.comparison.paired_differences`, and the numbers of ``clusters``
+            and ``samples``; a row for each pair that shares at least two seeds.
     """
     tables = dict(list(values.groupby("objective", sort=False)))
     rows = []
@@ -119,7 +119,7 @@ def crossed_comparisons(values: DataFrame, margin: float | None) -> DataFrame:
         rows.append(
             {"objective": objective, "baseline": baseline, "low": low, "high": high}
             | tests
-            | {"clusters": found.clusters}
+            | {"clusters": found.clusters, "samples": both["sample"].nunique()}
         )
     return DataFrame(rows, columns=COMPARED)
 

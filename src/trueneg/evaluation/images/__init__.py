@@ -7,7 +7,7 @@ declares the task's settings and how its metrics are displayed.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from trueneg.data.samples import Subset
 from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.features import extract_features
 from trueneg.evaluation.per_sample import PerSample, of_balanced
+from trueneg.evaluation.retrieval_examples import thumbnail
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import Record
@@ -119,6 +120,16 @@ def encoded(
     yield encoded_runs
 
 
+def shown(source: ImageSource) -> tuple[ndarray, Sequence[str], Callable[[int], dict[str, Any]]]:
+    """Return the row of each sample's vector, the names of the labels, and what shows a row."""
+
+    def content(row: int) -> dict[str, Any]:
+        name = source.names[row] if len(source.names) else ""
+        return {"thumbnail": thumbnail(np.asarray(source.images[row])), "text": name}
+
+    return np.arange(len(source.labels))[:, None], source.class_names, content
+
+
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:
     """Yield the accuracy of random guessing among all classes;
     :mod:`~trueneg.evaluation.images.largest_class` has the other.
@@ -136,9 +147,11 @@ def of_groups(
     labels = run.source.labels[images]
     predicted = predictions.cpu().numpy()
     correct = predicted == labels
+    names = np.array(run.source.class_names, object)
+    classes = {"label": names[labels], "predicted": names[predicted]}
     by_sample = {None: correct, "macro": of_balanced(correct, labels)}
     by_group = accuracies(predicted, labels, run.source.class_names, run.subset.rare_classes)
     for group, value in by_group.items():
         values = by_sample.get(group)
-        whole = value if values is None else PerSample(value, images, values)
+        whole = value if values is None else PerSample(value, images, values, classes)
         yield run, split, measured._replace(group=group), whole

@@ -6,7 +6,7 @@ settings. The module of the same name in :mod:`trueneg.specs.tasks.texts` declar
 settings and how its metrics are displayed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,14 @@ def encoded(
             embedded = vectors_of(networks, networks.anchors, source, anchors, device)
             others = vectors_of(networks, networks.columns, source, positives, device)
         yield [EmbeddedTexts(run["id"], source, subset, embedded, others)]
+
+
+def shown(source: TextSource) -> tuple[ndarray, Sequence[str], Callable[[int], dict[str, Any]]]:
+    """Return the rows of the vectors of each sample's anchor and positive, the names of the labels,
+    and what shows a row.
+    """
+    texts, rows = np.unique(source.sentences["sentence"].to_numpy(object), return_inverse=True)
+    return rows[source.rows[:, :2]], source.label_names, lambda row: {"text": texts[row]}
 
 
 def needed_rows(source: TextSource, subset: Subset) -> tuple[ndarray, ndarray]:

@@ -69,14 +69,16 @@ def classified(
         texts, queries = (run.rows(positions).cpu().numpy() for positions in (bank, samples))
         labels = run.labels(samples)
         bank_labels = run.labels(bank)
-        correct = (
-            classifier(fewest_of_label(bank_labels)).fit(texts, bank_labels).predict(queries)
-            == labels
-        )
+        fitted = classifier(fewest_of_label(bank_labels)).fit(texts, bank_labels)
+        predicted = fitted.predict(queries)
+        correct = predicted == labels
+        names = np.array(run.source.label_names, object)
+        classes = {"label": names[labels], "predicted": names[predicted]}
         accuracy, chance = (Measurement(task, metric, part) for metric in ("accuracy", "chance"))
         by_label = [correct[labels == label].mean() for label in np.unique(labels)]
-        balanced = PerSample(float(np.mean(by_label)), samples, of_balanced(correct, labels))
-        yield run, split, accuracy, PerSample(correct.mean(), samples, correct)
+        values = of_balanced(correct, labels)
+        balanced = PerSample(float(np.mean(by_label)), samples, values, classes)
+        yield run, split, accuracy, PerSample(correct.mean(), samples, correct, classes)
         yield run, split, accuracy._replace(group="macro"), balanced
         yield run, split, chance, np.bincount(labels).max() / len(labels)
         yield run, split, chance._replace(group="macro"), 1 / len(np.unique(bank_labels))

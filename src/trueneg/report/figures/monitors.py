@@ -25,6 +25,7 @@ from trueneg.report.drawing import (
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import draw_intervals, facets, interval_note
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.settings import values_of
 from trueneg.stats.comparison import add_interval
 
 ORDER = 100
@@ -35,6 +36,7 @@ MEANS = {
     "true mean": LineStyle("#d55e00", "s", (0, (5, 1.5))),
 }
 KEYS = ["dataset", "objective", "epoch"]
+MOST_LINEAR = 100  # ratio of the largest to the smallest line's peak that a linear axis can show
 
 
 def drawings(study: TrainedStudy) -> list[Drawing]:
@@ -48,22 +50,30 @@ def drawings(study: TrainedStudy) -> list[Drawing]:
             " their values.",
             CURVES,
             {"monitor": "loss", "label": "Loss (nats)"},
-        ),
-        Drawing(
-            "share_at_bound",
-            by_objective,
-            "Fraction of anchors at the bound",
-            "An anchor at the bound gets no gradient from its negatives: the objective has switched"
-            " it off.",
-            CURVES,
-            {
-                "monitor": "share at bound",
-                "label": "Anchors at the bound (%)",
-                "groups": GROUPS,
-                "factor": 100,
-            },
-        ),
+        )
     ]
+    has_classes = study.two_views or study.provided.get("known matches")
+    groups = GROUPS if has_classes and not study.two_views else study.class_groups
+    if any(
+        objective.SUBTRACTS and any(values_of(objective.class_probability))
+        for objective in study.objectives.values()
+    ):
+        drawings.append(
+            Drawing(
+                "share_at_bound",
+                by_objective,
+                "Fraction of anchors at the bound",
+                "An anchor at the bound gets no gradient from its negatives: the objective has"
+                " switched it off.",
+                CURVES,
+                {
+                    "monitor": "share at bound",
+                    "label": "Anchors at the bound (%)",
+                    "groups": groups,
+                    "factor": 100,
+                },
+            )
+        )
     if not study.two_views:
         drawings.append(
             Drawing(
@@ -76,8 +86,8 @@ def drawings(study: TrainedStudy) -> list[Drawing]:
                 {"monitor": "similarity of pairs", "label": "Similarity of a pair"},
             )
         )
-        if not study.provided.get("known matches"):
-            return drawings
+    if not has_classes:
+        return drawings
     options: dict[str, Any] = {"groups": study.class_groups}
     # these compare many methods, of which only those with an η estimate this mean
     if not study.two_views:
@@ -209,6 +219,9 @@ def by_epoch(
         empty="No objective of this study has these values.",
     )
     shown = styles_of(means[line], styles)
+    peaks = means.groupby([*by, line])["shown"].max()
+    is_wide = peaks.max() > MOST_LINEAR * peaks[peaks > 0].min()
+    least = means["shown"].min()
     for plot, _, part in parts:
         draw_intervals(plot, part, shown, by=line, x="epoch", band=True, markersize=4.5)
         # few markers, staggered so that they do not overlap
@@ -216,5 +229,11 @@ def by_epoch(
             spacing = max(1, np.size(drawn.get_xdata()) // 6)
             drawn.set_markevery((place * spacing // len(shown), spacing))
         plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        if is_wide and least > 0:
+            plot.set_yscale("log")
+        elif is_wide:
+            plot.set_yscale("symlog", linthresh=peaks[peaks > 0].min())
+        if is_wide:  # a band may reach below zero
+            plot.set_ylim(bottom=min(least / 2, 2 * least))
     add_legend(figure, shown)
     return finish(figure, interval_note(None, means["seeds"], "Bands"), note)

@@ -38,6 +38,19 @@ def examples_of(folder: Path, networks: Iterable[str], restricted: bool) -> dict
     return {"restricted": False, "thumbnails": thumbnails, "queries": queries}
 
 
+def suspects_of(path: Path, restricted: bool) -> list[dict[str, Any]]:
+    """Return the pairs of a file of :func:`trueneg.evaluation.suspects.write_suspects`, with
+    thumbnails as data URIs; none if it is missing or restricted.
+    """
+    if restricted or not path.is_file():
+        return []
+    table, hidden = privacy.read_table(path)
+    for name in table.columns.intersection(["thumbnail", "thumbnail2"]):
+        table[name] = table[name].map(data_uri)
+    pairs: list[Any] = [] if hidden else table.to_dict("records")
+    return pairs
+
+
 def data_uri(webp: bytes) -> str:
     """Encode a WebP image as a data URI."""
     return f"data:image/webp;base64,{base64.b64encode(webp).decode()}"

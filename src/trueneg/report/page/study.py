@@ -11,10 +11,11 @@ from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
 from trueneg.report.advice import advice
-from trueneg.report.findings import FEW_SEEDS, sentence
+from trueneg.report.findings import FEW_SEEDS, answer_of, sentence
 from trueneg.report.gathered import Gathered
+from trueneg.report.layouts import compared_rows
 from trueneg.report.methods import of_methods
-from trueneg.report.page.examples import examples_of
+from trueneg.report.page.examples import examples_of, suspects_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -37,17 +38,18 @@ def study_page(folder: Path) -> dict[str, Any]:
     Returns:
         ``name`` (from the configuration; also the anchor on the page and the study's folder),
             ``title``, ``question``;
-        ``finding`` (answer in a plain sentence, or what a study without an answer measures) and
-            ``answer`` (of a trained study,
-        with all its numbers); sentences: ``headroom`` (one per data set), ``data`` (on the data and
-            every η) and ``warnings``
+        ``finding`` (answer in a plain sentence, or what a study without an answer measures);
+            ``answer`` (of a trained study: what to use, and the finding) and ``facts`` (further
+            sentences of the answer); sentences: ``headroom`` (one per data set), ``data`` (on the
+            data and every η) and ``warnings``
         (caveats shown first); ``marks``, badges for the outcome and the caveats, as (kind, text);
             ``figures`` (title, caption
         and PNG of each; the PDF is beside it, and the description in the PNG becomes the
             alternative text), ``headline`` (index
         of the figure on the overview) and ``tables`` (title, caption and content of each), in page
             order; ``config`` (YAML);
-        ``provenance`` of the numbers; and ``examples`` of retrieval.
+        ``provenance`` of the numbers; ``suspects`` (pairs of training samples) and ``examples`` of
+            retrieval.
     """
     gathered = Gathered(folder)
     figures = folder.parent / "figures"
@@ -58,6 +60,7 @@ def study_page(folder: Path) -> dict[str, Any]:
     restricted = any(
         getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports")
     )
+    answer = _answer(gathered, runs) if is_trained else []
     marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
     # Not those of earlier versions, nor of networks without training.
     described = [run for run in runs if "false_negatives" in run and _is_trained(run)]
@@ -77,11 +80,8 @@ def study_page(folder: Path) -> dict[str, Any]:
         "title": study.title,
         "question": study.question,
         "finding": sentence(gathered),
-        "answer": (
-            " ".join([comparison["primary"]["answer"], *next_steps(gathered, runs)])
-            if is_trained
-            else ""
-        ),
+        "answer": " ".join(answer[:2]),
+        "facts": answer[2:],
         "headroom": [
             f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())
         ],
@@ -99,6 +99,9 @@ def study_page(folder: Path) -> dict[str, Any]:
         ],
         "config": (folder / "study.yaml").read_text(),
         "provenance": Provenance(runs, gathered.settings, folder),
+        "suspects": suspects_of(folder / f"suspects/{gathered.dataset}.parquet", restricted)
+        if is_trained
+        else [],
         "examples": examples_of(
             folder,
             shown_examples(study) if getattr(study, "has_examples", False) else [],
@@ -107,9 +110,9 @@ def study_page(folder: Path) -> dict[str, Any]:
     }
 
 
-def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
-    """State which objective to use, how to export its encoder, and what seeds would cost that
-    decide an undecided contrast.
+def _answer(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
+    """State which objective to use and what was found; then further facts, what seeds would cost
+    that decide an undecided contrast, and how to export the objective's encoder.
 
     The run of the objective (:func:`trueneg.report.advice.advise`) that is best on the validation
     split is exported, if its weights are here.
@@ -118,9 +121,19 @@ def next_steps(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
         gathered: a trained study.
         runs: records of its runs.
     """
-    sentences = [*_seeds_to_decide(gathered, runs), *of_methods(gathered)]
     advised = advice(gathered)
-    sentences.append(advised.sentence)
+    sentences = [
+        advised.sentence,
+        *answer_of(
+            gathered.study,
+            compared_rows(gathered),
+            gathered.comparison["primary"]["dataset"],
+            gathered.comparison["selection"],
+            gathered.crossed,
+        ),
+        *_seeds_to_decide(gathered, runs),
+        *of_methods(gathered),
+    ]
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
     rows = rows[(rows["dataset"] == gathered.dataset) & (rows["objective"] == advised.name)]
     if rows.empty:

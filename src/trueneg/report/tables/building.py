@@ -391,23 +391,25 @@ def difference_table(
     for row in records(compared):
         metric = row["metric"]
         texts = [
-            str(row["pairs"]),
+            outcome_text(row),
             difference_text(row, starred=False),
+            str(row["pairs"]),
             format_metric(row["standard deviation"], metric),
             format_metric(row["minimum detectable"], metric),
             "–" if pd.isna(row["correlation"]) else minus(f"{row['correlation']:.2f}"),
             *(p_text(row[name]) for name in tests),
             *(row[name] or "–" for name in families),
-            outcome_text(row),
         ]
         title = f"{row['dataset']}; {full_name(Measurement.of(row), '; ')}"
         if not shared:
             title = with_unit(title, unit(metric, difference=True))
         cells = [Cell(text, runs=runs_of_difference(row)) for text in texts]
         lines.append((title, row["shown as"], cells))
-    amounts = ("difference", "standard deviation", "minimum detectable")
-    heads = ["pairs", *(with_unit(name, shared) for name in amounts), "correlation"]
-    heads += [*tests.values(), *families, "outcome"]
+    difference, *spread = (
+        with_unit(name, shared)
+        for name in ("difference", "standard deviation", "minimum detectable")
+    )
+    heads = ["outcome", difference, "pairs", *spread, "correlation", *tests.values(), *families]
     sentences = [
         "Differences within seeds, with their 95 % t intervals over seeds and their standard"
         " deviations.",

@@ -41,7 +41,7 @@ from trueneg.report.tables.building import (
     side_by_side,
 )
 from trueneg.specs.kinds.images import ImageStudy
-from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.kinds.trained import PRIMARY, TrainedStudy
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.comparison import means
 from trueneg.stats.measurement import Measurement
@@ -52,6 +52,10 @@ NUMBERS, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
 SHARES = {"anchors at the bound": "share at bound", "negatives removed": "share removed"}
 # Title and caption of each table, in page order.
+PRIMARY_DIFFERENCES = (
+    "Differences in the primary measurement, with their outcomes",
+    "The primary contrast comes first; differences that the study does not name are exploratory.",
+)
 DIFFERENCES = (
     "Every paired difference, with its tests",
     "Differences that are neither primary nor named are exploratory.",
@@ -116,7 +120,10 @@ RECO_TABLE_1 = (
 def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
     measured = {row.task for row in measured_by(study)}
-    listed = [Drawing("differences", differences, *DIFFERENCES)]
+    listed = [
+        Drawing("primary", primary_differences, *PRIMARY_DIFFERENCES),
+        Drawing("differences", differences, *DIFFERENCES),
+    ]
     title, caption = PUBLISHED
     names = ((printed.paper, table) for printed in study.published for table in printed.tables)
     for paper, table in dict.fromkeys(names):
@@ -138,12 +145,16 @@ def drawings(study: TrainedStudy) -> list[Drawing]:
 
 
 def layout_table(gathered: Gathered, name: str) -> Table:
-    """Build the table of means and paired differences for one layout."""
+    """Build the table of means and paired differences for one layout; the towers before training
+    come first.
+    """
     rows = compared_rows(gathered)
     layout = accuracy(gathered.study, rows) if name == "accuracy" else LAYOUTS[name](rows)
     values = compare(
         rows, gathered.baseline, present(layout, rows), gathered.margins, named_by(gathered)
     )
+    first = gathered.study.first_baseline
+    values = values.sort_values("objective", key=lambda names: names != first, kind="stable")
     places = itertools.product(dict.fromkeys(values["dataset"]), gathered.study.objectives)
     used = {place: Cell(gathered.study.labels_used(place[1])) for place in places}
     beside: dict[tuple[str, str], Cells] = {("", LABELS): used}
@@ -201,9 +212,22 @@ def differences(gathered: Gathered) -> Table:
         places = accuracy(study, rows)
     else:
         places = [place for layout in LAYOUTS.values() for place in layout(rows)]
-    values = comparisons(
-        rows, gathered.baseline, present(places, rows), gathered.margins, named_by(gathered)
+    return _difference_table(
+        gathered,
+        comparisons(
+            rows, gathered.baseline, present(places, rows), gathered.margins, named_by(gathered)
+        ),
     )
+
+
+def primary_differences(gathered: Gathered) -> Table:
+    """Build the table of paired differences in the primary measurement."""
+    values = of_primary(gathered)
+    values = values.sort_values("family", key=lambda family: family != PRIMARY, kind="stable")
+    return _difference_table(gathered, values)
+
+
+def _difference_table(gathered: Gathered, values: DataFrame) -> Table:
     return difference_table(
         values.assign(**{LABELS: values["objective"].map(gathered.study.labels_used)}),
         [*gathered.protocol_notes, *gathered.label_notes, *gathered.table_notes],

@@ -257,7 +257,6 @@ class ImageStudy(TrainedStudy):
         }
     )
     TABLES = ("accuracy",)
-    class_groups = ("common", "rare")
     two_views = True
 
     kind: Literal["images"] = Field(
@@ -273,6 +272,10 @@ class ImageStudy(TrainedStudy):
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
     primary: ImageContrast
     figures: FigureSettings = Field(default_factory=FigureSettings)
+
+    @property
+    def class_groups(self) -> tuple[str, ...]:
+        return ("common", "rare") if self.dataset.rare_classes else ("common",)
 
     @model_validator(mode="after")
     def _frozen_tower_has_views(self):

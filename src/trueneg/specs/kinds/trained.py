@@ -260,7 +260,6 @@ class TrainedStudy(Study):
         PASSES: sections of the encoders that a training sample passes through, once each.
         PER_PIXEL: GFLOP of a forward pass per pixel, by name of the encoder.
         TABLES: tables of measurements by name, besides the differences.
-        class_groups: groups of classes that monitors tell apart.
         two_views: whether pairs are two views of one image.
         joins_reports: whether images are joined with the sentences of reports.
         draws_sweeps: whether swept settings of its objectives are drawn.
@@ -286,7 +285,6 @@ class TrainedStudy(Study):
     PASSES: ClassVar[tuple[str, ...]]
     PER_PIXEL: ClassVar[Mapping[str, float]] = {}
     TABLES: ClassVar[tuple[str, ...]]
-    class_groups: ClassVar[tuple[str, ...]] = ("",)
     two_views: ClassVar[bool] = False
     joins_reports: ClassVar[bool] = False
     draws_sweeps: ClassVar[bool] = False
@@ -377,6 +375,11 @@ class TrainedStudy(Study):
         """
         by = self.tuning.by if self.tuning is not None else None
         return (by or self.primary).measurement
+
+    @property
+    def class_groups(self) -> tuple[str, ...]:
+        """Groups of classes that monitors tell apart."""
+        return ("",)
 
     @property
     def is_rated(self) -> bool:

@@ -113,6 +113,8 @@ class Objective(Settings):
             those of which it is true.
         DRAWS: how often a run should draw each sample at least, so that what the method learns
             about a sample can take effect.
+        SUBTRACTS: whether it subtracts the false negatives that ``class_probability`` expects, so
+            that its estimate needs a lower bound unless that is 0.
     """
 
     NEEDS_GUIDE: ClassVar[bool] = False
@@ -127,6 +129,7 @@ class Objective(Settings):
     MASKS_WORDS: ClassVar[bool] = False
     MATCHES_REPORTS: ClassVar[bool] = False
     DRAWS: ClassVar[int] = 0
+    SUBTRACTS: ClassVar[bool] = False
 
     @classmethod
     def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:

@@ -20,6 +20,8 @@ class TwoViewHardNegative(TwoViewObjective):
     weighting without debiasing.
     """
 
+    SUBTRACTS = True
+
     name: Literal["hcl"]
     class_probability: Sweepable[ImageProbability] = Field(description=IMAGE_ETA)
     beta: Scheduled[NonNegative, WarmStart | Linear] = Field(
@@ -29,6 +31,8 @@ class TwoViewHardNegative(TwoViewObjective):
 
 class PairHardNegative(ProbabilityObjective):
     """HCL on pairs; gradients to the logit scale may flow through the bound."""
+
+    SUBTRACTS = True
 
     name: Literal["hcl"]
     beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
