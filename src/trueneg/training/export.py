@@ -45,36 +45,42 @@ LICENCE = "Weights that others have published keep their licence, also after fur
 Exported = tuple[Any, nn.Module, Any]
 
 
-def export_run(run: str, folder: Path, results: Path) -> None:
+def export_run(
+    run: str, folder: Path, results: Path, facts: Mapping[str, Any] | None = None
+) -> None:
     """Write the encoders of a finished run.
 
     Args:
         run: the run's id, or its first characters.
         folder: folder to write, which gets one subfolder per encoder: ``image``, ``text``.
         results: the results folder.
+        facts: what the description says besides what is known of the run.
 
     Raises:
         UserError: if no run or several runs match, the run has no weights, the folder is not empty,
             or a frozen tower no longer has the weights that its vectors were computed with.
     """
     store = RunStore(results / "runs")
-    identifier = _identifier(run, store)
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UserError(f"{folder} exists and is not an empty folder. Choose a new folder.")
+    identifier = finished_run(run, store)
+    require_empty(folder)
     store.checksum(identifier)
     record = store.record(identifier, RunRecord)
-    about = {
-        key: record[key]
-        for key in ("id", "study", "dataset", "objective", "seed", "source", "settings")
-    }
+    keys = ("id", "study", "dataset", "objective", "seed", "source", "settings", "versions")
+    about = {key: record[key] for key in keys} | {"licence": LICENCE, **(facts or {})}
     exported, scale = _encoders(record, store.folder(identifier) / RunStore.MODEL, results)
     # an encoder may reveal the data that it was trained on
     with writable(folder), owner_only(True):
         for section, encoder in exported.items():
-            write_encoder(*encoder, about | scale | {"licence": LICENCE}, folder / FOLDERS[section])
+            write_encoder(*encoder, {**about, **scale}, folder / FOLDERS[section])
 
 
-def _identifier(run: str, store: RunStore) -> str:
+def require_empty(folder: Path) -> None:
+    """Raise a :class:`UserError` if a folder to write to has content."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"{folder} exists and is not an empty folder. Choose a new folder.")
+
+
+def finished_run(run: str, store: RunStore) -> str:
     """Return the id of the finished run that starts with this prefix."""
     names = sorted(path.name for path in store.path.glob("*/") if path.name.startswith(run))
     if len(names) != 1:

@@ -34,7 +34,7 @@ def image_subset(
     if settings["test"] == 0:
         low, high = class_probabilities(1.0, len(source.class_names), 0)
         everything = np.arange(len(source.labels))
-        return Subset(seed, source.checksum, everything, everything[:0], eta_low=low, eta_high=high)
+        return Subset(seed, source.checksum, everything, eta_low=low, eta_high=high)
     if reserved := [name for name in source.class_names if name in GROUPS]:
         raise UserError(
             f"{settings.get('path')} has a class named {reserved[0]}; expected other names than"
