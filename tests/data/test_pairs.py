@@ -347,4 +347,5 @@ def test_with_a_test_share_of_0_all_images_are_for_training():
     official = pd.DataFrame({"report": np.unique(source.reports), "split": "test"})
     subset = pair_subset(source, {"validation": 0.0, "test": 0.0}, 3, official)
     assert subset.train.tolist() == list(range(len(source.images)))
-    assert not len(subset.test) and not len(subset.validation)
+    assert not len(subset.test)
+    assert not len(subset.validation)

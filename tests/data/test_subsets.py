@@ -302,5 +302,6 @@ def test_with_a_test_share_of_0_all_images_are_for_training():
     settings = {"source": "animals", "test": 0.0, "validation": 0.0}
     subset = image_subset(source, settings, seed=3)
     assert subset.train.tolist() == list(range(40))
-    assert not len(subset.test) and not len(subset.validation)
+    assert not len(subset.test)
+    assert not len(subset.validation)
     assert (subset.eta_low, subset.eta_high) == (0.25, 0.25)

@@ -446,7 +446,9 @@ def test_with_a_test_share_of_0_all_texts_with_a_partner_are_for_training():
     subset = text_subset(source, DRAWN | {"validation": 0.0, "test": 0.0}, seed=3)
     assert subset.train.tolist() == [0, 1, 2, 3, 4]
     assert subset.labels == [0, 1]
-    assert not len(subset.test) and not len(subset.validation) and not subset.leakage
+    assert not len(subset.test)
+    assert not len(subset.validation)
+    assert not subset.leakage
     assert "2" in subset.left_out
     refuse_leakage(source, subset)
 
