@@ -18,14 +18,18 @@ from scipy import stats
 
 from tests.studies import tiny_texts
 from tests.text import models
+from tests.textures import settings_of, texture_source
 from trueneg.cli.main import main
+from trueneg.cli.model_card import trained_on
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import Run, all_runs, features_key, frozen_towers
+from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.samples import Subset, write_subsets
 from trueneg.data.texts.text_source import read_texts, write_texts
 from trueneg.data.texts.text_splits import text_subset
 from trueneg.data.texts.text_table import read_source
 from trueneg.data.user_files import file_parameter, recorded
+from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.stats.comparison import headroom
 from trueneg.stats.measurement import Measurement
 from trueneg.store.data_input import of_dataset
@@ -186,6 +190,7 @@ def test_the_card_has_the_data_and_the_numbers_of_the_study(card, tmp_path):
     checksum = hashlib.sha256(Path("data/texts.csv").read_bytes()).hexdigest()
     assert f"| texts.csv | {checksum} |" in text
     assert f"Trained on {COUNT} of {COUNT} samples" in text
+    assert "all images" not in text
     assert text.count("&#124; b | 12 |") == 4
     assert re.search(r"evaluated on nothing", text)
     assert "less data" in text
@@ -225,6 +230,23 @@ def test_the_card_of_a_run_of_the_study_says_which_labels_it_was_not_trained_on(
     assert f"not trained on: {', '.join(unseen)}" in text
     assert f"Trained on {len(subset.train)} of {COUNT} samples" in text
     assert "evaluated on nothing" not in text
+
+
+def test_the_labels_of_images_with_texts_are_counted(tmp_path):
+    source = texture_source(patients=20)
+    dataset = {"source": "phantom", "resolution": 32, "validation": 0.0, "test": 0.0}
+    settings = settings_of() | {"dataset": dataset}
+    path = tmp_path / f"{ImageTextStudy.data_place(dataset)}.npz"
+    path.parent.mkdir()
+    write_pairs(source, path)
+    data = {"source": {"name": "textures", "checksum": source.checksum}, "data": source.checksum}
+    record = {"settings": settings, "seed": 0, "images": len(source.images), **data}
+    facts = trained_on(record, tmp_path)
+    assert facts["labels"] == {
+        name: sum(row[place] == 1 for row in source.labels.tolist())
+        for place, name in enumerate(source.label_names)
+    }
+    assert facts["all"] == len(source.images)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.excepthook = print_traceback
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(LegibleFormatter())
+        logging.lastResort.setLevel(logging.INFO)  # if a logger's level is as low
     try:
         return int(bool(options.command(options)))
     except UserError as error:
@@ -311,14 +312,10 @@ def _export_encoders(options: argparse.Namespace) -> None:
 def _refit(options: argparse.Namespace) -> None:
     from trueneg.cli.refit import refit
 
-    if logging.lastResort is not None and not sys.stderr.isatty():  # which shows a progress bar
+    if not sys.stderr.isatty():  # a terminal shows a progress bar
         logging.getLogger("trueneg").setLevel(logging.INFO)
-        logging.lastResort.setLevel(logging.INFO)
-    print(
-        legible(
-            refit(options.study, options.folder, options.method, options.seeds, options.results)
-        )
-    )
+    trained = refit(options.study, options.folder, options.method, options.seeds, options.results)
+    print(legible(trained))
 
 
 def _export(options: argparse.Namespace) -> None:

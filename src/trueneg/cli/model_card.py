@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import yaml
 
 from trueneg.cli.planned_data import prepared_data
@@ -21,6 +22,7 @@ from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import full_name, with_interval
 from trueneg.specs.kinds import kind_of
 from trueneg.stats.comparison import means, primary_contrast
+from trueneg.store.data_input import NO_IMAGES
 from trueneg.store.records import Record, RunRecord, UserFilesRecord, read_json
 from trueneg.store.run_store import RunStore
 from trueneg.training.export import export_run, finished_run
@@ -48,8 +50,8 @@ $data
 
 ## Method
 
-`$objective` of the study `$study`, seed $seed, run `$id`, TrueNeg $version. All settings and the
-versions of all libraries are in `encoder.json`; these decided the training:
+`$objective` of the study `$study` with seed $seed, trained with TrueNeg (run `$id`). Settings of
+the data are in `encoder.json`; these are the others, and the versions of the libraries:
 
 ```yaml
 $settings```
@@ -60,8 +62,9 @@ $measured
 
 ## Limits
 
-$limits
-""")
+- What was measured holds for samples like those of the study. Compare on samples of your own.
+- An encoder may reveal some of the data that it was trained on.
+$limits""")
 LOAD = {
     "sentence-transformers": """from sentence_transformers import SentenceTransformer
 
@@ -99,8 +102,8 @@ def trained_on(record: Record, results: Path) -> dict[str, Any]:
     if (files := path.with_suffix(".files.json")).is_file():
         read = read_json(files, UserFilesRecord)
         checksums = {Path(name).name: of["checksum"] for name, of in read["files"].items()}
-        if images := read["images"]["checksum"]:
-            checksums["all images"] = images
+        if read["images"]["stamp"] != NO_IMAGES:
+            checksums["all images (digest)"] = read["images"]["checksum"] or "too large"
         facts["files"] = checksums
     if facts["changes"] or not path.is_file():
         return facts
@@ -109,7 +112,7 @@ def trained_on(record: Record, results: Path) -> dict[str, Any]:
     labels = source.labels
     facts["all"] = len(labels)
     facts["left out"] = " ".join(filter(None, (source.skipped, subset.left_out, subset.leakage)))
-    if getattr(source, "restricted", False):
+    if getattr(source, "restricted", False) or len(subset.train) != record["images"]:
         return facts
     names = getattr(source, "class_names", None) or source.label_names
     is_of_label = labels if labels.ndim == 2 else labels[:, None] == np.arange(len(names))
@@ -135,20 +138,23 @@ def measured(record: Record, results: Path) -> dict[str, Any]:
     if name not in shown:
         return {}
     table = means(primary.rows_of(rows)).set_index("objective")
-    scores = [(each, *table.loc[each, ["mean", "low", "high"]], False) for each in shown]
+
+    def score(row: pd.Series, of: str) -> dict[str, Any]:
+        ends = row[[of, "low", "high"]]
+        text = with_interval(*ends, primary.metric, signed=of == "difference")
+        return {"value": row[of], "text": text}
+
+    scores = {each: score(table.loc[each], "mean") for each in shown}
     for other in shown[1:]:
         row = primary_contrast(
             rows, name, other, primary, gathered.dataset, crossed=gathered.crossed
         )
-        scores.append((f"{name} − {other}", *row[["difference", "low", "high"]], True))
+        scores[f"{name} − {other}"] = score(row, "difference")
     return {
         "measurement": full_name(primary),
         "seeds": int(table["seeds"][name]),
         "differences over": gathered.study.primary.over,
-        "scores": [
-            {"of": of, "value": value, "text": with_interval(value, *ends, primary.metric, signed)}
-            for of, value, *ends, signed in scores
-        ],
+        "scores": scores,
     }
 
 
@@ -160,6 +166,11 @@ def card(about: Mapping[str, Any], part: str) -> str:
         part: what it embeds, the name of its folder.
     """
     library = next(iter(about["libraries"]))
+    named = about["versions"].items()
+    versions = {
+        key: value for key, value in named if key in ("python", "trueneg", "torch", library)
+    }
+    limit = about["maximum tokens"]
     is_final = about["settings"]["dataset"].get("test") == 0
     settings = {
         section: {key: value for key, value in values.items() if value is not None}
@@ -172,10 +183,9 @@ def card(about: Mapping[str, Any], part: str) -> str:
         task="image-feature-extraction" if part == "image" else "sentence-similarity",
         load=LOAD.get(library, LOAD_OTHER),
         data="\n".join(_about_data(about["data"])),
-        settings=yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
-        version=about["versions"].get("trueneg", "of unknown version"),
+        settings=yaml.safe_dump(settings | {"versions": versions}, sort_keys=False),
         measured="\n".join(_about_scores(about["measured"], is_final)),
-        limits="\n".join(_limits(about)),
+        limits=f"- Texts of more than {limit} tokens are truncated.\n" if limit else "",
     )
 
 
@@ -184,11 +194,14 @@ def _about_data(data: Mapping[str, Any]) -> Iterator[str]:
     whole = f" of {data['all']:,}" if "all" in data else ""
     sentences = (data.get("left out"), data["changes"] and f"Since then: {data['changes']}.")
     yield " ".join(filter(None, (f"Trained on {data['samples']:,}{whole} samples.", *sentences)))
+    if unused := [name for name, count in data.get("labels", {}).items() if not count]:
+        yield f"Labels that it was not trained on: {escape_control_characters(', '.join(unused))}."
     for title, key in (("file | SHA-256", "files"), ("label | training samples", "labels")):
         if values := data.get(key):
             yield f"\n| {title} |\n|---|---|"
             for name, value in values.items():
-                yield f"| {escape_control_characters(name).replace('|', '&#124;')} | {value} |"
+                cell = escape_control_characters(name).replace("|", "&#124;")
+                yield f"| {cell} | {value} |"
 
 
 def _about_scores(found: Mapping[str, Any], is_final: bool) -> Iterator[str]:
@@ -204,15 +217,5 @@ def _about_scores(found: Mapping[str, Any], is_final: bool) -> Iterator[str]:
         f" runs; those of differences over {found['differences over']}."
     )
     yield f"\n| | {found['measurement']} |\n|---|---|"
-    for score in found["scores"]:
-        yield f"| {score['of']} | {score['text']} |"
-
-
-def _limits(about: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines about what to keep in mind."""
-    yield "- What was measured holds for samples like those of the study. Compare on your own."
-    yield "- An encoder may reveal some of the data that it was trained on."
-    if zero := [name for name, count in about["data"].get("labels", {}).items() if not count]:
-        yield f"- Labels that it was not trained on: {escape_control_characters(', '.join(zero))}."
-    if longest := about["maximum tokens"]:
-        yield f"- Texts of more than {longest} tokens are truncated."
+    for name, score in found["scores"].items():
+        yield f"| {name} | {score['text']} |"

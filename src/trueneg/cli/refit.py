@@ -55,7 +55,14 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
             " Run snakemake with its configuration first."
         )
     gathered = Gathered(results / name / "artefacts")
-    method, reason = _method(gathered, method)
+    reason = "Chosen with --method."
+    if method is None:
+        method, reason = advice(gathered)
+    if method is None:
+        raise UserError(f"{reason} To train all the same, choose a method with --method.")
+    trained = [each for each, objective in gathered.study.objectives.items() if objective.TRAINED]
+    if method not in trained:
+        raise UserError(f"--method is {method}; expected one of: {', '.join(trained)}.")
     settings = _settings(gathered, name, method)
     kind = kind_of(settings)
     place = results / name / "refit" / method
@@ -63,10 +70,9 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
         "source": results / f"{kind.data_place(settings['dataset'])}.npz",
         "subsets": place / "subsets.parquet",
     }
-    runs = [Run(name, "all data", method, seed, settings) for seed in range(seeds)]
     draw_subsets(kind, **files, settings=settings["dataset"], seeds=range(seeds))
     train_runs(
-        [run.to_json() for run in runs],
+        [Run(name, "all data", method, seed, settings).to_json() for seed in range(seeds)],
         **files,
         store=results / "runs",
         manifest=place / "manifest.json",
@@ -76,22 +82,9 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
         part = folder / f"seed{run['seed']}" if seeds > 1 else folder
         export(run["id"], part, results)
     return (
-        f"{reason}Trained {method} with {counted(seeds, 'seed')} on all samples, and evaluated on"
+        f"{reason} Trained {method} with {counted(seeds, 'seed')} on all samples, and evaluated on"
         f" nothing. {folder} has the encoders with their model cards."
     )
-
-
-def _method(gathered: Gathered, method: str | None) -> tuple[str, str]:
-    """Return the objective to train, and the study's advice if that decides."""
-    trained = [name for name, each in gathered.study.objectives.items() if each.TRAINED]
-    if method is None:
-        name, sentence = advice(gathered)
-        if name is None:
-            raise UserError(f"{sentence} To train all the same, choose a method with --method.")
-        return name, f"{sentence} "
-    if method not in trained:
-        raise UserError(f"--method is {method}; expected one of: {', '.join(trained)}.")
-    return method, ""
 
 
 def _settings(gathered: Gathered, name: str, method: str) -> RunSettings:
