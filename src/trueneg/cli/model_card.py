@@ -51,7 +51,7 @@ $data
 ## Method
 
 `$objective` of the study `$study` with seed $seed, trained with TrueNeg (run `$id`). Settings of
-the data are in `encoder.json`; these are the others, and the versions of the libraries:
+the data are in `encoder.json`; these are the others, and the most important versions:
 
 ```yaml
 $settings```
@@ -140,9 +140,9 @@ def measured(record: Record, results: Path) -> dict[str, Any]:
     table = means(primary.rows_of(rows)).set_index("objective")
 
     def score(row: pd.Series, of: str) -> dict[str, Any]:
-        ends = row[[of, "low", "high"]]
-        text = with_interval(*ends, primary.metric, signed=of == "difference")
-        return {"value": row[of], "text": text}
+        value, low, high = row[[of, "low", "high"]]
+        text = with_interval(value, low, high, primary.metric, signed=of == "difference")
+        return {"value": value, "text": text}
 
     scores = {each: score(table.loc[each], "mean") for each in shown}
     for other in shown[1:]:
@@ -166,24 +166,17 @@ def card(about: Mapping[str, Any], part: str) -> str:
         part: what it embeds, the name of its folder.
     """
     library = next(iter(about["libraries"]))
-    named = about["versions"].items()
-    versions = {
-        key: value for key, value in named if key in ("python", "trueneg", "torch", library)
-    }
     limit = about["maximum tokens"]
     is_final = about["settings"]["dataset"].get("test") == 0
-    settings = {
-        section: {key: value for key, value in values.items() if value is not None}
-        for section, values in about["settings"].items()
-        if section != "dataset"
-    }
+    settings = {key: values for key, values in about["settings"].items() if key != "dataset"}
+    settings["versions"] = about["libraries"] | {"trueneg": about["versions"].get("trueneg")}
     return CARD.substitute(
         about,
         library=library if library in LOAD else "pytorch",
         task="image-feature-extraction" if part == "image" else "sentence-similarity",
         load=LOAD.get(library, LOAD_OTHER),
         data="\n".join(_about_data(about["data"])),
-        settings=yaml.safe_dump(settings | {"versions": versions}, sort_keys=False),
+        settings=yaml.safe_dump(settings, sort_keys=False),
         measured="\n".join(_about_scores(about["measured"], is_final)),
         limits=f"- Texts of more than {limit} tokens are truncated.\n" if limit else "",
     )

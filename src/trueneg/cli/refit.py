@@ -18,7 +18,7 @@ from trueneg.training.export import require_empty
 from trueneg.training.frozen import vector_names
 
 # data settings with which all samples are for training; no study may state this share
-NOTHING_HELD_OUT = {
+NOTHING_HELD_OUT: dict[str, Any] = {
     "validation": 0.0,
     "test": 0.0,
     "labels": None,

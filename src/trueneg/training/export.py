@@ -225,7 +225,8 @@ def _stored(
     """
     layers = head_layers(head)
     parts = nn.ModuleDict()
-    code, about = {}, {}
+    code = dict[str, str]()
+    about = dict[str, Any]()
     if isinstance(network, Tower):
         parts["network"] = network.get_submodule("network")
     elif network is not None:
