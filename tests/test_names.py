@@ -35,6 +35,8 @@ ARBITRARY = {
     "training/engine.py:TrainingJob._train_owned(device)",
     "training/engine.py:train_runs(runs)",
     "training/export.py:_flat(encoder)",
+    "training/export.py:_input_of(augmentation)",
+    "training/export.py:_input_of(network)",
     "training/export.py:head_layers(head)",
     "training/export.py:write_encoder(augmentation)",
     "training/export.py:write_encoder(network)",

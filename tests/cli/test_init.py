@@ -626,3 +626,12 @@ def test_the_written_study_runs_as_it_is(form, tmp_path):
     assert done.returncode == 0, done.stderr
     project.run()
     assert (project.path / "results/index.html").is_file()
+    done = project.trueneg("refit", "my_study", "refitted", "--method", "CL")
+    assert done.returncode == 0, done.stderr
+    cards = list(project.path.glob("refitted/*/README.md"))
+    assert len(cards) == 1 + (form == "pairs")
+    assert all("Trained on 240 of 240 samples" in card.read_text() for card in cards)
+    listed = project.trueneg("runs", "my_study", "--csv", "runs.csv")
+    assert listed.returncode == 0, listed.stderr
+    refitted = pd.read_csv(project.path / "runs.csv").query("dataset == 'all data'")
+    assert refitted["objective"].tolist() == ["CL"]

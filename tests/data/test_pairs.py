@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.textures import texture_source
 from trueneg.data.pairs.pair_source import join_sentences, read_pairs, write_pairs
-from trueneg.data.pairs.pair_splits import split_pairs
+from trueneg.data.pairs.pair_splits import pair_subset, split_pairs
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.data.samples import SPLITS, Subset, read_subsets, refuse_leakage, write_subsets
@@ -340,3 +340,12 @@ def test_a_lack_of_memory_is_not_reported_as_damage(source, tmp_path, monkeypatc
     monkeypatch.setattr(np, "load", exhausted)
     with pytest.raises(MemoryError):
         read_pairs(tmp_path / "pairs.npz")
+
+
+def test_with_a_test_share_of_0_all_images_are_for_training():
+    source = texture_source(patients=20)
+    official = pd.DataFrame({"report": np.unique(source.reports), "split": "test"})
+    subset = pair_subset(source, {"validation": 0.0, "test": 0.0}, 3, official)
+    assert subset.train.tolist() == list(range(len(source.images)))
+    assert not len(subset.test)
+    assert not len(subset.validation)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trueneg.data.draw import draw_subsets
 from trueneg.data.images.image_source import ImageSource, write_source
-from trueneg.data.images.subsets import make_subset
+from trueneg.data.images.subsets import image_subset, make_subset
 from trueneg.data.imbalance import class_probabilities
 from trueneg.data.samples import read_subsets, write_subsets
 from trueneg.errors import UserError
@@ -294,3 +294,14 @@ def test_a_missing_file_or_another_table_is_reported(tmp_path):
     pq.write_table(table, tmp_path / "plain.parquet")
     with pytest.raises(UserError, match="cannot be read as a table of subsets"):
         read_subsets(tmp_path / "plain.parquet")
+
+
+def test_with_a_test_share_of_0_all_images_are_for_training():
+    source = source_of(10, official=3)
+    source.labels[::7] = -1  # unlabelled
+    settings = {"source": "animals", "test": 0.0, "validation": 0.0}
+    subset = image_subset(source, settings, seed=3)
+    assert subset.train.tolist() == list(range(40))
+    assert not len(subset.test)
+    assert not len(subset.validation)
+    assert (subset.eta_low, subset.eta_high) == (0.25, 0.25)

@@ -432,3 +432,30 @@ def test_many_pairs_are_split_in_seconds():
     subset = text_subset(source, DRAWN | {"positives": "given"}, 0)
     assert time.process_time() - began < 5
     assert len(subset.test) == pytest.approx(20_000, abs=10)
+
+
+def test_with_a_test_share_of_0_all_texts_with_a_partner_are_for_training():
+    sentences = pd.DataFrame(
+        {
+            "sentence": ["a", "b", "A", "c", "a", "d", "e", "e"],
+            "class": [0, 0, 0, 1, 1, -1, 2, 2],  # label 2 has no two different texts
+            "split": ["train", "test", "test", "validation", "train", "train", "train", "test"],
+        }
+    )
+    source = TextSource("made up", sentences, NOTHING, ("one", "two", "three"))
+    subset = text_subset(source, DRAWN | {"validation": 0.0, "test": 0.0}, seed=3)
+    assert subset.train.tolist() == [0, 1, 2, 3, 4]
+    assert subset.labels == [0, 1]
+    assert not len(subset.test)
+    assert not len(subset.validation)
+    assert not subset.leakage
+    assert "2" in subset.left_out
+    refuse_leakage(source, subset)
+
+
+def test_with_a_test_share_of_0_all_pairs_are_for_training():
+    source = pairs_source(texts=100)  # many of them share texts
+    drawn = DRAWN | {"positives": "given", "validation": 0.0, "test": 0.0}
+    subset = text_subset(source, drawn, seed=3)
+    assert subset.train.tolist() == list(range(len(source.pairs)))
+    assert not subset.left_out

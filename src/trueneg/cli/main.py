@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.excepthook = print_traceback
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(LegibleFormatter())
+        logging.lastResort.setLevel(logging.INFO)  # if a logger's level is as low
     try:
         return int(bool(options.command(options)))
     except UserError as error:
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_init(commands)
     _add_runs_and_why(commands)
     _add_export(commands)
+    _add_refit(commands)
     _add_rows(commands)
     _add_convert(commands)
     return parser
@@ -183,6 +185,19 @@ def _add_export(commands: Commands) -> None:
     _add_results(encoders)
 
 
+def _add_refit(commands: Commands) -> None:
+    refits = commands.add_parser(
+        "refit",
+        help="train a finished study's method on all of its data, and export the encoder for use",
+    )
+    refits.add_argument("study", help="name of the study")
+    refits.add_argument("folder", type=Path, help="new folder, as for `trueneg export`")
+    refits.add_argument("--method", help="objective to train (default: what the study advises)")
+    refits.add_argument("--seeds", type=int, default=1, help="number of seeds (default: 1)")
+    refits.set_defaults(command=_refit)
+    _add_results(refits)
+
+
 def _add_rows(commands: Commands) -> None:
     actions = commands.add_parser(
         "rows", help="export finished runs without weights, or import them"
@@ -288,10 +303,19 @@ def _why(options: argparse.Namespace) -> None:
 
 
 def _export_encoders(options: argparse.Namespace) -> None:
-    from trueneg.training.export import export_run
+    from trueneg.cli.model_card import export
 
-    export_run(options.run, options.folder, options.results)
+    export(options.run, options.folder, options.results)
     print(*sorted(options.folder.iterdir()), sep="\n")
+
+
+def _refit(options: argparse.Namespace) -> None:
+    from trueneg.cli.refit import refit
+
+    if not sys.stderr.isatty():  # a terminal shows a progress bar
+        logging.getLogger("trueneg").setLevel(logging.INFO)
+    trained = refit(options.study, options.folder, options.method, options.seeds, options.results)
+    print(legible(trained))
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -90,7 +90,7 @@ def planned_data(
     is_current = path.is_file() and not changes
     shown = changes if path.is_file() else []
     if is_current:
-        looked: Any = _read(study, path)
+        looked: Any = prepared_data(type(study), path)
     else:
         recorded = None if changes else _recorded(data, results)
         looked, missing = _first_look(study, data, results, every_image, recorded is not None)
@@ -169,11 +169,11 @@ def _changes(results: Path, path: Path, inputs: Sequence[DataInput]) -> list[str
     return list(dict.fromkeys(sentences))
 
 
-def _read(study: TrainedStudy, path: Path) -> tuple[Any, pd.DataFrame | None]:
-    """Read what the first job wrote."""
+def prepared_data(kind: type[TrainedStudy], path: Path) -> tuple[Any, pd.DataFrame | None]:
+    """Read what the first job wrote: a source, and its official splits if they have a table."""
     splits = beside(path, "splits")
     official = privacy.read_table(splits)[0] if splits.is_file() else None
-    return read_samples(type(study), path), official
+    return read_samples(kind, path), official
 
 
 def _first_look(

@@ -76,7 +76,7 @@ def draw_subsets(
             labels = samples.labels[subset.train]
             counts = np.bincount(labels + 1, minlength=len(classes) + 1).tolist()
             log.info(f"training images per class: {counts[1:]}; {counts[0]} unlabelled")
-    if classes is not None and samples.is_validation.any():
+    if classes is not None and settings["test"] != 0 and samples.is_validation.any():
         log.info(
             f"validation: the {samples.is_validation.sum()} images of the source's own split;"
             " dataset.validation is not used",

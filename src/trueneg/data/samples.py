@@ -93,7 +93,7 @@ class Subset:
     seed: int
     source_checksum: str
     train: ndarray
-    test: ndarray
+    test: ndarray = field(default_factory=_nothing)
     validation: ndarray = field(default_factory=_nothing)
     pool: ndarray = field(default_factory=_nothing)
     bank: ndarray = field(default_factory=_nothing)

@@ -45,36 +45,42 @@ LICENCE = "Weights that others have published keep their licence, also after fur
 Exported = tuple[Any, nn.Module, Any]
 
 
-def export_run(run: str, folder: Path, results: Path) -> None:
+def export_run(
+    run: str, folder: Path, results: Path, facts: Mapping[str, Any] | None = None
+) -> None:
     """Write the encoders of a finished run.
 
     Args:
         run: the run's id, or its first characters.
         folder: folder to write, which gets one subfolder per encoder: ``image``, ``text``.
         results: the results folder.
+        facts: what the description says besides what is known of the run.
 
     Raises:
         UserError: if no run or several runs match, the run has no weights, the folder is not empty,
             or a frozen tower no longer has the weights that its vectors were computed with.
     """
     store = RunStore(results / "runs")
-    identifier = _identifier(run, store)
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UserError(f"{folder} exists and is not an empty folder. Choose a new folder.")
+    identifier = finished_run(run, store)
+    require_empty(folder)
     store.checksum(identifier)
     record = store.record(identifier, RunRecord)
-    about = {
-        key: record[key]
-        for key in ("id", "study", "dataset", "objective", "seed", "source", "settings")
-    }
+    keys = ("id", "study", "dataset", "objective", "seed", "source", "settings", "versions")
+    about = {key: record[key] for key in keys} | {"licence": LICENCE, **(facts or {})}
     exported, scale = _encoders(record, store.folder(identifier) / RunStore.MODEL, results)
     # an encoder may reveal the data that it was trained on
     with writable(folder), owner_only(True):
         for section, encoder in exported.items():
-            write_encoder(*encoder, about | scale | {"licence": LICENCE}, folder / FOLDERS[section])
+            write_encoder(*encoder, {**about, **scale}, folder / FOLDERS[section])
 
 
-def _identifier(run: str, store: RunStore) -> str:
+def require_empty(folder: Path) -> None:
+    """Raise a :class:`UserError` if a folder to write to has content."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"{folder} exists and is not an empty folder. Choose a new folder.")
+
+
+def finished_run(run: str, store: RunStore) -> str:
     """Return the id of the finished run that starts with this prefix."""
     names = sorted(path.name for path in store.path.glob("*/") if path.name.startswith(run))
     if len(names) != 1:
@@ -161,7 +167,7 @@ def head_layers(head: Any) -> list[nn.Module]:
         return [part for part in leaves if not isinstance(part, nn.Dropout | nn.Identity)]
     first = head.change[0]
     last = head.change[-1]
-    same = torch.eye(head.change[0].in_features)
+    same = torch.eye(first.in_features)
     skip = getattr(head.skip, "weight", same)
     hidden = first.out_features + 2 * len(same)
     wide = nn.Linear(len(same), hidden)
@@ -189,47 +195,69 @@ def write_encoder(
         about: what the description says besides what is known of the network.
         folder: folder to create.
     """
-    layers = head_layers(head)
-    parts = nn.ModuleDict()
-    code = dict[str, str]()
     is_tower = isinstance(network, Tower)
     library = LIBRARIES.get(type(network), "open_clip_torch") if is_tower else "torchvision"
     folder.mkdir(parents=True)
     if library == "sentence-transformers":
-        network.export(folder, layers)
+        network.export(folder, head_layers(head))
     else:
-        if is_tower:
-            parts["network"] = network.network
-            for name, content in network.files().items():
-                (folder / name).write_bytes(content)
-        elif network is not None:
-            # BioViL projects, then pools
-            maps, layers = (layers, []) if isinstance(head, RegionProjection) else ([], layers)
-            parts["network"], about["blocks"], code = _flat(network, maps)
+        parts, code, blocks = _stored(network, head)
+        about |= blocks
         template = "vectors" if network is None else "texts" if augmentation is None else "images"
         if template == "images":
-            code = {"$definitions": (LOADERS / f"{library}.txt").read_text(encoding="utf-8")} | code
-            is_cropped = getattr(augmentation, "evaluated", "whole") == "crop"
-            about |= {
-                "crop": augmentation.crop if is_cropped else 1.0,
-                "size": getattr(network, "size", None),
-            }
-            about["channels"] = 3 if is_tower else network.conv1.in_channels
-            about |= {
-                key: getattr(network if is_tower else augmentation, key).flatten().tolist()
-                for key in ("mean", "std")
-            }
-        parts["head"] = nn.Sequential(*layers)
-        text = (LOADERS / f"{template}.txt").read_text(encoding="utf-8")
-        for mark, replacement in {**code, "$head": _code(layers)}.items():
-            text = text.replace(mark, replacement)
-        (folder / "load.py").write_text(text, encoding="utf-8")
+            about |= _input_of(network, augmentation)
+        for name, content in network.files().items() if is_tower else ():
+            (folder / name).write_bytes(content)
+        (folder / "load.py").write_text(_loader(template, library, code), encoding="utf-8")
         save_model(parts, str(folder / "encoder.safetensors"))
     about |= {
         "maximum tokens": getattr(network, "maximum_tokens", None),
         "libraries": {library: metadata.version(library)},
     }
     (folder / "encoder.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def _stored(
+    network: nn.Module | None, head: nn.Module
+) -> tuple[nn.Module, dict[str, str], dict[str, Any]]:
+    """Return the modules whose weights are stored, the code that builds them in load.py, and the
+    shapes of a ResNet's blocks.
+    """
+    layers = head_layers(head)
+    parts = nn.ModuleDict()
+    code = dict[str, str]()
+    about = dict[str, Any]()
+    if isinstance(network, Tower):
+        parts["network"] = network.get_submodule("network")
+    elif network is not None:
+        # BioViL projects, then pools
+        maps, layers = (layers, []) if isinstance(head, RegionProjection) else ([], layers)
+        parts["network"], about["blocks"], code = _flat(network, maps)
+    parts["head"] = nn.Sequential(*layers)
+    return parts, code | {"$head": _code(layers)}, about
+
+
+def _input_of(network: Any, augmentation: Any) -> dict[str, Any]:
+    """Return how load.py prepares images: their crop, size and channels, means and deviations."""
+    is_tower = isinstance(network, Tower)
+    is_cropped = getattr(augmentation, "evaluated", "whole") == "crop"
+    normalising = network if is_tower else augmentation
+    return {
+        "crop": augmentation.crop if is_cropped else 1.0,
+        "size": getattr(network, "size", None),
+        "channels": 3 if is_tower else network.conv1.in_channels,
+        **{key: getattr(normalising, key).flatten().tolist() for key in ("mean", "std")},
+    }
+
+
+def _loader(template: str, library: str, code: Mapping[str, str]) -> str:
+    """Return the text of load.py, which builds an encoder with a library and the given code."""
+    text, definitions = (
+        (LOADERS / f"{name}.txt").read_text(encoding="utf-8") for name in (template, library)
+    )
+    for mark, replacement in {"$definitions": definitions, **code}.items():
+        text = text.replace(mark, replacement)
+    return text
 
 
 def _flat(

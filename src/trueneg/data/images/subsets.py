@@ -25,11 +25,16 @@ def image_subset(
     source: ImageSource, settings: Section, seed: int, official: None = None
 ) -> Subset:
     """Draw the subset of one seed with a data set's settings; the source has its official splits.
+    With a ``test`` of 0, all images are for training.
 
     Raises:
         UserError: if the settings do not fit the source, or a class has the name of a group of
             classes.
     """
+    if settings["test"] == 0:
+        eta = 1 / len(source.class_names)
+        everything = np.arange(len(source.labels))
+        return Subset(seed, source.checksum, everything, eta_low=eta, eta_high=eta)
     if reserved := [name for name in source.class_names if name in GROUPS]:
         raise UserError(
             f"{settings.get('path')} has a class named {reserved[0]}; expected other names than"

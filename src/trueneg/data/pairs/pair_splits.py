@@ -27,8 +27,10 @@ def pair_subset(
     official: pd.DataFrame | None = None,
 ) -> Subset:
     """Return a seed's subset: the official splits, or, if their table is empty, one drawn with the
-    data set's settings.
+    data set's settings. With a ``test`` of 0, all images are for training.
     """
+    if settings.get("test") == 0:
+        return _subset(source, np.full(len(source.images), "train"), seed)
     if official is None or official.empty:
         return split_pairs(source, seed, settings["validation"], settings["test"])
     return official_subset(

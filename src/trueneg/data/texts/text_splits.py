@@ -39,6 +39,7 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
     Official splits are kept. Then a sample is left out if an earlier split has its anchor or
     positive, in the order of :data:`PARTS`: so samples of labels without training never affect
     training. Hard negatives of held-out pairs are not compared, because only training uses them.
+    With a ``test`` of 0, all samples are for training.
 
     Args:
         source: texts and labels.
@@ -56,8 +57,12 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
     is_in_set = [np.isin(labels, members) for members in (seen, *unseen)]
     label_set = np.select(is_in_set, [0, 1, 2], -1 if source.label_names else 0)
     order = np.random.default_rng(seed_for(seed, "texts")).random(len(labels))
-    kept, shared = without_leaks(source.samples, settings.get("leakage"))
-    split = _splits(source, kept, label_set, settings, order)
+    if settings["test"] == 0:
+        shared = ""
+        split = np.full(len(labels), "train", object)
+    else:
+        kept, shared = without_leaks(source.samples, settings.get("leakage"))
+        split = _splits(source, kept, label_set, settings, order)
     part = np.full(len(labels), "", object)
     for name, (number, of_split) in PARTS.items():
         part[(label_set == number) & (split == of_split)] = name
@@ -180,7 +185,8 @@ def _refuse_unusable(
 ) -> None:
     """Check that no part is empty, and that training texts have labels and class probabilities."""
     limits = settings["labels"] or {}
-    needed = [*SEEN, *(name for name in UNSEEN if limits.get(name.removesuffix("_bank")))]
+    held_out = SEEN if settings["test"] else SEEN[:1]
+    needed = [*held_out, *(name for name in UNSEEN if limits.get(name.removesuffix("_bank")))]
     if empty := ", ".join(name for name in needed if name not in part):
         remedy = "add texts, or change dataset.labels, dataset.validation or dataset.test"
         if len(source.pairs):

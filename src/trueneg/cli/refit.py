@@ -1,0 +1,114 @@
+"""Train the method that a finished study advises on all of its data, for use."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trueneg.cli.model_card import export
+from trueneg.config.runs import Run, RunSettings, jobs, mining_key
+from trueneg.data.draw import draw_subsets
+from trueneg.data.mining import write_mined
+from trueneg.errors import UserError
+from trueneg.legible import counted
+from trueneg.report.advice import advice
+from trueneg.report.gathered import Gathered
+from trueneg.specs.kinds import kind_of
+from trueneg.store.records import Manifest, read_json
+from trueneg.training.engine import train_runs
+from trueneg.training.export import require_empty
+from trueneg.training.frozen import vector_names
+
+# data settings with which all samples are for training; no study may state this share
+NOTHING_HELD_OUT: dict[str, Any] = {
+    "validation": 0.0,
+    "test": 0.0,
+    "labels": None,
+    "fraction": 1.0,
+    "rare_classes": [],
+    "images_per_class": None,
+}
+
+
+def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path) -> str:
+    """Train a method with the settings that a study compared, on all samples of the study, and
+    export the encoders of each seed. Finished runs are reused, interrupted ones resume.
+
+    Args:
+        name: the study.
+        folder: a new folder; with several seeds, it gets a subfolder for each.
+        method: the objective; None: the one that the study advises.
+        seeds: number of seeds.
+        results: the results folder.
+
+    Returns:
+        What was trained, and why.
+
+    Raises:
+        UserError: if the study is not finished, advises no training, or has no such method.
+    """
+    require_empty(folder)
+    if seeds < 1:
+        raise UserError(f"--seeds is {seeds}; expected at least 1.")
+    finished = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
+    if name not in finished:
+        raise UserError(
+            f"{results} has no finished study {name}; finished: {', '.join(finished) or 'none'}."
+            " Run snakemake with its configuration first."
+        )
+    gathered = Gathered(results / name / "artefacts")
+    reason = "Chosen with --method."
+    if method is None:
+        method, reason = advice(gathered)
+    if method is None:
+        raise UserError(f"{reason} To train all the same, choose a method with --method.")
+    trained = [each for each, objective in gathered.study.objectives.items() if objective.TRAINED]
+    if method not in trained:
+        raise UserError(f"--method is {method}; expected one of: {', '.join(trained)}.")
+    settings = _settings(gathered, name, method)
+    kind = kind_of(settings)
+    place = results / name / "refit" / method
+    files: dict[str, Any] = {
+        "source": results / f"{kind.data_place(settings['dataset'])}.npz",
+        "subsets": place / "subsets.parquet",
+    }
+    draw_subsets(kind, **files, settings=settings["dataset"], seeds=range(seeds))
+    mined = None
+    if (miner := mining_key(settings)) is not None:
+        mined = place / "mined.npz"
+        write_mined(**files, vectors=results / f"features/{miner}.npz", mined=mined)
+    train_runs(
+        [Run(name, "all data", method, seed, settings).to_json() for seed in range(seeds)],
+        **files,
+        store=results / "runs",
+        manifest=place / "manifest.json",
+        vectors=[results / f"features/{key}.npz" for key in vector_names(settings).values()],
+        mined=mined,
+    )
+    for run in read_json(place / "manifest.json", Manifest)["runs"]:
+        part = folder / f"seed{run['seed']}" if seeds > 1 else folder
+        export(run["id"], part, results)
+    return (
+        f"{reason} Trained {method} with {counted(seeds, 'seed')} on all samples, and evaluated on"
+        f" nothing. {folder} has the encoders with their model cards."
+    )
+
+
+def _settings(gathered: Gathered, name: str, method: str) -> RunSettings:
+    """Return the settings that the study compared for an objective, with nothing held out."""
+    variant = gathered.chosen(method)
+    settings = next(
+        choice.runs[0].settings
+        for job in jobs(name, gathered.study)
+        if (job.dataset, job.row_names["objective"]) == (gathered.dataset, method)
+        for choice in job.choices.values()
+        if choice.variant == variant
+    )
+    for key, value in settings["objective"].items():
+        if isinstance(value, Mapping) and value.get("schedule") == "adjusted":
+            raise UserError(
+                f"objectives.{method}.{key} is measured on the validation split in training, but"
+                " nothing is held out. Choose another method with --method."
+            )
+    dataset = settings["dataset"]
+    changed = {key: value for key, value in NOTHING_HELD_OUT.items() if key in dataset}
+    return {**settings, "dataset": {**dataset, **changed}}
