@@ -1,5 +1,7 @@
 """Table of the accuracy of each class, and of the classes that are most often confused."""
 
+from typing import Any
+
 import pandas as pd
 
 from trueneg.config import runs
@@ -66,12 +68,13 @@ def by_class(gathered: Gathered, files: tuple[str, ...]) -> Table:
             lines.append(
                 (title, label if title == "accuracy" else f"{label} as {predicted}", cells)
             )
-    heads = [("", "test samples"), *(("share of the class (%)", name) for name in shares)]
+    heads = [("", "test samples"), *(("share of the class (%)", str(name)) for name in shares)]
     sentences = [
         f"Test split: {full_name(gathered.primary._replace(group=None))}. Shares are of the"
         " predictions of all seeds; test samples: those of the class, each counted once. Most"
         " often: over these objectives together.",
         *gathered.table_notes,
     ]
-    tidy = shares.stack().rename("share").reset_index()
+    stacked: Any = shares.stack()
+    tidy = stacked.rename("share").reset_index()
     return Table(tidy, heads, lines, sentences, corner="class")
