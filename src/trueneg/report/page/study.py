@@ -112,7 +112,8 @@ def study_page(folder: Path) -> dict[str, Any]:
 
 def _answer(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     """State which objective to use and what was found; then further facts, what seeds would cost
-    that decide an undecided contrast, and how to export the objective's encoder.
+    that decide an undecided contrast, and how to export the objective's encoder, or to train a
+    final one.
 
     The run of the objective (:func:`trueneg.report.advice.advise`) that is best on the validation
     split is exported, if its weights are here.
@@ -142,7 +143,8 @@ def _answer(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
     if RunStore(gathered.folder.parents[1] / "runs").state(best["run"]) == "finished":
         sentences.append(
             f"To export its best encoder on the validation split, of seed {best['seed']}: trueneg"
-            f" export {best['run']} exported"
+            f" export {best['run']} exported; to train {advised.name} on all samples: trueneg refit"
+            f" {gathered.folder.parent.name} final"
         )
     return sentences
 
