@@ -362,7 +362,7 @@ def test_the_answer_says_what_more_seeds_would_cost_and_what_to_use_and_export(t
     assert f"{runs} runs, about " in facts
     # all methods are better than CL in this study
     assert f"Use {means.index[-1]}" in page["answer"]
-    assert page["facts"][-1].endswith(f"trueneg export {run.name} exported")
+    assert f"trueneg export {run.name} exported; " in page["facts"][-1]
     comparison["primary"]["difference"] = 1e-6
     path.write_text(json.dumps(comparison))
     assert "more than 1,000 seeds" in " ".join(study_page(folder)["facts"])
@@ -390,4 +390,4 @@ def test_the_answer_advises_the_baseline_if_no_method_is_better_on_the_test_spli
         (run / name).write_text("{}")
     page = study_page(folder)
     assert "Use CL: " in page["answer"]
-    assert page["facts"][-1].endswith(f"trueneg export {run.name} exported")
+    assert f"trueneg export {run.name} exported; " in page["facts"][-1]
