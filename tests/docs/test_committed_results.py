@@ -43,6 +43,7 @@ EXPORTED = {
     "clinc150": "clinc150_tuned",
     "few_labels": "few_labels",
     "flickr8k_tuned": "flickr8k_tuned",
+    "open_i_frozen": "open_i_frozen",
     "tuned_baseline": "tuned_baseline_small",
     "tuned_baseline_probe": "tuned_baseline_probe",
 }
@@ -109,6 +110,7 @@ def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
         "few_labels",
         "flickr8k_soft_targets",
         "flickr8k_tuned",
+        "open_i_frozen",
         "tuned_baseline",
     ],
 )

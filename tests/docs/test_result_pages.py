@@ -22,6 +22,10 @@ ALL_LABELS = "task=linear probe; fraction=1"
 KNN = "task=knn"
 FAMILIES = ["task=retrieval; metric=nDCG", "task=clustering", "task=linear probe"]
 AUC = [f"{ALL_LABELS}; metric=AUC", "outcome", "task=zero-shot; metric=AUC"]
+RADIOGRAPHS = ["task=zero-shot; metric=AUC", "outcome", "task=zero-shot; metric=ACC"]
+RADIOGRAPHS += [
+    f"task=retrieval sentence; labels={labels}; direction=" for labels in ("report", "truth")
+]
 # of the table's source, over another baseline than CL
 SAME_SCALE = ("", SEEN, "CL-same-scale")
 LONGER = ("tuned_baseline_probe_contrasts.csv", PROBE)
@@ -36,6 +40,7 @@ TABLES = [
     ("few_labels", "comparison", "few_labels", [SEEN, "outcome", *FAMILIES]),
     ("digits", "contrast", "digits", [PROBE, ALL_LABELS, KNN, "task=mean classifier"]),
     ("flickr8k_tuned", "comparison", "flickr8k_tuned", [DIRECTIONS[0], "outcome", *DIRECTIONS[1:]]),
+    ("open_i_frozen", "comparison", "open_i_frozen", RADIOGRAPHS),
     ("tuned_baseline", "comparison", "tuned_baseline", [PROBE, "outcome", LONGER, "outcome", KNN]),
     ("tuned_baseline", "| precision", "tuned_baseline", ["", "", PROBE, KNN]),
     ("tuned_baseline", "| linear probe | outcome", "digits_replication", [PROBE, "outcome", KNN]),
