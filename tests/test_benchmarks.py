@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
+from PIL import Image
 from transformers import PreTrainedTokenizerFast
 
 from tests.data.pictures import encoded, picture
@@ -417,3 +418,16 @@ def test_other_tasks(run):
     printed = run("other_tasks", ROOT / f"evidence/{study}.tar.xz").splitlines()
     committed = (ROOT / "docs/results/other_tasks.csv").read_text(encoding="utf-8").splitlines()
     assert printed == [committed[0], *(line for line in committed if line.startswith(study))]
+
+
+def test_label_cells(run, tmp_path):
+    run("label_cells", tmp_path / "map")
+    with Image.open(tmp_path / "map.png") as image:
+        described = image.text["Description"]
+    table = pd.read_csv(ROOT / "docs/results/few_labels_48_contrasts.csv")
+    of_task = table[(table["task"] == "knn") & table["group"].isna()]
+    for contrast in ("Oracle − CL", "Oracle − CL-as-Oracle", "Guided-EMA − CL-as-Guided"):
+        (row,) = of_task[of_task["contrast"] == contrast].to_dict("records")
+        ends = 100 * row["difference low"], 100 * row["difference high"]
+        shown = "{:.4g} [{:.4g}, {:.4g}] at 48 labels".format(100 * row["difference"], *ends)
+        assert shown in described

@@ -42,7 +42,9 @@ EXPORTED = {
     "banking77_finetune": "banking77_finetune",
     "clinc150": "clinc150_tuned",
     "few_labels": "few_labels",
+    "few_labels_48": "few_labels_48",
     "flickr8k_tuned": "flickr8k_tuned",
+    "open_i_frozen": "open_i_frozen",
     "tuned_baseline": "tuned_baseline_small",
     "tuned_baseline_probe": "tuned_baseline_probe",
 }
@@ -107,8 +109,10 @@ def test_the_evidence_is_complete_and_its_protocol_is_the_committed_file(path):
         "banking77_finetune",
         "clinc150",
         "few_labels",
+        "few_labels_48",
         "flickr8k_soft_targets",
         "flickr8k_tuned",
+        "open_i_frozen",
         "tuned_baseline",
     ],
 )

@@ -8,6 +8,7 @@ import re
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from tests.docs.comparisons import INTERVAL, NUMBER, comparison, is_rounded, outcome, read
 from tests.docs.pages import ROOT
@@ -22,9 +23,15 @@ ALL_LABELS = "task=linear probe; fraction=1"
 KNN = "task=knn"
 FAMILIES = ["task=retrieval; metric=nDCG", "task=clustering", "task=linear probe"]
 AUC = [f"{ALL_LABELS}; metric=AUC", "outcome", "task=zero-shot; metric=AUC"]
+RADIOGRAPHS = ["task=zero-shot; metric=AUC", "outcome", "task=zero-shot; metric=ACC"]
+RADIOGRAPHS += [
+    f"task=retrieval sentence; labels={labels}; direction=" for labels in ("report", "truth")
+]
 # of the table's source, over another baseline than CL
 SAME_SCALE = ("", SEEN, "CL-same-scale")
 LONGER = ("tuned_baseline_probe_contrasts.csv", PROBE)
+# labels per run, and the cell's study
+CELLS = {"24": "few_labels", "48": "few_labels_48"}
 # page, first cells, source, and for each further column a selection, or "outcome" of the one before
 TABLES = [
     ("banking77", "comparison", "banking77", [SEEN, "outcome", UNSEEN]),
@@ -36,6 +43,7 @@ TABLES = [
     ("few_labels", "comparison", "few_labels", [SEEN, "outcome", *FAMILIES]),
     ("digits", "contrast", "digits", [PROBE, ALL_LABELS, KNN, "task=mean classifier"]),
     ("flickr8k_tuned", "comparison", "flickr8k_tuned", [DIRECTIONS[0], "outcome", *DIRECTIONS[1:]]),
+    ("open_i_frozen", "comparison", "open_i_frozen", RADIOGRAPHS),
     ("tuned_baseline", "comparison", "tuned_baseline", [PROBE, "outcome", LONGER, "outcome", KNN]),
     ("tuned_baseline", "| precision", "tuned_baseline", ["", "", PROBE, KNN]),
     ("tuned_baseline", "| linear probe | outcome", "digits_replication", [PROBE, "outcome", KNN]),
@@ -165,6 +173,38 @@ def test_each_cell_of_a_table_is_that_of_its_row(page):
     }
     contrasts = read(f"{page}_contrasts.csv")
     assert compared >= set(contrasts["contrast"][contrasts["family"] != "others"])
+
+
+def of_all_cells(row):
+    """A primary comparison of the second protocol, corrected over its four cells; those that did
+    not run count as p = 1.
+    """
+    own = row["p"]
+    ran = [
+        comparison(f"{study}_contrasts.csv", SEEN, "Oracle − CL")["p"]
+        for study in CELLS.values()
+        if study != "few_labels"
+    ]
+    tests = [*ran, *[1] * (4 - len(ran))]
+    corrected = multipletests(tests, method="holm")[1]
+    return row | {"p Holm": corrected[tests.index(own)]}
+
+
+def test_the_table_of_cells_is_that_of_their_comparisons():
+    start = "labels per run"
+    text = (ROOT / "docs/results/few_labels.md").read_text(encoding="utf-8")
+    _, *contrasts = text.split(f"\n| {start}")[1].splitlines()[0].strip(" |").split(" | ")
+    table = list(table_of("few_labels", start))
+    assert [name.split()[0] for name, *_ in table] == [*CELLS]
+    for name, *cells in table:
+        study = CELLS[name.split()[0]]
+        for contrast, cell in zip(contrasts, cells, strict=True):
+            row = comparison(f"{study}_contrasts.csv", SEEN, contrast)
+            if contrast == "Oracle − CL" and study != "few_labels":
+                row = of_all_cells(row)
+            value, word = cell.rsplit(", ", 1)
+            assert word == outcome(row), (name, contrast)
+            check_cell(value, row, INTERVAL, is_starred=False)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ PAGES = [
             "digits",
             "few_labels",
             "flickr8k_tuned",
+            "open_i_frozen",
             "tuned_baseline",
         )
     ),
