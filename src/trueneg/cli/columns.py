@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import regex
@@ -73,6 +73,7 @@ LOOKED_AT = 500  # texts that are looked at more closely
 WORDS = regex.compile(rf"\p{{L}}{{2,}}|[{UNSPACED}]")
 EXAMPLE = 60  # characters
 SHOWN = 20  # classes
+SHOWN_RARE = 200  # of those that are left out
 
 
 class Kind(NamedTuple):
@@ -82,11 +83,11 @@ class Kind(NamedTuple):
     phrase: str
 
 
-def counts(values: Series) -> str:
+def counts(values: Series, shown: int = SHOWN) -> str:
     """Return how often each value occurs, the most frequent first."""
     sizes = values[values != ""].value_counts()
-    more = f" and {len(sizes) - SHOWN:,} more" if len(sizes) > SHOWN else ""
-    return ", ".join(f"{name} {size:,}" for name, size in sizes.head(SHOWN).items()) + more
+    more = f" and {len(sizes) - shown:,} more" if len(sizes) > shown else ""
+    return ", ".join(f"{name} {size:,}" for name, size in sizes.head(shown).items()) + more
 
 
 def kind_of(name: str, cells: Series) -> Kind:
@@ -150,7 +151,7 @@ class UserTable:
 
     Args:
         path: the table.
-        chosen: columns that the user chose, by their role; ``none``: none.
+        chosen: columns that the user chose, by their role; ``none``: none; and other options.
         texts: kinds of columns of which the study can read texts.
 
     Attributes:
@@ -159,12 +160,11 @@ class UserTable:
         roles: the role of each column that is used.
         usable: whether each row can be used.
         splits: the user's split of each row; empty if there is none.
+        is_edited: whether cells are to be used that differ from the user's.
         found: sentences about the table, for the user.
     """
 
-    def __init__(
-        self, path: Path, chosen: Mapping[str, str | None], texts: Sequence[str] = ("text",)
-    ):
+    def __init__(self, path: Path, chosen: Mapping[str, Any], texts: Sequence[str] = ("text",)):
         self.of_texts = texts
         read = read_table(path, None)
         self.path = path
@@ -175,6 +175,7 @@ class UserTable:
         self.roles: dict[str, str] = {}
         self.usable = Series(True, self.rows.index)
         self.splits = Series("", self.rows.index)
+        self.is_edited = False
         others = ", ".join(f"{count:,} {what}" for what, count in read.lines.items() if count)
         lines = f" of {len(self.rows) + read.lines.total():,} lines ({others})" if others else ""
         self.found = [f"read {counted(len(self.rows), 'row')}{lines}"]
