@@ -223,3 +223,31 @@ def test_balanced_accuracy_is_primary_where_a_label_is_large(form):
             assert init("images", f"data{number}", "--output", file) == 0
         (study,) = read_configuration([file]).studies.values()
         assert study.primary.group == (None if number == 0 else "macro")
+
+
+@pytest.mark.parametrize(
+    ("form", "libraries"),
+    [
+        ("text", ["sentence_transformers"]),
+        ("images", ["timm"]),
+        ("pairs", ["sentence_transformers", "timm"]),
+    ],
+)
+def test_a_study_whose_libraries_are_missing_is_not_written(form, libraries, monkeypatch, capsys):
+    photographs(Path("photos"), 240, classes=("cat", "dog") if form == "images" else ("",))
+    table = questions(240).assign(file=[f"{number}.png" for number in range(240)])
+    table.loc[0, "message"] = ""  # so that rows are written beside the study
+    table.to_csv("table.csv", index=False)
+    arguments = {
+        "text": ["text", "table.csv"],
+        "images": ["images", "photos"],
+        "pairs": ["pairs", "table.csv", "--images", "photos"],
+    }[form]
+    before = sorted(Path().iterdir())
+    monkeypatch.setattr("trueneg.cli.new_study.find_spec", lambda name: None)
+    assert init(*arguments) == 1
+    said = capsys.readouterr().err
+    assert all(name in said for name in libraries)
+    assert said.count("\n") == 1
+    assert "pip install 'trueneg[pretrained]'" in said
+    assert sorted(Path().iterdir()) == before

@@ -8,6 +8,7 @@ import shutil
 import string
 import zlib
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ import yaml
 
 from trueneg.cli.columns import FEWEST_OF_LABEL, UserTable
 from trueneg.config.reading import load_configuration
+from trueneg.config.runs import all_runs, towers_of
 from trueneg.data.user_files import check_own_table
 from trueneg.errors import UserError
 from trueneg.legible import escape_control_characters
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.sections import Section
 from trueneg.store import data_input
 
@@ -191,7 +194,7 @@ class NewStudy:
             return text.substitute(values, name=name, file=file, found="\n".join(about))
 
         studies: Any = load_configuration(yaml.safe_load(written()), str(self.file)).studies
-        study = studies[name]
+        study = _with_libraries(name, studies[name])
         try:
             for write in self.beside.values():
                 write()
@@ -249,3 +252,15 @@ class NewStudy:
         # A lone \r in a cell would be written without quotation marks if lines ended otherwise.
         self.beside[path] = lambda: used.to_csv(path, index=False, lineterminator="\r\n")
         return str(path)
+
+
+def _with_libraries(name: str, study: TrainedStudy) -> TrainedStudy:
+    """Return the study, or refuse one whose towers need a library that is not installed."""
+    towers = [each for run in all_runs(name, study) for each in towers_of(run.settings).values()]
+    missing = {tower["name"] for tower in towers if find_spec(tower["name"]) is None}
+    if missing:
+        raise UserError(
+            f"{' and '.join(sorted(missing))} is not installed, but the study's networks need it;"
+            " install it with: pip install 'trueneg[pretrained]'."
+        )
+    return study
