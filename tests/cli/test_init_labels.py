@@ -117,13 +117,13 @@ def test_texts_with_different_labels_are_counted_with_examples(capsys):
     pd.concat([table, again, once_more]).to_csv("questions.csv", index=False)
     assert init("text", "questions.csv") == 0
     printed = capsys.readouterr().out
-    (line,) = re.findall(r"^texts with different labels: .*$", printed, re.MULTILINE)
-    assert ": 20, such as" in line
+    (line,) = re.findall(r"^.*texts with different labels.*$", printed, re.MULTILINE)
+    assert line.startswith("20 texts ")
     assert line.count("fax)") == 3
     assert f"({TOPICS[0]}, fax)" in line
-    assert "texts with different labels: 20" in said_by_check("text")[0]
+    assert "20 texts with different labels" in said_by_check("text")[0]
     restricted = said_by_check("text", restricted=True)[0]
-    assert "texts with different labels: 20" in restricted
+    assert "20 texts with different labels" in restricted
     assert "fax" not in restricted
 
 
@@ -151,7 +151,7 @@ def test_doubtful_classes_of_images_are_listed(animals, capsys):
     for said in (printed, described):
         assert "Big_Cat 75, big cat 75" in said or "big cat 75, Big_Cat 75" in said
         assert ": none 75" in said
-        assert "images with different labels: 2, such as" in said
+        assert "2 images with different labels, such as: " in said
         assert "animals/big cat/4.png and animals/dog/again.bmp (big cat, dog)" in said
     assert dataset().path == "animals"
     assert "302 of 302 images are used" in printed
@@ -174,8 +174,8 @@ def test_equal_files_of_a_large_folder_are_noticed(animals, monkeypatch, capsys)
     monkeypatch.setattr("trueneg.cli.init.DECODED", 10)
     monkeypatch.setattr("trueneg.cli.planned_data.DECODED", 10)
     assert init("images", animals) == 0
-    assert "images with different labels: 1, such as" in capsys.readouterr().out
-    assert "images with different labels: 1, such as" in said_by_check("images")[0]
+    assert "1 image with different labels, such as: " in capsys.readouterr().out
+    assert "1 image with different labels, such as: " in said_by_check("images")[0]
 
 
 # What is held out

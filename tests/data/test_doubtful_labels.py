@@ -2,10 +2,13 @@
 
 import unicodedata
 
+import numpy as np
+import pandas as pd
 import pytest
 from pandas import Series
 
-from trueneg.data.doubtful_labels import doubtful_names, merged, spelling
+from trueneg.data.doubtful_labels import doubtful_labels, doubtful_names, merged, spelling
+from trueneg.data.texts.text_source import TextSource
 
 
 @pytest.mark.parametrize(
@@ -48,9 +51,15 @@ def test_names_of_no_label_are_named_with_their_counts():
     assert none.endswith(": Unknown 1, unknown 1; N/A. 1; not set 1; none 1; Other 1")
 
 
-def test_names_of_restricted_labels_are_not_shown():
-    labels = Series(["HIV", "hiv", "unknown"])
-    assert len(doubtful_names(labels)) == 2
-    for sentence in doubtful_names(labels, restricted=True):
-        assert "hiv" not in sentence.lower()
-        assert ": unknown" not in sentence
+def test_names_of_restricted_labels_and_texts_are_not_shown():
+    names = ("HIV", "hiv", "unknown")
+    sentences = pd.DataFrame({"sentence": "Secret", "class": [0, 1, 2], "split": ""})
+    none = np.empty((0, 2), np.int64)
+    open_, closed = (
+        doubtful_labels(TextSource("table", sentences, none, names, restricted=is_restricted))
+        for is_restricted in (False, True)
+    )
+    assert len(open_) == len(closed) == 3
+    assert all(name in " ".join(open_) for name in (*names, "Secret"))
+    assert [sentence.split()[0] for sentence in closed] == ["1", "1", "1"]
+    assert not any(name in " ".join(closed) for name in ("HIV", "hiv", "unknown", "Secret"))

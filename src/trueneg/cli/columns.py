@@ -160,7 +160,6 @@ class UserTable:
         roles: the role of each column that is used.
         usable: whether each row can be used.
         splits: the user's split of each row; empty if there is none.
-        is_edited: whether cells are to be used that differ from the user's.
         found: sentences about the table, for the user.
     """
 
@@ -175,7 +174,6 @@ class UserTable:
         self.roles: dict[str, str] = {}
         self.usable = Series(True, self.rows.index)
         self.splits = Series("", self.rows.index)
-        self.is_edited = False
         others = ", ".join(f"{count:,} {what}" for what, count in read.lines.items() if count)
         lines = f" of {len(self.rows) + read.lines.total():,} lines ({others})" if others else ""
         self.found = [f"read {counted(len(self.rows), 'row')}{lines}"]
@@ -184,7 +182,7 @@ class UserTable:
         """Return the columns that have no role, and are not chosen for one, and look like one of
         the kinds; none: all but those that cannot be read.
         """
-        taken = {*self.roles, *self.chosen.values()}
+        taken = {*self.roles, *map(str, self.chosen.values())}
         return [
             name
             for name, kind in self.kinds.items()

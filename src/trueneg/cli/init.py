@@ -197,11 +197,9 @@ def _labels(table: UserTable, text: str, label: str) -> None:
     labels = table.rows.loc[table.usable, label]
     refuse_several_labels(table.path, label, labels.unique())
     labels, unwanted = _wanted(table.path, labels, table.chosen, table.found)
-    table.is_edited = not labels.equals(table.rows.loc[labels.index, label])
     table.rows.loc[labels.index, label] = labels
     table.leave_out(unwanted, "of labels that are left out on request")
-    labels = labels[~unwanted]
-    if labels.nunique() < 2:
+    if labels[~unwanted].nunique() < 2:
         raise UserError(
             f"{table.path}: {label} has the same label in all rows; expected at least two labels."
         )
@@ -230,16 +228,16 @@ def _wanted(
     """
     found += doubtful_names(labels)
     if chosen.get("merge_labels"):
-        before = labels
+        found.append(f"merged: {labels.nunique():,} labels are {merged(labels).nunique():,}")
         labels = merged(labels)
-        found.append(f"merged: {before.nunique():,} labels are {labels.nunique():,}")
     forms = labels.map(spelling)
-    for name in chosen.get("leave_out", ()):
+    names = chosen.get("leave_out", ())
+    for name in names:
         if spelling(name) not in set(forms):
             raise UserError(
                 f"--leave-out is {name}; expected a label of {place}: {counts(labels, SHOWN_RARE)}."
             )
-    return labels, forms.isin([spelling(name) for name in chosen.get("leave_out", ())])
+    return labels, forms.isin(list(map(spelling, names)))
 
 
 def _rare(place: Path, labels: pd.Series, label: str, unit: str) -> tuple[pd.Index, str]:
@@ -331,13 +329,14 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
     study.found.append(f"{len(kept):,} of {len(split):,} images are used")
     if not kept.equals(found):
         folder = study.new(file.with_name(f"{file.stem}_images"))
-        places = split[kept.index].replace("validation", "val") + "/" + kept
+        places = split[kept.index] + "/" + kept
         study.beside[folder] = functools.partial(listed.images.copy, places.to_dict(), folder)
     resolution = _resolution(listed.images)
     numbers, names = pd.factorize(kept, sort=True)
     part = listed.part(kept.index.tolist())._replace(labels=numbers, class_names=tuple(names))
     shared = _about_contents(study, part, kept, resolution)
     sizes = kept[~part.is_test].value_counts()
+    test = None if part.is_test.any() else study.held_out["test"]
     return study.write(
         "images",
         4,
@@ -346,8 +345,8 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
         leakage="leave_out" if shared else None,
         group="macro" if sizes.max() > 1.5 * sizes.min() else None,
         resolution=resolution,
-        test=study.held_out.get("test"),
-        validation=study.validation_of_others,
+        test=test,
+        validation=round(study.held_out["validation"] / (1 - (test or 0)), 4),
     )
 
 
@@ -382,9 +381,8 @@ def _about_contents(
     if len(listed.images) <= DECODED:
         with contextlib.suppress(UserError):  # the check lists images that cannot be decoded
             source = decoded_source("images", listed, place=None, resolution=resolution)
-    samples = source.samples
-    contents = samples.groups["images"]
-    study.found += several_labels_of(classes, contents, samples.names, "images")
+    contents = source.samples.groups["images"]
+    study.found += several_labels_of(classes, contents, source.names, "images")
     if not (listed.is_test.any() or listed.is_validation.any()):
         return False
     shared = make_subset(source, seed=0, leakage="leave_out").leakage

@@ -252,8 +252,8 @@ def _check(options: argparse.Namespace) -> bool:
 
 
 def _init_text(options: argparse.Namespace) -> None:
-    chosen = {**vars(options), "leave_out": tuple(options.leave_out)}
-    print(legible(init.init_text(options.table, options.minutes, options.output, chosen)))
+    written = init.init_text(options.table, options.minutes, options.output, vars(options))
+    print(legible(written))
 
 
 def _init_pairs(options: argparse.Namespace) -> None:

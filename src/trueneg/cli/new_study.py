@@ -52,8 +52,8 @@ class NewStudy:
 
     Attributes:
         found: sentences about the data, for the user.
-        held_out: share of the samples that each seed holds out for testing and for validation,
-            unless the user did.
+        held_out: share of the samples that each seed holds out for testing and for validation;
+            without effect where the user did.
         seconds: processor time that is left for the runs.
         beside: files or folders of the samples to use, if not all, each with the function that
             writes it.
@@ -71,14 +71,8 @@ class NewStudy:
         self.file = self.new(file)
         self.found: list[str] = []
         self.beside: dict[Path, Callable[[], Any]] = {}
-        self.held_out = HELD_OUT
+        self.held_out = dict(HELD_OUT)
         self.seconds = 60 * minutes * (os.cpu_count() or 1)
-
-    @property
-    def validation_of_others(self) -> float | None:
-        """The share for validation of the samples that are not held out for testing."""
-        share = self.held_out.get("validation", HELD_OUT["validation"])
-        return round(share / (1 - self.held_out.get("test", 0)), 4)
 
     @staticmethod
     def new(path: Path) -> Path:
@@ -117,8 +111,8 @@ class NewStudy:
                 f"{problem}, because with fewer, almost none would be held out for evaluation."
             )
         free = labels[~splits.isin(HELD_OUT)]
-        self.held_out = {name: HELD_OUT[name] for name in HELD_OUT if name not in set(splits)}
-        drawn = sum(self.held_out.values()) * len(free)
+        undrawn = HELD_OUT.keys() - set(splits)
+        drawn = sum(map(HELD_OUT.__getitem__, undrawn)) * len(free)
         most = FOR_TOWERS * self.seconds / SAMPLE[self.kind] - (len(labels) - len(free))
         most = max(most, 2 * drawn, FEWEST)
         if most < len(free):
@@ -126,14 +120,12 @@ class NewStudy:
             places = shuffled.groupby(shuffled).cumcount()
             sizes = shuffled.map(shuffled.value_counts())
             is_kept = places < (sizes * most / len(free)).clip(lower=FEWEST_OF_LABEL)
-            left_out = is_kept.index[~is_kept]
-            labels = labels.drop(left_out)
-            larger = len(free) / (len(free) - len(left_out))
-            self.held_out = {name: round(of * larger, 4) for name, of in self.held_out.items()}
-            held_out = drawn + splits.isin(HELD_OUT).sum()
+            labels = labels.drop(is_kept.index[~is_kept])
+            larger = len(free) / is_kept.sum()
+            self.held_out |= {name: round(HELD_OUT[name] * larger, 4) for name in undrawn}
             self.found.append(
-                f"left out: {len(left_out):,} {unit} to train on, drawn at random, to fit the time"
-                f" (--minutes); {held_out:,.0f} are held out"
+                f"left out: {(~is_kept).sum():,} {unit} to train on, drawn at random, to fit the"
+                f" time (--minutes); {drawn + splits.isin(HELD_OUT).sum():,.0f} are held out"
             )
         self.seconds -= SAMPLE[self.kind] * len(labels)
         return labels
@@ -188,7 +180,7 @@ class NewStudy:
         def written() -> str:
             values = {
                 key: json.dumps(value, ensure_ascii=False)
-                for key, value in (HELD_OUT | self.held_out | {"leakage": None} | fields).items()
+                for key, value in ({"leakage": None} | self.held_out | fields).items()
             }
             about = [f"# {escape_control_characters(line)}" for line in self.found]
             return text.substitute(values, name=name, file=file, found="\n".join(about))
@@ -239,14 +231,14 @@ class NewStudy:
             unit: the column whose values are drawn, with all of their rows; None: rows are drawn.
         """
         usable = table.rows[table.usable]
-        units = usable[unit] if unit else usable.index.to_series()
-        splits = table.splits[usable.index].groupby(units.to_numpy(), sort=False).first()
+        splits = table.splits[usable.index]
+        splits = splits.groupby(usable[unit] if unit else usable.index, sort=False).first()
         labels = usable[label] if label else pd.Series("", splits.index)
         kept = self.sample(labels, splits[labels.index], "images" if unit else "rows").index
         used = usable[usable[unit].isin(kept)] if unit else usable.loc[kept]
         table.usable = pd.Series(table.rows.index.isin(used.index), table.rows.index)
         self.found.append(f"{len(used):,} of {len(table.rows):,} rows are used")
-        if len(used) == len(table.rows) and not table.is_edited:
+        if len(used) == len(table.rows) and not table.chosen.get("merge_labels"):
             return str(self.place)
         path = self.new(self.file.with_name(f"{self.file.stem}_rows.csv"))
         # A lone \r in a cell would be written without quotation marks if lines ended otherwise.
@@ -256,8 +248,12 @@ class NewStudy:
 
 def _with_libraries(name: str, study: TrainedStudy) -> TrainedStudy:
     """Return the study, or refuse one whose towers need a library that is not installed."""
-    towers = [each for run in all_runs(name, study) for each in towers_of(run.settings).values()]
-    missing = {tower["name"] for tower in towers if find_spec(tower["name"]) is None}
+    missing = {
+        tower["name"]
+        for run in all_runs(name, study)
+        for tower in towers_of(run.settings).values()
+        if find_spec(tower["name"]) is None
+    }
     if missing:
         raise UserError(
             f"{' and '.join(sorted(missing))} is not installed, but the study's networks need it;"

@@ -2,7 +2,6 @@
 and equal contents with different labels.
 """
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -52,35 +51,30 @@ def merged(labels: Series) -> Series:
     return labels.map({name: names[spelling(name)] for name in labels.unique()})
 
 
-def doubtful_names(labels: Series, restricted: bool = False) -> list[str]:
+def doubtful_names(labels: Series) -> list[str]:
     """Return sentences about labels with several spellings, and about those that mean none.
 
     Args:
         labels: name of each sample's label; empty: none.
-        restricted: whether the names are confidential.
     """
     sizes = labels[labels != ""].value_counts()
     forms: dict[str, list[str]] = {}
-    for name, size in sizes.items():
-        forms.setdefault(spelling(str(name)), []).append(f"{name} {size:,}")
-    several = [", ".join(names) for names in forms.values() if len(names) > 1]
-    none = [", ".join(names) for form, names in forms.items() if NO_LABEL.fullmatch(form)]
+    for name in map(str, sizes.index):
+        forms.setdefault(spelling(name), []).append(f"{name} {sizes[name]:,}")
+    several = [names for names in forms.values() if len(names) > 1]
+    none = [names for form, names in forms.items() if NO_LABEL.fullmatch(form)]
     found = {
-        f"{counted(len(several), 'label')} in several spellings (`trueneg init --merge-labels`"
-        " makes them one)": several,
-        "labels that seem to mean that there is none (`trueneg init --leave-out LABEL` leaves"
-        " them out)": none,
+        "in several spellings (`trueneg init --merge-labels` makes them one)": several,
+        "that may mean that there is none (`trueneg init --leave-out LABEL` leaves them out)": none,
     }
     return [
-        what if restricted else f"{what}: {'; '.join(names)}"
+        f"{counted(len(names), 'label')} {what}: {'; '.join(map(', '.join, names))}"
         for what, names in found.items()
         if names
     ]
 
 
-def several_labels_of(
-    labels: Series, contents: ndarray, names: ndarray, what: str, restricted: bool = False
-) -> list[str]:
+def several_labels_of(labels: Series, contents: ndarray, names: ndarray, what: str) -> list[str]:
     """Return a sentence about equal contents with different labels, or none.
 
     Args:
@@ -88,21 +82,21 @@ def several_labels_of(
         contents: what is equal for samples of equal content, (n,).
         names: what messages call the samples, (n,); or none.
         what: a word for the contents: texts, images.
-        restricted: as in :func:`doubtful_names`.
     """
     rows = DataFrame({"label": labels.to_numpy(), "content": contents})
     rows["name"] = [*map(shortened, names)] or what
-    rows = rows[rows["label"] != ""]
-    labels_of = rows.groupby("content")["label"].transform("nunique")
-    differing = rows[labels_of > 1].groupby("content", sort=False)
-    if not len(differing):
-        return []
+    rows = rows[(rows["label"] != "") & rows["content"].duplicated(keep=False)]
+    found = rows.groupby("content", sort=False).agg(list).map(dict.fromkeys).map(list)
+    found = found[found["label"].map(len) > 1]
     examples = [
-        f"{' and '.join(some['name'].unique()[:2])} ({', '.join(some['label'].unique())})"
-        for _, some in itertools.islice(differing, EXAMPLES)
+        f"{' and '.join(names[:2])} ({', '.join(labels)})"
+        for labels, names in found.head(EXAMPLES).to_numpy()
     ]
-    listed = "" if restricted else f", such as {'; '.join(examples)}"
-    return [f"{what} with different labels: {len(differing):,}{listed}"]
+    sentence = (
+        f"{counted(len(found), what.removesuffix('s'))} with different labels, such as:"
+        f" {'; '.join(examples)}"
+    )
+    return [sentence] if examples else []
 
 
 def doubtful_labels(source: Any) -> list[str]:
@@ -112,7 +106,7 @@ def doubtful_labels(source: Any) -> list[str]:
     labels = Series(np.array([*names, ""], object)[samples.label])
     what, contents = next(iter(samples.groups.items()))
     contents = contents.reshape(len(labels), -1)[:, 0]
-    return [
-        *doubtful_names(labels, samples.restricted),
-        *several_labels_of(labels, contents, samples.names, what, samples.restricted),
-    ]
+    found = doubtful_names(labels)
+    found += several_labels_of(labels, contents, samples.names, what)
+    # what follows a colon is confidential
+    return [each.partition(":")[0] for each in found] if samples.restricted else found
