@@ -161,7 +161,7 @@ def test_images_in_parquet_files(layout, monkeypatch, capsys):
         pixels = decode_resized(contents[number], "RGB", 16)
         np.testing.assert_array_equal(source.images[number], pixels)
     Path("my_study.yaml").unlink()
-    monkeypatch.setattr("trueneg.cli.new_study.SAMPLE", {"images": 6.0})
+    monkeypatch.setattr("trueneg.cli.new_study.SAMPLE", {"images": 60.0})
     assert init("images", place) == 0
     sampled = parquet.listed(dataset().path)
     kept = [contents.index(content) for content in sampled.images.read()]
@@ -217,9 +217,10 @@ def test_a_table_of_more_rows_than_fit_the_time_is_sampled(capsys, monkeypatch):
     table = questions(20_000)
     table.to_csv("questions.csv", index=False)
     assert init("text", "questions.csv", "--minutes", "1") == 0
-    assert "of 20,000 rows, drawn at random, fit the time" in capsys.readouterr().out
+    printed = capsys.readouterr().out
     kept = pd.read_csv(dataset().path)
-    assert 8900 <= len(kept) <= 9010
+    assert len(kept) == pytest.approx(12_000, abs=6)  # as many to train on as are held out
+    assert f"left out: {20_000 - len(kept):,} rows to train on, drawn at random" in printed
     assert set(kept["message"]) <= set(table["message"])
     assert kept["topic"].value_counts().max() - kept["topic"].value_counts().min() <= 1
 
@@ -230,8 +231,9 @@ def test_a_folder_of_more_images_than_fit_the_time_is_sampled(monkeypatch):
     photographs(Path("animals/test"), 100, classes=("cat", "dog"))
     assert init("images", "animals", "--minutes", "1") == 0
     listed = image_folder.listed(dataset().path)
-    assert 195 <= len(listed.labels) <= 205
-    assert 30 <= listed.is_test.sum() <= 36
+    assert len(listed.labels) == 300
+    assert listed.is_test.sum() == 100
+    assert dataset().validation == 0.25  # a tenth of 500, of the 200 that are kept
     assert all(
         path.resolve().is_relative_to(Path("animals").resolve()) for path in listed.images.places
     )
@@ -572,7 +574,10 @@ def test_classes_of_few_images_are_left_out(capsys):
     photographs(Path("animals"), 300, classes=("cat", "dog"))
     photographs(Path("animals/yak"), 1)
     assert init("images", "animals") == 0
-    assert "left out: 1 class folder with fewer than 5 images: yak 1\n" in capsys.readouterr().out
+    assert (
+        "left out: 1 image of 1 class folder with fewer than 5 images: yak 1\n"
+        in capsys.readouterr().out
+    )
     assert image_folder.listed(dataset().path).class_names == ("cat", "dog")
     assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group is None
     photographs(Path("plants/fern"), 300)

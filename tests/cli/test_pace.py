@@ -11,10 +11,13 @@ import sys
 import pytest
 import yaml
 
+from tests.cli.test_check_towers import bert
+from tests.cli.test_init import questions
 from tests.projects import ROOT
 from tests.studies import tiny_study
-from trueneg.cli.estimates import UNMEASURED
+from trueneg.cli.estimates import START, UNMEASURED
 from trueneg.cli.main import main
+from trueneg.config.runs import features_key, frozen_towers
 
 
 @pytest.fixture
@@ -91,3 +94,75 @@ def test_the_default_studies_are_described_without_the_slow_libraries(tmp_path):
     )
     assert "digits: Digits" in finished.stdout
     assert finished.stdout.splitlines()[-1] == "slow:"
+
+
+def seconds_of(text: str) -> float:
+    """Return the first duration in a text."""
+    number, unit = re.search(r"([\d.]+) (s|min|h)\b", text).groups()
+    return float(number) * {"s": 1, "min": 60, "h": 3600}[unit]
+
+
+@pytest.fixture
+def frozen(tmp_path, monkeypatch, capsys):
+    """Return a function that checks a study of texts on a frozen tower, of which nothing has been
+    computed, and returns its lines.
+    """
+    monkeypatch.chdir(tmp_path)
+    questions(240).to_csv("questions.csv", index=False)
+    assert main(["init", "text", "questions.csv", "--minutes", "1"]) == 0
+    text = (tmp_path / "my_study.yaml").read_text()
+    bert(tmp_path / "bert")
+    text = text.replace("all-MiniLM-L6-v2", str(tmp_path / "bert"))
+    (tmp_path / "my_study.yaml").write_text(text)
+    capsys.readouterr()
+
+    def lines(*options):
+        assert main(["check", "my_study.yaml", *options]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return lines
+
+
+def parts_and_whole(lines) -> tuple[list[str], str]:
+    """Return the parts of an estimate, and what it says of all of them."""
+    stages = [line.partition("jobs: ")[2] for line in lines if " to train in " in line]
+    (towers,) = [line for line in lines if "frozen tower" in line]
+    (whole,) = [line for line in lines if "in all: " in line]
+    parts = [part for line in stages for part in line.split(";")]
+    assert len(parts) == 4  # in each of two stages, training, and other work
+    return [*parts, towers.partition(": ")[2], whole.partition(" with ")[2]], whole
+
+
+def names(runs):
+    return [features_key(made) for run, _ in runs for made in frozen_towers(run.settings).values()]
+
+
+@pytest.mark.parametrize("pace", [0.02, 60.0])
+def test_the_paces_of_a_tower_and_of_updates_decide_the_estimate(frozen, monkeypatch, pace):
+    """120 runs of 100 updates, and 8 of `untrained` without any, and 240 texts."""
+    monkeypatch.setattr("trueneg.cli.pace._measured_update", lambda *unused: (pace, "cpu"))
+    monkeypatch.setattr(
+        "trueneg.cli.check.check_towers", lambda runs: ([], dict.fromkeys(names(runs), (pace, 8)))
+    )
+    lines = frozen()
+    if pace == 60.0:
+        assert not any("in all" in line for line in lines)  # longer than a day
+        return
+    parts, whole = parts_and_whole(lines)
+    first, _, second, _, towers, _ = map(seconds_of, parts)
+    assert (first, second) == pytest.approx((pace * 64 * 100, pace * 56 * 100), abs=30)
+    assert towers == pytest.approx(START + pace * 240, abs=1)
+    # each is rounded to whole seconds or minutes
+    rounding = sum(30 if " min" in part else 0.5 for part in [*parts, whole])
+    assert seconds_of(whole) == pytest.approx(sum(map(seconds_of, parts)), abs=rounding)
+
+
+@pytest.mark.long
+def test_a_study_on_frozen_towers_is_estimated_before_anything_is_computed(frozen, tmp_path):
+    parts = parts_and_whole(frozen())[0]
+    assert "from measured updates on cpu" in parts[0]
+    assert 0 < sum(map(seconds_of, parts)) < 3600
+    assert not (tmp_path / "results").exists()
+    kept = parts_and_whole(frozen("--time"))[0]
+    assert (tmp_path / "results/pace.json").is_file()
+    assert parts_and_whole(frozen())[0][0] == kept[0]

@@ -4,6 +4,7 @@ it.
 
 import re
 import tomllib
+from importlib.metadata import requires
 
 import pytest
 import yaml
@@ -68,3 +69,16 @@ def test_the_environment_for_figures_lists_what_the_extra_lists():
     option, *names = packages["pip"]
     assert option == "-c constraints.txt"  # beside the file
     assert sorted(names) == sorted(Requirement(entry).name for entry in EXTRAS["report"])
+
+
+def test_an_extra_for_users_brings_what_the_trainer_needs():
+    """docs/losses.md trains with sentence-transformers' trainer."""
+    extras = [Requirement(entry) for entry in EXTRAS["towers"]]
+    (library,) = [each for each in extras if each.name == "sentence-transformers"]
+    needed = map(Requirement, requires("sentence-transformers"))
+    brought = {
+        each.name
+        for each in needed
+        if each.marker is None or any(each.marker.evaluate({"extra": of}) for of in library.extras)
+    }
+    assert {"datasets", "accelerate"} <= brought

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from trueneg.cli.estimates import estimated_time, towers_to_compute
+from trueneg.cli.estimates import OTHERS, estimated_time, towers_to_compute
 from trueneg.cli.pace import Paces
 from trueneg.cli.planned_data import PlannedData, PlannedRun, planned_data
 from trueneg.cli.planned_networks import check_language_models, check_towers
@@ -108,7 +108,8 @@ def describe_trained(
     missing = _missing(study, planned, winners)
     runs = [each for of_jobs in missing.values() for job in of_jobs for each in job]
     refuse_schedules(runs)
-    lines += check_towers(runs)
+    downloads, paces.towers = check_towers(runs)
+    lines += downloads
     if study.PLANNED_NETWORKS:
         lines += pkgutil.resolve_name(study.PLANNED_NETWORKS)(study, runs, results)
     if not missing:
@@ -259,15 +260,16 @@ def _times(
     """Estimate how long the missing runs would take, by stage and in all."""
     times = {stage: estimated_time(of_jobs, paces) for stage, of_jobs in missing.items()}
     lines = [f"{stage}{sentence}" for stage, (sentence, _) in times.items()]
-    lines += towers_to_compute(runs, results)
-    cores = os.cpu_count() or 1
-    seconds = sum(each for _, each in times.values()) / cores  # NaN: unknown
+    towers, of_towers = towers_to_compute(runs, results, paces)
+    seconds = sum(each for _, each in times.values()) + of_towers + OTHERS  # NaN: unknown
     if seconds < A_DAY:
-        lines.append(
-            f"in all: roughly {duration(seconds)} on this machine's {counted(cores, 'core')},"
-            " without evaluation"
+        cores = os.cpu_count() or 1
+        towers.append(
+            f"in all: roughly {duration(seconds)} of processor time, with {duration(OTHERS)} for"
+            f" data and figures; at least {duration(seconds / cores)} on"
+            f" {counted(cores, 'core')} of this machine"
         )
-    return lines
+    return lines + towers
 
 
 def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:

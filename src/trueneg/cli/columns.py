@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import regex
@@ -73,6 +73,7 @@ LOOKED_AT = 500  # texts that are looked at more closely
 WORDS = regex.compile(rf"\p{{L}}{{2,}}|[{UNSPACED}]")
 EXAMPLE = 60  # characters
 SHOWN = 20  # classes
+SHOWN_RARE = 200  # of those that are left out
 
 
 class Kind(NamedTuple):
@@ -82,11 +83,11 @@ class Kind(NamedTuple):
     phrase: str
 
 
-def counts(values: Series) -> str:
+def counts(values: Series, shown: int = SHOWN) -> str:
     """Return how often each value occurs, the most frequent first."""
     sizes = values[values != ""].value_counts()
-    more = f" and {len(sizes) - SHOWN:,} more" if len(sizes) > SHOWN else ""
-    return ", ".join(f"{name} {size:,}" for name, size in sizes.head(SHOWN).items()) + more
+    more = f" and {len(sizes) - shown:,} more" if len(sizes) > shown else ""
+    return ", ".join(f"{name} {size:,}" for name, size in sizes.head(shown).items()) + more
 
 
 def kind_of(name: str, cells: Series) -> Kind:
@@ -150,7 +151,7 @@ class UserTable:
 
     Args:
         path: the table.
-        chosen: columns that the user chose, by their role; ``none``: none.
+        chosen: columns that the user chose, by their role; ``none``: none; and other options.
         texts: kinds of columns of which the study can read texts.
 
     Attributes:
@@ -162,9 +163,7 @@ class UserTable:
         found: sentences about the table, for the user.
     """
 
-    def __init__(
-        self, path: Path, chosen: Mapping[str, str | None], texts: Sequence[str] = ("text",)
-    ):
+    def __init__(self, path: Path, chosen: Mapping[str, Any], texts: Sequence[str] = ("text",)):
         self.of_texts = texts
         read = read_table(path, None)
         self.path = path
@@ -183,7 +182,7 @@ class UserTable:
         """Return the columns that have no role, and are not chosen for one, and look like one of
         the kinds; none: all but those that cannot be read.
         """
-        taken = {*self.roles, *self.chosen.values()}
+        taken = {*self.roles, *map(str, self.chosen.values())}
         return [
             name
             for name, kind in self.kinds.items()

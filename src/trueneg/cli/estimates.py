@@ -5,19 +5,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trueneg.cli.pace import Paces, updates_of
+from trueneg.cli.pace import Paces, samples_of, updates_of
 from trueneg.cli.planned_data import PlannedRun
 from trueneg.config.runs import features_key, frozen_towers
 from trueneg.legible import counted, duration
 
 # seconds to start a job, most of them for imports; measured with two jobs at a time on two cores
-START = 5.0
+START = 5.5
+EVALUATED = 5e-4  # seconds to evaluate a run, per training sample
+OTHERS = 25.0  # seconds to read the data, compare, draw figures and write the page
 UNMEASURED = "no run of their kind finished here; `trueneg check --time` measures updates"
 NO_DATA = "their data do not exist yet"
 
 
 def estimated_time(missing: Sequence[Sequence[PlannedRun]], paces: Paces) -> tuple[str, float]:
-    """Estimate the training time of missing runs.
+    """Estimate the time to train and evaluate missing runs.
 
     Args:
         missing: runs to train, for each job.
@@ -42,18 +44,14 @@ def estimated_time(missing: Sequence[Sequence[PlannedRun]], paces: Paces) -> tup
             else:
                 unknown[UNMEASURED] += 1
     parts = _durations(seconds, unknown)
+    others = 2 * len(missing) * START + EVALUATED * sum(data.images for _, data in runs)
     sentence = (
         f"{counted(len(runs), 'run')} to train in {counted(len(missing), 'job')}:"
-        f" {'; '.join(parts) or 'seconds'}."
+        f" {'; '.join(parts) or 'seconds'}; starting these and as many evaluation jobs, and"
+        f" evaluating, about {duration(others)}."
     )
-    starting = 2 * len(missing) * START
-    if parts:
-        sentence += (
-            f" In addition, starting these and as many evaluation jobs takes about"
-            f" {duration(starting)}; evaluation itself is not estimated."
-        )
     is_known = not unknown and devices <= {"cpu"}
-    return sentence, sum(seconds.values()) + starting if is_known else math.nan
+    return sentence, sum(seconds.values()) + others if is_known else math.nan
 
 
 def _durations(seconds: Mapping[str, float], unknown: Mapping[str, int]) -> list[str]:
@@ -67,21 +65,36 @@ def _durations(seconds: Mapping[str, float], unknown: Mapping[str, int]) -> list
     return parts
 
 
-def towers_to_compute(runs: Sequence[PlannedRun], results: Path) -> list[str]:
+def towers_to_compute(
+    runs: Sequence[PlannedRun], results: Path, paces: Paces
+) -> tuple[list[str], float]:
     """List the frozen towers whose vectors are missing, which are computed once for all runs.
 
     Args:
         runs: runs to train.
         results: the results folder.
+        paces: the paces of towers.
+
+    Returns:
+        A sentence, or none, and the seconds of one process (NaN: unknown).
     """
     absent = {}
+    seconds = 0.0
     for run, data in runs:
         for made in frozen_towers(run.settings).values():
-            path = results / f"features/{features_key(made)}.npz"
-            if made["tower"]["name"] != "vectors" and not path.is_file():
-                count = data.images if made["samples"] == "images" else len(set(data.sentences))
-                absent[path] = f"{count:,} {made['samples']}" if count else made["samples"]
+            name = features_key(made)
+            is_stored = (results / f"features/{name}.npz").is_file()
+            if made["tower"]["name"] == "vectors" or is_stored or name in absent:
+                continue
+            count = samples_of(made, data)
+            absent[name] = f"{count:,} {made['samples']}" if count else made["samples"]
+            versions = 1 + (made["tower"].get("views") or 0)
+            pace, _ = paces.towers.get(name, (math.nan, 0))
+            seconds += START + (count or math.nan) * versions * pace
     if not absent:
-        return []
-    samples = " and ".join(absent.values())
-    return [f"{counted(len(absent), 'frozen tower')} to compute once, of {samples}"]
+        return [], 0.0
+    about = "of unknown duration" if math.isnan(seconds) else f"about {duration(seconds)}"
+    return [
+        f"{counted(len(absent), 'frozen tower')} to compute once, of"
+        f" {' and '.join(absent.values())}: {about}"
+    ], seconds

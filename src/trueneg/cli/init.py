@@ -18,6 +18,7 @@ from trueneg.cli.columns import (
     NO_LABELS,
     POSITIVES,
     SCORES,
+    SHOWN_RARE,
     Kind,
     UserTable,
     counts,
@@ -27,6 +28,7 @@ from trueneg.cli.columns import (
 from trueneg.cli.new_study import NewStudy
 from trueneg.cli.planned_data import DECODED
 from trueneg.data.cells import class_names, is_missing, truth
+from trueneg.data.doubtful_labels import doubtful_names, merged, several_labels_of, spelling
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.images.image_source import ListedImages
 from trueneg.data.images.sources import image_folder, parquet
@@ -39,10 +41,11 @@ from trueneg.data.texts import text_table
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.specs.sections import Section
-from trueneg.text.cleaning import normalised
+from trueneg.text.cleaning import normalised, same_form
 from trueneg.text.words import is_mostly_latin
 
 UNSEEN_FROM = 10  # labels, from which some are kept for the test on labels of no run
+SKEWED = 3  # times the median label; from there, balanced accuracy is primary
 SMALL = 96  # pixels: side of small images in the frozen tower
 USUAL = 160  # of other images
 ONE_PER_ROW = (
@@ -63,7 +66,7 @@ TEXT_COLUMNS = SHARED_COLUMNS | {
     "positive": "the texts to pair with the first ones, instead of labels",
 }
 PAIR_COLUMNS = SHARED_COLUMNS | {"image": "the images' file names"}
-Chosen = Mapping[str, str | None]  # columns by their role
+Chosen = Mapping[str, Any]  # columns by their role, and what happens to labels
 
 
 def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
@@ -75,7 +78,8 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
         file: the configuration to write; rows that are kept, if not all of them, are written beside
             it.
         chosen: columns by their role: text, label, positive, group and split; others are found by
-            their names and contents. ``matches``: which rows are pairs.
+            their names and contents. ``matches``: which rows are pairs. ``merge_labels``: whether
+            spellings of a label are one. ``leave_out``: labels.
 
     Returns:
         What was found in the data, and the next commands.
@@ -98,6 +102,11 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
     fields: dict[str, Any] = {"text": text, "split": table.split(), "group": table.group("text")}
     column = _label(table, text)
     if column is None:
+        if chosen.get("merge_labels") or chosen.get("leave_out"):
+            raise UserError(
+                f"{path} is read as pairs of texts, without labels; remove --merge-labels and"
+                " --leave-out, or choose a column of labels with --label."
+            )
         fields["positive"] = _pairs(table, text)
     else:
         _labels(table, text, column)
@@ -105,10 +114,12 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
     fields["table"] = study.rows(table, column)
     if column is None:
         return study.write("text_pairs", 3, _shared_texts, **fields)
-    common = table.rows.loc[table.usable, column].nunique()
+    sizes = table.rows.loc[table.usable, column].value_counts()
+    common = len(sizes)
     unseen = common // 5 if common >= UNSEEN_FROM else 0
     sets = {"train": common - 2 * unseen, "validation_unseen": unseen, "test_unseen": unseen}
     fields["labels"] = sets if unseen else None
+    fields["balanced"] = "macro" if sizes.max() > SKEWED * sizes.median() else None
     return study.write("text_labels", 4, _shared_texts, label=column, **fields)
 
 
@@ -185,7 +196,10 @@ def _labels(table: UserTable, text: str, label: str) -> None:
     table.leave_out(table.rows[label] == "", f"without a {label}")
     labels = table.rows.loc[table.usable, label]
     refuse_several_labels(table.path, label, labels.unique())
-    if labels.nunique() < 2:
+    labels, unwanted = _wanted(table.path, labels, table.chosen, table.found)
+    table.rows.loc[labels.index, label] = labels
+    table.leave_out(unwanted, "of labels that are left out on request")
+    if labels[~unwanted].nunique() < 2:
         raise UserError(
             f"{table.path}: {label} has the same label in all rows; expected at least two labels."
         )
@@ -195,10 +209,35 @@ def _labels(table: UserTable, text: str, label: str) -> None:
     rare, few = _rare(table.path, table.rows.loc[table.usable, label], "label", "row")
     table.leave_out(table.rows[label].isin(rare), f"of {few}")
     labels = table.rows.loc[table.usable, label]
+    texts = table.rows.loc[table.usable, text]
+    table.found += several_labels_of(labels, texts.map(same_form), texts, "texts")
     sizes = labels.value_counts()
     if len(sizes):
         between = f"{sizes.min():,} to {sizes.max():,} rows"
         table.found.append(f"{len(sizes):,} labels of {between}: {counts(labels)}")
+
+
+def _wanted(
+    place: Path, labels: pd.Series, chosen: Chosen, found: list[str]
+) -> tuple[pd.Series, pd.Series]:
+    """Say which labels are doubtful; return the labels, merged on request, and whether each is to
+    be left out.
+
+    Raises:
+        UserError: if a label to be left out does not exist.
+    """
+    found += doubtful_names(labels)
+    if chosen.get("merge_labels"):
+        found.append(f"merged: {labels.nunique():,} labels are {merged(labels).nunique():,}")
+        labels = merged(labels)
+    forms = labels.map(spelling)
+    names = chosen.get("leave_out", ())
+    for name in names:
+        if spelling(name) not in set(forms):
+            raise UserError(
+                f"--leave-out is {name}; expected a label of {place}: {counts(labels, SHOWN_RARE)}."
+            )
+    return labels, forms.isin(list(map(spelling, names)))
 
 
 def _rare(place: Path, labels: pd.Series, label: str, unit: str) -> tuple[pd.Index, str]:
@@ -215,7 +254,7 @@ def _rare(place: Path, labels: pd.Series, label: str, unit: str) -> tuple[pd.Ind
             " two."
         )
     few = f"{counted(len(rare), label)} with fewer than {FEWEST_OF_LABEL} {unit}s"
-    return rare, f"{few}: {counts(labels[labels.isin(rare)])}"
+    return rare, f"{few}: {counts(labels[labels.isin(rare)], SHOWN_RARE)}"
 
 
 def _pairs(table: UserTable, text: str) -> str:
@@ -265,18 +304,54 @@ def _leave_out_mismatches(table: UserTable, matches: str) -> None:
     table.leave_out(~is_pair, "that are no pairs")
 
 
-def init_images(folder: Path, minutes: float, file: Path) -> str:
+def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str:
     """Write a study of the images in class folders or parquet files, as :func:`init_text`; if only
-    some are kept, they are linked or copied in a folder next to it.
+    some are kept, or classes are merged, they are linked or copied in a folder next to it.
     """
     study = NewStudy("images", folder, minutes, file)
     source: Any = parquet if folder.is_file() or any(folder.glob("*.parquet")) else image_folder
     listed = source.listed(folder)
     split = (
         pd.Series("train", range(len(listed.labels)))
-        .mask(listed.is_validation, "val")
+        .mask(listed.is_validation, "validation")
         .mask(listed.is_test, "test")
     )
+    found = _classes(study, listed, split)
+    classes, unwanted = _wanted(folder, found, chosen, study.found)
+    if unwanted.any():
+        study.found.append(f"left out: {counted(unwanted.sum(), 'image')} on request")
+    classes = classes[~unwanted]
+    rare, few = _rare(folder, classes[~listed.is_test[classes.index]], "class folder", "image")
+    if len(rare):
+        study.found.append(f"left out: {counted(classes.isin(rare).sum(), 'image')} of {few}")
+    classes = classes[~classes.isin(rare)]
+    kept = study.sample(classes, split[classes.index], "images")
+    study.found.append(f"{len(kept):,} of {len(split):,} images are used")
+    if not kept.equals(found):
+        folder = study.new(file.with_name(f"{file.stem}_images"))
+        places = split[kept.index] + "/" + kept
+        study.beside[folder] = functools.partial(listed.images.copy, places.to_dict(), folder)
+    resolution = _resolution(listed.images)
+    numbers, names = pd.factorize(kept, sort=True)
+    part = listed.part(kept.index.tolist())._replace(labels=numbers, class_names=tuple(names))
+    shared = _about_contents(study, part, kept, resolution)
+    sizes = kept[~part.is_test].value_counts()
+    test = None if part.is_test.any() else study.held_out["test"]
+    return study.write(
+        "images",
+        4,
+        source=source.__name__.rpartition(".")[2],
+        folder=str(folder),
+        leakage="leave_out" if shared else None,
+        group="macro" if sizes.max() > 1.5 * sizes.min() else None,
+        resolution=resolution,
+        test=test,
+        validation=round(study.held_out["validation"] / (1 - (test or 0)), 4),
+    )
+
+
+def _classes(study: NewStudy, listed: ListedImages, split: pd.Series) -> pd.Series:
+    """Describe the images, and return the class of each."""
     classes = pd.Series(listed.labels).map(dict(enumerate(listed.class_names)))
     sizes = classes[~listed.is_test].value_counts()
     between = f"{sizes.min():,} to {sizes.max():,} each"
@@ -288,46 +363,32 @@ def init_images(folder: Path, minutes: float, file: Path) -> str:
         study.found.append(f"splits of your own: {counts(split)}")
     if listed.images.unused:
         study.found.append(f"not used: {', '.join(listed.images.unused)}")
-    rare, few = _rare(folder, classes[~listed.is_test], "class folder", "image")
-    if len(rare):
-        study.found.append(f"left out: {few}")
-    sizes = sizes.drop(rare)
-    kept = study.sample((split + "/" + classes)[~classes.isin(rare)], "images")
-    if len(kept) < len(split):
-        folder = study.new(file.with_name(f"{file.stem}_images"))
-        study.beside[folder] = functools.partial(listed.images.copy, kept.to_dict(), folder)
-    resolution = _resolution(listed.images)
-    shared = _shared_images(listed.part(kept.index.tolist()), resolution)
-    if shared:
-        study.found.append(f"WARNING {shared}")
-    return study.write(
-        "images",
-        4,
-        source=source.__name__.rpartition(".")[2],
-        folder=str(folder),
-        leakage="leave_out" if shared else None,
-        group="macro" if sizes.max() > 1.5 * sizes.min() else None,
-        resolution=resolution,
-        test=None if listed.is_test.any() else 0.2,
-    )
+    return classes
 
 
-def _shared_images(listed: ListedImages, resolution: int) -> str:
-    """Return a sentence about images that the folder's own splits share, which are to be left out
-    of training; empty if there are none.
+def _about_contents(
+    study: NewStudy, listed: ListedImages, classes: pd.Series, resolution: int
+) -> bool:
+    """Say which images occur with different labels, and which ones the folder's own splits share;
+    return whether some are, which are to be left out of training.
 
     Raises:
         UserError: if a class then has too few images.
     """
     from trueneg.data.images.pixels import decoded_source, undecoded_source
 
-    if not (listed.is_test.any() or listed.is_validation.any()):
-        return ""
     source = undecoded_source("images", listed)
     if len(listed.images) <= DECODED:
         with contextlib.suppress(UserError):  # the check lists images that cannot be decoded
             source = decoded_source("images", listed, place=None, resolution=resolution)
-    return make_subset(source, seed=0, leakage="leave_out").leakage
+    contents = source.samples.groups["images"]
+    study.found += several_labels_of(classes, contents, source.names, "images")
+    if not (listed.is_test.any() or listed.is_validation.any()):
+        return False
+    shared = make_subset(source, seed=0, leakage="leave_out").leakage
+    if shared:
+        study.found.append(f"WARNING {shared}")
+    return bool(shared)
 
 
 def _resolution(images: EncodedImages) -> int:

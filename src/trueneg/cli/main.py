@@ -128,6 +128,19 @@ def _add_init(commands: Commands) -> None:
         help="folder with a subfolder per class, or with train, val and test of this form; parquet"
         " file, or folder of train*.parquet",
     )
+    for form in (texts, pictures):
+        form.add_argument(
+            "--merge-labels",
+            action="store_true",
+            help="make one label of its spellings: other case, spaces, punctuation, Unicode form",
+        )
+        form.add_argument(
+            "--leave-out",
+            action="append",
+            default=[],
+            metavar="LABEL",
+            help="leave out a label, such as unknown, in any spelling (may be repeated)",
+        )
     for form, writes in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
         form.add_argument(
             "--minutes",
@@ -269,7 +282,7 @@ def _init_pairs(options: argparse.Namespace) -> None:
 
 
 def _init_images(options: argparse.Namespace) -> None:
-    print(legible(init.init_images(options.folder, options.minutes, options.output)))
+    print(legible(init.init_images(options.folder, options.minutes, options.output, vars(options))))
 
 
 def _runs(options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import shutil
 import string
 import zlib
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ import yaml
 
 from trueneg.cli.columns import FEWEST_OF_LABEL, UserTable
 from trueneg.config.reading import load_configuration
+from trueneg.config.runs import all_runs, towers_of
 from trueneg.data.user_files import check_own_table
 from trueneg.errors import UserError
 from trueneg.legible import escape_control_characters
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.sections import Section
 from trueneg.store import data_input
 
@@ -33,6 +36,7 @@ START = 8.0
 RUN = {"text": 4.0, "images": 6.0, "pairs": 8.0}
 SAMPLE = {"text": 0.004, "images": 0.1, "pairs": 0.04}
 FOR_TOWERS = 0.3  # share of the time
+HELD_OUT = {"test": 0.2, "validation": 0.1}  # shares of the samples without splits of their own
 VARIANTS = 4  # of a tuned objective
 UNTUNED = 4  # at most: untrained, a control, and CL at the temperature of both methods
 
@@ -48,6 +52,9 @@ class NewStudy:
 
     Attributes:
         found: sentences about the data, for the user.
+        held_out: share of the samples that each seed holds out for testing and for validation;
+            without effect where the user did.
+        seconds: processor time that is left for the runs.
         beside: files or folders of the samples to use, if not all, each with the function that
             writes it.
 
@@ -64,6 +71,7 @@ class NewStudy:
         self.file = self.new(file)
         self.found: list[str] = []
         self.beside: dict[Path, Callable[[], Any]] = {}
+        self.held_out = dict(HELD_OUT)
         self.seconds = 60 * minutes * (os.cpu_count() or 1)
 
     @staticmethod
@@ -81,9 +89,14 @@ class NewStudy:
             )
         return path
 
-    def sample(self, labels: pd.Series, unit: str) -> pd.Series:
-        """Draw the samples to keep, the same share of each label but at least five; all if their
-        number fits the time.
+    def sample(self, labels: pd.Series, splits: pd.Series, unit: str) -> pd.Series:
+        """Draw the samples to keep: all that are held out, and as many training samples as fit the
+        time, the same share of each label but at least five.
+
+        Args:
+            labels: label of each sample.
+            splits: the user's split of each sample; empty: drawn by each seed.
+            unit: rows or images.
 
         Raises:
             UserError: if there are too few.
@@ -97,18 +110,25 @@ class NewStudy:
             raise UserError(
                 f"{problem}, because with fewer, almost none would be held out for evaluation."
             )
-        most = max(FEWEST, int(FOR_TOWERS * self.seconds / SAMPLE[self.kind]))
-        if len(labels) <= most:
-            return labels
-        shuffled = labels.sample(frac=1, random_state=0)
-        places = shuffled.groupby(shuffled).cumcount()
-        sizes = shuffled.map(shuffled.value_counts())
-        kept = labels[places.lt((sizes * most / len(labels)).clip(lower=FEWEST_OF_LABEL))]
-        self.found.append(
-            f"{len(kept):,} of {len(labels):,} {unit}, drawn at random, fit the time; --minutes"
-            " sets it"
-        )
-        return kept
+        free = labels[~splits.isin(HELD_OUT)]
+        undrawn = HELD_OUT.keys() - set(splits)
+        drawn = sum(map(HELD_OUT.__getitem__, undrawn)) * len(free)
+        most = FOR_TOWERS * self.seconds / SAMPLE[self.kind] - (len(labels) - len(free))
+        most = max(most, 2 * drawn, FEWEST)
+        if most < len(free):
+            shuffled = free.sample(frac=1, random_state=0)
+            places = shuffled.groupby(shuffled).cumcount()
+            sizes = shuffled.map(shuffled.value_counts())
+            is_kept = places < (sizes * most / len(free)).clip(lower=FEWEST_OF_LABEL)
+            labels = labels.drop(is_kept.index[~is_kept])
+            larger = len(free) / is_kept.sum()
+            self.held_out |= {name: round(HELD_OUT[name] * larger, 4) for name in undrawn}
+            self.found.append(
+                f"left out: {(~is_kept).sum():,} {unit} to train on, drawn at random, to fit the"
+                f" time (--minutes); {drawn + splits.isin(HELD_OUT).sum():,.0f} are held out"
+            )
+        self.seconds -= SAMPLE[self.kind] * len(labels)
+        return labels
 
     def size(self, tuned: int) -> tuple[int, int, int]:
         """Return the numbers of pilot seeds, of new seeds, and of runs that fit the time; the
@@ -120,10 +140,10 @@ class NewStudy:
         for pilots, seeds in SEEDS:
             runs = tuned * VARIANTS * pilots + (tuned + UNTUNED) * seeds
             needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + UNTUNED)
-            if needed <= (1 - FOR_TOWERS) * self.seconds:
+            if needed <= self.seconds:
                 break
         else:
-            minutes = self.minutes * (needed / self.seconds + FOR_TOWERS)
+            minutes = self.minutes + (needed - self.seconds) / 60 / (os.cpu_count() or 1)
             self.found.append(
                 f"the smallest study that can show something takes longer, about {minutes:.0f}"
                 " minutes"
@@ -160,13 +180,13 @@ class NewStudy:
         def written() -> str:
             values = {
                 key: json.dumps(value, ensure_ascii=False)
-                for key, value in {"leakage": None, **fields}.items()
+                for key, value in ({"leakage": None} | self.held_out | fields).items()
             }
             about = [f"# {escape_control_characters(line)}" for line in self.found]
             return text.substitute(values, name=name, file=file, found="\n".join(about))
 
         studies: Any = load_configuration(yaml.safe_load(written()), str(self.file)).studies
-        study = studies[name]
+        study = _with_libraries(name, studies[name])
         try:
             for write in self.beside.values():
                 write()
@@ -211,14 +231,32 @@ class NewStudy:
             unit: the column whose values are drawn, with all of their rows; None: rows are drawn.
         """
         usable = table.rows[table.usable]
-        labels = pd.Series("", usable[unit].unique() if unit else usable.index)
-        kept = self.sample(usable[label] if label else labels, "images" if unit else "rows").index
+        splits = table.splits[usable.index]
+        splits = splits.groupby(usable[unit] if unit else usable.index, sort=False).first()
+        labels = usable[label] if label else pd.Series("", splits.index)
+        kept = self.sample(labels, splits[labels.index], "images" if unit else "rows").index
         used = usable[usable[unit].isin(kept)] if unit else usable.loc[kept]
         table.usable = pd.Series(table.rows.index.isin(used.index), table.rows.index)
         self.found.append(f"{len(used):,} of {len(table.rows):,} rows are used")
-        if len(used) == len(table.rows):
+        if len(used) == len(table.rows) and not table.chosen.get("merge_labels"):
             return str(self.place)
         path = self.new(self.file.with_name(f"{self.file.stem}_rows.csv"))
         # A lone \r in a cell would be written without quotation marks if lines ended otherwise.
         self.beside[path] = lambda: used.to_csv(path, index=False, lineterminator="\r\n")
         return str(path)
+
+
+def _with_libraries(name: str, study: TrainedStudy) -> TrainedStudy:
+    """Return the study, or refuse one whose towers need a library that is not installed."""
+    missing = {
+        tower["name"]
+        for run in all_runs(name, study)
+        for tower in towers_of(run.settings).values()
+        if find_spec(tower["name"]) is None
+    }
+    if missing:
+        raise UserError(
+            f"{' and '.join(sorted(missing))} is not installed, but the study's networks need it;"
+            " install it with: pip install 'trueneg[pretrained]'."
+        )
+    return study

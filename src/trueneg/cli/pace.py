@@ -6,11 +6,17 @@ import functools
 import json
 import pkgutil
 import platform
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from trueneg.cli.planned_data import PlannedData
-from trueneg.config.runs import Run, RunSettings
+from trueneg.cli.planned_networks import TowerPace
+from trueneg.config.runs import Run, RunSettings, features_key, frozen_towers
+from trueneg.data.stored_features import StoredFeatures
 from trueneg.io.downloads import announced
 from trueneg.io.files import write_text
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
@@ -37,7 +43,11 @@ class Paces:
 
     Args:
         results: results folder, which may be shared by several machines.
-        measures: measure a few updates of each other kind, and keep the result.
+        measures: measure a few updates of each other kind, and keep the result; those of runs on
+            frozen towers, which are quick, are always measured.
+
+    Attributes:
+        towers: the paces of towers, by the names of their vectors.
 
     Raises:
         UserError: if the file with what was measured is damaged.
@@ -46,6 +56,7 @@ class Paces:
     FILE = "pace.json"
 
     def __init__(self, results: Path, measures: bool = False):
+        self.towers: Mapping[str, TowerPace] = {}
         self._results = results
         self._measures = measures
         self._path = results / self.FILE
@@ -67,16 +78,19 @@ class Paces:
 
     def of(self, run: Run, data: PlannedData) -> Pace | None:
         """Return the pace of a run; None if none of its kind is known, nor can be measured yet: its
-        data and the vectors of frozen towers must exist, and the device that it asks for.
+        data must exist, the vectors of frozen towers or their pace, and the device it asks for.
         """
         kind = speed_key(run.settings)
         if kind in self._finished:
             return self._finished[kind]
-        if self._measures and kind not in self._measured and data.checksum is not None:
-            if (measured := _measured_update(run, data, self._results)) is None:
+        is_quick = frozen_towers(run.settings).keys() & {"encoder", "text_encoder"}
+        measures = self._measures or is_quick
+        if measures and kind not in self._measured and data.checksum is not None:
+            if (measured := _measured_update(run, data, self.towers)) is None:
                 return None
             self._measured[kind] = measured
-            write_text(self._path, json.dumps(self._all, indent=1))
+            if self._measures:
+                write_text(self._path, json.dumps(self._all, indent=1))
         if kind not in self._measured:
             return None
         seconds, device = self._measured[kind]
@@ -105,26 +119,29 @@ def speed_key(settings: RunSettings) -> str:
     return repr((networks, data, training))
 
 
-def _measured_update(run: Run, data: PlannedData, results: Path) -> tuple[float, str] | None:
-    """Return the seconds of an update of a run, and the device."""
+def _measured_update(
+    run: Run, data: PlannedData, towers: Mapping[str, TowerPace]
+) -> tuple[float, str] | None:
+    """Return the seconds of an update of a run, and the device. Random vectors stand for those of
+    frozen towers.
+    """
     import torch
 
     from trueneg.runtime.devices import choose_device
     from trueneg.runtime.distributed import ALONE
-    from trueneg.training.frozen import read_frozen, vector_names
 
     settings = run.settings
-    names = vector_names(settings)
-    vectors = [results / f"features/{name}.npz" for name in names.values()]
     is_absent = settings["training"]["device"] == "cuda" and not torch.cuda.is_available()
-    if is_absent or not all(path.is_file() for path in vectors):
+    frozen = _random_vectors(settings, data, towers)
+    if is_absent or frozen is None:
         return None
     torch.set_num_threads(settings["training"]["threads"])
     device = choose_device(settings["training"]["device"])
+    # other jobs of a busy machine do not count
+    clock = time.process_time if device.type == "cpu" else time.perf_counter
     # needs no class probabilities
     objective: Any = model_of({**settings, "objective": {"name": "cl"}}, "objective")
     training_class = pkgutil.resolve_name(kind_of(settings).TRAINING)
-    frozen = read_frozen(names, data.source, vectors)
     out_of_memory = catch_out_of_memory(
         f"{run.study}, {run.objective}", smaller_batch(settings["training"]["batch_size"])
     )
@@ -139,5 +156,36 @@ def _measured_update(run: Run, data: PlannedData, results: Path) -> tuple[float,
             started = training_class(
                 short, run.seed, data.source, data.subset, device, ALONE, frozen
             )
-            row = started.train_epoch()
-    return float(row["seconds"]) / updates, device.type
+            began = clock()
+            while started.epoch * started.updates_per_epoch < updates:
+                started.train_epoch()
+            seconds = clock() - began
+    return seconds / updates, device.type
+
+
+def _random_vectors(
+    settings: RunSettings, data: PlannedData, towers: Mapping[str, TowerPace]
+) -> Any:
+    """Return vectors of the shape that those of a run's frozen towers have; None if it is not
+    known.
+    """
+    from trueneg.training.frozen import Frozen
+
+    stored = {}
+    for section, made in frozen_towers(settings).items():
+        name = features_key(made)
+        if name not in towers or made.get("regions") == "needed":
+            return None
+        shape = (samples_of(made, data), 1 + (made["tower"].get("views") or 0), towers[name][1], 1)
+        values = np.random.default_rng(0).standard_normal(shape, np.float32)
+        stored[section] = StoredFeatures(values, None, "", "")
+    rows = {text: row for row, text in enumerate(set(data.sentences))}
+    encoders = map(stored.get, ("encoder", "text_encoder"))
+    return Frozen(*encoders, rows, positives=stored.get("positive_encoder"))
+
+
+def samples_of(made_of: Mapping[str, Any], data: PlannedData) -> int:
+    """Return the number of images or texts that a tower embeds; 0: unknown."""
+    if made_of["samples"] == "texts":
+        return len(set(data.sentences))
+    return len(getattr(data.source, "images", ()))

@@ -13,6 +13,7 @@ import pandas as pd
 from trueneg.cli.columns import UserTable, counts
 from trueneg.config.runs import Run, RunSettings
 from trueneg.data.arrays import size_of
+from trueneg.data.doubtful_labels import doubtful_labels
 from trueneg.data.draw import read_samples, refuse_group
 from trueneg.data.image_files import OPENED
 from trueneg.data.near_duplicates import near_duplicates
@@ -101,7 +102,7 @@ def planned_data(
     source, official = looked
     refuse_group(source, study.primary.group)
     subset = pkgutil.resolve_name(study.SPLITTER)(source, dataset, seed, official)
-    remarks = [source.skipped, subset.left_out, subset.leakage]
+    remarks = [source.skipped, *doubtful_labels(source), subset.left_out, subset.leakage]
     remarks.append(near_duplicates(source.samples, source.looks(), subset))
     images: Any = getattr(source, "images", None)
     if is_opened := images is not None and not size_of(images):

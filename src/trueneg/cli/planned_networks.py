@@ -3,11 +3,12 @@ trained.
 """
 
 import contextlib
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,12 +20,18 @@ from trueneg.data.tables import places_of
 from trueneg.data.user_files import compare_files, missing_files
 from trueneg.errors import LongTextsError, UserError
 from trueneg.io.downloads import announced
+from trueneg.specs.encoders import is_frozen
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.pairs import ImageTextStudy
 from trueneg.store import data_input
 
 COUNTED = 20_000  # texts whose tokens are counted
+MEASURED_SAMPLES = 16  # by a tower
 FILES = ("weights", "model")  # settings of a network that name files
+
+
+# processor seconds of a sample in a tower on this machine, and the size of its vector
+TowerPace: TypeAlias = tuple[float, int]
 
 
 def planned_networks(
@@ -117,8 +124,9 @@ def check_networks(runs: Iterable[PlannedRun], channels: int) -> list[str]:
     return list(dict.fromkeys(downloads))
 
 
-def check_towers(runs: Iterable[PlannedRun]) -> list[str]:
-    """Check the towers of all runs, and list those that must be downloaded.
+def check_towers(runs: Iterable[PlannedRun]) -> tuple[list[str], dict[str, TowerPace]]:
+    """Check the towers of all runs; return those that must be downloaded, and the paces of all by
+    the names of their vectors.
 
     The libraries of the towers are slow to import and need much memory, so only a separate process
     imports them.
@@ -131,19 +139,22 @@ def check_towers(runs: Iterable[PlannedRun]) -> list[str]:
         for run, data in runs
         for made in all_towers(run.settings).values()
     }
-    networks = []
-    for made, data in towers.values():
+    networks = {}
+    paces: dict[str, TowerPace] = {}
+    for name, (made, data) in towers.items():
         if made["tower"]["name"] != "vectors":
-            networks.append((made, sorted(set(data.sentences))))
+            texts = set(data.sentences) if made["samples"] == "texts" else ()
+            networks[name] = (made, sorted(texts))
         elif data.source is not None and (made["samples"] == "images" or data.sentences):
             from trueneg.training.frozen import vectors_of_file
 
-            vectors_of_file(made, data.source)
+            paces[name] = 0.0, vectors_of_file(made, data.source).shape[2]
     lines = _shared_vectors(runs)
     if not networks:
-        return lines
+        return lines, paces
     with ProcessPoolExecutor(1, get_context("spawn")) as pool, _naming_rows(runs):
-        return lines + pool.submit(_build_towers, networks).result()
+        downloads, measured = pool.submit(_build_towers, networks).result()
+    return lines + downloads, paces | measured
 
 
 @contextlib.contextmanager
@@ -187,14 +198,33 @@ def _shared_vectors(runs: Iterable[PlannedRun]) -> list[str]:
     return list(filter(None, lines.values()))
 
 
-def _build_towers(networks: Iterable[tuple[Mapping[str, Any], Sequence[str]]]) -> list[str]:
+def _build_towers(
+    networks: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],
+) -> tuple[list[str], dict[str, TowerPace]]:
     from trueneg.training.frozen import usable_tower
 
     downloads: list[str] = []
-    for made, texts in networks:
+    paces = {}
+    for name, (made, texts) in networks.items():
         with announced(downloads, made["tower"].get("offline") and made["tower"]["model"]):
-            usable_tower(made, texts)
-    return list(dict.fromkeys(downloads))
+            tower = usable_tower(made, texts)
+            if is_frozen(made["tower"]) and (texts or made["samples"] == "images"):
+                paces[name] = _measured_tower(tower, made["tower"].get("resolution"), texts)
+    return list(dict.fromkeys(downloads)), paces
+
+
+def _measured_tower(tower: Any, side: int | None, texts: Sequence[str]) -> TowerPace:
+    """Measure a batch of random images with a side in pixels, or of texts, if there are any."""
+    import torch
+
+    batch = torch.rand(MEASURED_SAMPLES, 3, *2 * [side or 224])
+    if texts:
+        batch = tower.prepare(texts[:: 1 + len(texts) // MEASURED_SAMPLES])
+    with torch.inference_mode():
+        count, dimensions = tower(batch).pooled.shape  # the first pass is slower
+        began = time.process_time()
+        tower(batch)
+    return (time.process_time() - began) / count, dimensions
 
 
 def check_language_models(

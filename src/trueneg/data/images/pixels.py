@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from trueneg.data.decoding import UnreadableImageError, decode_resized, map_images, open_image
-from trueneg.data.image_files import check_images, file_contents
+from trueneg.data.image_files import OPENED, check_images, file_contents
 from trueneg.data.images.image_source import ImageSource, ListedImages
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
@@ -88,10 +88,11 @@ def decoded_source(
 
 def undecoded_source(name: str, listed: ListedImages) -> ImageSource:
     """Return images that are not decoded, with digests in place of the pixels: of their files, if
-    splits of their own may share some.
+    these are not too many, or splits of their own may share some.
     """
     images = listed.images
-    contents = file_contents(images, read=bool((listed.is_test | listed.is_validation).any()))
+    is_split = bool((listed.is_test | listed.is_validation).any())
+    contents = file_contents(images, read=is_split or len(images) <= OPENED)
     names = np.array([images.name(position) for position in range(len(images))])
     return ImageSource(name, **listed._replace(images=contents)._asdict(), names=names)
 
