@@ -210,7 +210,9 @@ def _labels(table: UserTable, text: str, label: str) -> None:
     table.leave_out(table.rows[label].isin(rare), f"of {few}")
     labels = table.rows.loc[table.usable, label]
     texts = table.rows.loc[table.usable, text]
-    table.found += several_labels_of(labels, texts.map(same_form), texts, "texts")
+    table.found += several_labels_of(
+        labels, texts.map(same_form).to_numpy(object), texts.to_numpy(object), "texts"
+    )
     sizes = labels.value_counts()
     if len(sizes):
         between = f"{sizes.min():,} to {sizes.max():,} rows"
@@ -319,11 +321,11 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
     found = _classes(study, listed, split)
     classes, unwanted = _wanted(folder, found, chosen, study.found)
     if unwanted.any():
-        study.found.append(f"left out: {counted(unwanted.sum(), 'image')} on request")
+        study.found.append(f"left out: {counted(int(unwanted.sum()), 'image')} on request")
     classes = classes[~unwanted]
     rare, few = _rare(folder, classes[~listed.is_test[classes.index]], "class folder", "image")
     if len(rare):
-        study.found.append(f"left out: {counted(classes.isin(rare).sum(), 'image')} of {few}")
+        study.found.append(f"left out: {counted(int(classes.isin(rare).sum()), 'image')} of {few}")
     classes = classes[~classes.isin(rare)]
     kept = study.sample(classes, split[classes.index], "images")
     study.found.append(f"{len(kept):,} of {len(split):,} images are used")
