@@ -205,6 +205,24 @@ def test_equivalence_is_tested_only_within_a_margin_below_what_the_oracle_was_sh
         assert row["margin"] == margin
 
 
+def test_the_oracles_gain_is_that_over_the_uncorrected_baseline():
+    cl = np.array([0.5, 0.52, 0.54, 0.56])
+    same = cl + np.array([0.018, 0.022, 0.021, 0.019])  # CL at the oracle's temperature
+    values = {"cl": cl, "same": same, "oracle": same + 1e-4 * np.array([4, -4, 3, -3])}
+    for margin, expected in ((0.01, "equivalent"), (0.03, "undecided")):
+        row = primary_contrast(
+            rows_of(values),
+            "oracle",
+            "same",
+            MEASURED,
+            "digits",
+            margin,
+            "oracle",
+            uncorrected="cl",
+        )
+        assert row["outcome"] == expected
+
+
 def test_differences_of_one_image_in_50_000_are_not_rounded_away():
     cl = np.array([43_210, 43_215, 43_208]) / 50_000
     found = paired_differences(

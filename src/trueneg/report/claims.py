@@ -101,6 +101,7 @@ def smaller_gain(
             primary.margin,
             primary.oracle,
             crossed,
+            primary.baseline,
         )
         for baseline in dict.fromkeys(filter(None, (primary.baseline, same)))
     ]

@@ -479,6 +479,7 @@ def primary_contrast(
     margin: float | None = None,
     oracle: str | None = None,
     crossed: pd.DataFrame | None = None,
+    uncorrected: str | None = None,
 ) -> pd.Series:
     """Evaluate the primary contrast of a study on the test split; as the only one in its family, it
     needs no adjustment.
@@ -490,10 +491,11 @@ def primary_contrast(
         measured: measurement to compare.
         dataset: label of the data set.
         margin: equivalence margin, in the metric's own unit; None: equivalence is not tested.
-        oracle: the objective whose gain over the baseline must exceed the margin
-            (:func:`within_headroom`); None: none must.
+        oracle: the objective whose gain must exceed the margin (:func:`within_headroom`); None:
+            none must.
         crossed: :func:`trueneg.stats.crossed.crossed_comparisons` of the measurement, whose
             intervals and tests, over samples, too, replace those over seeds; None: nothing does.
+        uncorrected: over which the oracle gains; None: the baseline.
 
     Returns:
         The row of :func:`paired_differences` with its ``outcome`` (see :func:`outcome`) and, if
@@ -506,7 +508,8 @@ def primary_contrast(
     margins = {} if margin is None else {measured: margin}
     table = paired_differences(chosen, baseline, [treatment], margins)
     if oracle is not None:
-        table = within_headroom(table, paired_differences(chosen, baseline, [oracle]))
+        gains = paired_differences(chosen, uncorrected or baseline, [oracle])
+        table = within_headroom(table, gains)
     row = table.iloc[0].copy()
     if crossed is not None:
         row = _over_samples(row, crossed)
