@@ -10,7 +10,8 @@ import yaml
 from tests.report import synthetic, synthetic_pairs
 from tests.studies import tiny_words
 from trueneg.config import runs
-from trueneg.evaluation.retrieval_examples import COLUMNS, thumbnail
+from trueneg.evaluation.retrieval_examples import COLUMNS
+from trueneg.evaluation.thumbnails import thumbnail
 from trueneg.io import privacy
 from trueneg.report.build import write_page
 from trueneg.report.page.examples import NO_EXAMPLES

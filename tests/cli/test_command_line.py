@@ -18,7 +18,7 @@ from tests.config.mistakes import with_key
 from tests.config.test_config import REFUSED
 from tests.data.image_layouts import pngs, random_images, write_parquet
 from tests.studies import tiny_study
-from trueneg.cli.estimates import START
+from trueneg.cli.estimates import EVALUATED, START
 from trueneg.cli.main import main
 from trueneg.cli.why import Origin, as_text
 from trueneg.io.seals import seal
@@ -116,7 +116,8 @@ def test_a_valid_study_is_described_with_its_cost(tmp_path, capsys, images):
     assert "training 36 of 48" in captured.out
     assert f"CL: {images.name}: 0 of 2 runs finished" in captured.out
     assert "6 runs to train in 3 jobs" in captured.out
-    assert f"as many evaluation jobs takes about {6 * START:.0f} s" in captured.out
+    seconds = 6 * START + 6 * 36 * EVALUATED
+    assert f"as many evaluation jobs, and evaluating, about {seconds:.0f} s" in captured.out
 
 
 def test_missing_runs_take_as_long_as_finished_ones_of_the_same_kind(

@@ -4,6 +4,7 @@ the study measured.
 
 import hashlib
 import json
+import logging
 import re
 from pathlib import Path
 
@@ -85,6 +86,14 @@ def write_artefacts(study, values):
     (folder / "comparison.json").write_text(json.dumps(comparison))
     (folder / "study.yaml").write_text(yaml.safe_dump(study.model_dump(mode="json")))
     rows.to_parquet(folder / "rows.parquet")
+
+
+@pytest.fixture(autouse=True)
+def _same_level():
+    """The level of the package's log, which the command changes, is that of before."""
+    level = logging.getLogger("trueneg").level
+    yield
+    logging.getLogger("trueneg").setLevel(level)
 
 
 @pytest.fixture(scope="module")

@@ -194,7 +194,7 @@ def test_the_study_ends_with_its_answer_and_an_encoder_with_the_vectors_of_its_e
         texts, vectors = vectors_of_evaluation(project.path / "results", manifest)
         monkeypatch.chdir(project.path / name)
         (example,) = [
-            block for block in blocks(ROOT / PAGE, "4. Export") if block.language == "python"
+            block for block in blocks(ROOT / PAGE, "5. Export") if block.language == "python"
         ]
         names = {}
         exec(compile(example.text, PAGE, "exec"), names)

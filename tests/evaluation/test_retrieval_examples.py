@@ -19,10 +19,10 @@ from trueneg.evaluation.retrieval_examples import (
     IMAGE_TO_TEXT,
     TEXT_TO_IMAGE,
     retrieval_examples,
-    thumbnail,
     write_examples,
 )
 from trueneg.evaluation.said import OWN, RELATIONS, TRUE, said_of
+from trueneg.evaluation.thumbnails import thumbnail
 from trueneg.io import privacy
 from trueneg.training.image_text import ImageText
 

@@ -255,7 +255,7 @@ def test_the_table_of_differences_has_every_measurement_in_its_unit(study, rows)
     difference = values_of(rows, "same", AUC) - values_of(rows, "CL", AUC)
     cells = dict(shown.groups[0].lines)["same − CL"]
     of_family = tt_solve_power(nobs=6, alpha=0.05 / (len(shown.groups[0].lines) - 1), power=0.8)
-    assert numbers(cells[3].text)[0] == pytest.approx(
+    assert numbers(cells[4].text)[0] == pytest.approx(
         of_family * difference.std(ddof=1), abs=0.00051
     )
 

@@ -8,7 +8,7 @@ import shutil
 import string
 import zlib
 from collections.abc import Callable
-from importlib.util import find_spec
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -248,11 +248,12 @@ class NewStudy:
 
 def _with_libraries(name: str, study: TrainedStudy) -> TrainedStudy:
     """Return the study, or refuse one whose towers need a library that is not installed."""
+    installed = packages_distributions()
     missing = {
         tower["name"]
         for run in all_runs(name, study)
         for tower in towers_of(run.settings).values()
-        if find_spec(tower["name"]) is None
+        if tower["name"] not in installed
     }
     if missing:
         raise UserError(

@@ -2,19 +2,18 @@
 and their relevance.
 """
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 from pandas import DataFrame
-from PIL import Image
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.retrieval import ranks
 from trueneg.evaluation.said import OWN, RELATIONS, TRUE, Said, said_of
+from trueneg.evaluation.thumbnails import thumbnail
 from trueneg.io import privacy
 from trueneg.randomness import seed_for
 
@@ -117,14 +116,3 @@ def _query_texts(relation: ndarray, generator: np.random.Generator) -> ndarray:
     order = generator.permutation(len(relation))
     elsewhere = (relation[order] == RELATIONS.index(TRUE)).any(1)
     return order[np.argsort(~elsewhere, kind="stable")]
-
-
-def thumbnail(pixels: ndarray) -> bytes:
-    """Encode a uint8 image (1 or 3 channels, H, W) as WebP, with its longer side at most 96
-    pixels.
-    """
-    image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
-    image.thumbnail((96, 96))
-    stream = io.BytesIO()
-    image.convert("RGB").save(stream, "WEBP", quality=82)
-    return stream.getvalue()

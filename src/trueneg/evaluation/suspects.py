@@ -14,7 +14,6 @@ from pandas import DataFrame
 from trueneg.data.draw import read_samples
 from trueneg.data.samples import read_subsets
 from trueneg.data.stored_features import read_features
-from trueneg.evaluation.evaluate import task_package
 from trueneg.io import privacy
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.sections import Section
@@ -46,7 +45,9 @@ def write_suspects(
     read = read_samples(kind, source)
     pairs = DataFrame()
     if not read.samples.restricted:
-        rows, names, content = importlib.import_module(task_package(study)).shown(read)
+        rows, names, content = importlib.import_module(f"trueneg.evaluation.{kind.SAMPLES}").shown(
+            read
+        )
         train = next(iter(read_subsets(subsets).values())).train
         vectors_of_rows = read_features(vectors[0], read.checksum).values[:, 0, :, 0]
         labels = read.labels[train]

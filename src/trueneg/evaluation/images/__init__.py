@@ -21,7 +21,7 @@ from trueneg.data.samples import Subset
 from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.features import extract_features
 from trueneg.evaluation.per_sample import PerSample, of_balanced
-from trueneg.evaluation.retrieval_examples import thumbnail
+from trueneg.evaluation.thumbnails import thumbnail
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import Record
