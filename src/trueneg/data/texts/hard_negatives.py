@@ -99,7 +99,9 @@ class HardNegatives:
         return torch.where(is_missing, anchors[:, None], candidates.gather(1, chosen)), is_missing
 
     def _measure(self, anchors: Tensor, drawn: Tensor, is_missing: Tensor) -> None:
-        cosine = self._cosine(anchors[:, None], drawn)[~is_missing]
+        # one column after the other, because all vectors would need D times the memory
+        columns = [self._cosine(anchors, column) for column in drawn.T]
+        cosine = torch.stack(columns, 1)[~is_missing]
         is_false = (self._labels[drawn] == self._labels[anchors][:, None])[~is_missing]
         self.measured = {
             "share of missing hard negatives": is_missing.float().mean().item(),
