@@ -58,7 +58,7 @@ rule suspects:
     """Find the most similar training samples with different labels, or of different pairs."""
     input:
         source=trainings.source,
-        subsets=lambda wildcards: trainings.networks(wildcards)["subsets"],
+        subsets=trainings.first_subsets,
         vectors=trainings.vectors,
     output:
         suspects="results/{study}/artefacts/suspects/{dataset}.parquet",

@@ -240,6 +240,12 @@ def test_missing_ones_are_the_anchor_itself_and_counted():
     assert found.measured["share of missing hard negatives"] == 1
 
 
+def test_more_hard_negatives_than_texts_are_refused():
+    source = source_of_labels([0, 1, 2])
+    with pytest.raises(UserError, match="num_negatives is 4, but there are 3 texts"):
+        drawing(source, np.eye(3, dtype=np.float32))
+
+
 def test_shuffled_ones_are_those_of_other_anchors():
     source = source_of_labels([0, 1, 2] * 20)
     vectors = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
@@ -333,5 +339,7 @@ def test_damage_and_other_data_are_refused(files):
 def test_bounds_of_settings_are_checked():
     with pytest.raises(ValueError, match="range_max"):
         HardNegativeSettings(range_max=1001)
+    with pytest.raises(ValueError, match="ranks between them"):
+        HardNegativeSettings(range_min=8, range_max=[20, 11])
     with pytest.raises(ValueError, match="remove one of them"):
         HardNegativeSettings(without_positives=True, false_share=0.1)

@@ -34,23 +34,31 @@ def begun(source, **changes):
 
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("in_batch", [True, False])
-def test_the_loss_is_over_the_hard_negatives_and_those_in_the_batch(given, in_batch):
+@pytest.mark.parametrize("max_score", [None, -0.6])
+def test_the_loss_is_over_the_hard_negatives_and_those_in_the_batch(given, in_batch, max_score):
     source = question_source(given=given)
     with double_precision():
-        run = begun(source, in_batch=in_batch)
+        run = begun(source, in_batch=in_batch, max_score=max_score)
         run.network.double()
         pairs, inputs = next(run.batches(1))
         loss = run.backward(pairs, inputs)[0].loss.item()
     facts = facts_of(run, pairs)
     count = facts.count
     assert len(facts.texts[1]) == count * (1 + HARD)
+    # an anchor of its own stands for each missing one, and is no negative of any
+    is_missing = [
+        j >= count and facts.texts[1][j] == facts.texts[0][j % count]
+        for j in range(len(facts.texts[1]))
+    ]
+    share = run.data.hard_negatives.measured["share of missing hard negatives"]
+    assert (share > 0) == (max_score is not None)
     losses = []
     for i in range(count):
         u = [math.exp(SCALE * cosine) for cosine in facts.cosines[i]]
         kept = [
             j
             for j in range(len(u))
-            if j != i and not facts.same(i, j) and (in_batch or j % count == i)
+            if j != i and not (facts.same(i, j) or is_missing[j]) and (in_batch or j % count == i)
         ]
         losses.append(math.log(1 + sum(u[j] for j in kept) / u[i]))
     assert loss == pytest.approx(sum(losses) / count, rel=1e-6)

@@ -61,7 +61,8 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
         subset: a subset of them; no other split is seen.
         vectors: (R, D) vectors of the source's sentences.
     """
-    rows, numbers = source.rows[subset.train], source.text_numbers[subset.train]
+    rows = source.rows[subset.train]
+    numbers = source.text_numbers[subset.train]
     column = min(1, rows.shape[1] - 1)
     found, first = np.unique(numbers[:, column], return_index=True)
     candidates = np.sort(rows[first, column])
@@ -105,7 +106,8 @@ def _nearest(
 
 
 def _normalised(vectors: ndarray) -> ndarray:
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny)
 
 
 def false_by_rank(mined: Mined, classes: ndarray) -> dict[str, float]:

@@ -86,7 +86,8 @@ def most_similar(
     """
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = vectors / norms.clip(min=1e-12)
-    first, second = rows[:, 0], rows[:, -1]
+    first = rows[:, 0]
+    second = rows[:, -1]
     parts = []
     step = max(1, BLOCK // len(rows))
     for start in range(0, len(rows), step):

@@ -153,15 +153,23 @@ class TrainingJobs:
         names = dict.fromkeys(runs.mining_key(choice.runs[0].settings) for choice in choices)
         return [MINED.format(**wildcards, features=name) for name in names if name is not None]
 
+    def _first(self, wildcards: Any) -> runs.Job:
+        """Return the first matching job, preferably one that trains."""
+        return min(
+            self._matching(wildcards),
+            key=lambda job: job.runs[0].settings["objective"]["name"] in NOT_TRAINED,
+        )
+
+    def first_subsets(self, wildcards: Any) -> str:
+        """Return the path of the subsets of the first matching job's block."""
+        return SUBSETS.format(**vars(self._first(wildcards)))
+
     def networks(self, wildcards: Any) -> dict[str, str | list[str]]:
         """Return the paths of what a job reads to use trained networks, by the names of its inputs:
         those of its block or, for other jobs, of the first matching one, preferably one that
         trains.
         """
-        first = min(
-            self._matching(wildcards),
-            key=lambda job: job.runs[0].settings["objective"]["name"] in NOT_TRAINED,
-        )
+        first = self._first(wildcards)
         return {
             "source": self.source(wildcards),
             "subsets": SUBSETS.format(**vars(first)),

@@ -5,7 +5,16 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from trueneg.specs.guides.encoder import TextTower
-from trueneg.specs.settings import Boolean, Count, CountFromZero, Real, Settings, Share, Sweepable
+from trueneg.specs.settings import (
+    Boolean,
+    Count,
+    CountFromZero,
+    Real,
+    Settings,
+    Share,
+    Sweepable,
+    values_of,
+)
 
 DEPTH = 1000  # candidates that are kept of each anchor
 
@@ -67,6 +76,12 @@ class HardNegativeSettings(Settings):
 
     @model_validator(mode="after")
     def _ranks_and_controls(self):
+        for last in values_of(self.range_max):
+            if last - self.range_min < self.num_negatives:
+                raise ValueError(
+                    f".range_min is {self.range_min} and .range_max {last}; expected at least"
+                    f" num_negatives, {self.num_negatives}, ranks between them"
+                )
         if self.without_positives and self.false_share is not None:
             raise ValueError(".without_positives and .false_share are both set; remove one of them")
         return self

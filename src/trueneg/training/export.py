@@ -230,8 +230,10 @@ def _stored(
     if isinstance(network, Tower):
         parts["network"] = network.get_submodule("network")
     elif network is not None:
-        # BioViL projects, then pools
-        maps, layers = (layers, []) if isinstance(head, RegionProjection) else ([], layers)
+        maps: list[nn.Module] = []
+        if isinstance(head, RegionProjection):  # BioViL projects, then pools
+            maps = layers
+            layers = []
         parts["network"], about["blocks"], code = _flat(network, maps)
     parts["head"] = nn.Sequential(*layers)
     return parts, code | {"$head": _code(layers)}, about

@@ -90,7 +90,7 @@ class PairCriterion:
         bound_gradient = values.pop("bound_gradient", False)
         self._leaves_out_report = settings.get("own_report") == "left out"
         self._same_text = settings.get("same_text") or "keep"
-        self._in_batch = (settings.get("hard_negatives") or {}).get("in_batch", True)
+        self._mined = settings.get("hard_negatives") or {}
         self._all_positives = model.averages_positives(settings)
         self._eta = self._probability(
             values.pop("class_probability", None),
@@ -241,12 +241,23 @@ class PairCriterion:
             is_known = self._same_text == "known"
             same = (self._data.known_positives if is_known else self._data.same_text)(pairs)
             excluded = same if excluded is None else excluded | same
-        if not self._in_batch:
-            count, columns = len(pairs.anchors), len(pairs.columns)
-            places = torch.arange(columns, device=pairs.columns.device)
-            of_others = places.remainder(count) != places[:count, None]
-            excluded = of_others if excluded is None else excluded | of_others
+        if self._mined:
+            unused = self._unused_columns(pairs)
+            excluded = unused if excluded is None else excluded | unused
         return excluded
+
+    def _unused_columns(self, pairs: PairBatch) -> Tensor:
+        """Return (B, K) bool: the columns that stand for missing hard negatives, and those of other
+        anchors if only an anchor's own hard negatives count.
+        """
+        count = len(pairs.anchors)
+        places = torch.arange(len(pairs.columns), device=pairs.columns.device)
+        owners = places.remainder(count)
+        is_unused = (places >= count) & (pairs.columns == pairs.anchors[owners])
+        is_unused = is_unused.expand(count, -1)
+        if self._mined["in_batch"]:
+            return is_unused
+        return is_unused | (owners != places[:count, None])
 
     def _same_class(self, pairs: PairBatch) -> Tensor:
         """Return (B, K) bool: whether column j has the class of anchor i or, if the objective

@@ -57,10 +57,12 @@ def _mining(name: str, study: TextStudy, objective: Any, has_hard_negatives: boo
     key = f"objectives.{name}.hard_negatives"
     if has_hard_negatives:
         yield f"{key} is set, as is dataset.negative_columns; remove one of them"
-    if "keep" in values_of(objective.same_text):
+    if not objective.hard_negatives.in_batch and "both" in values_of(
+        getattr(objective, "directions", "both")
+    ):
         yield (
-            f"objectives.{name}.same_text is keep, but {key} stands for missing ones with the"
-            " anchor's own text; set another value"
+            f"{key}.in_batch is false, but directions is both, and anchors of the other direction"
+            " have negatives in the batch only; set text"
         )
     own = study.text_encoder.train == FROZEN and study.positive_encoder is None
     if objective.hard_negatives.text_encoder is None and not own:

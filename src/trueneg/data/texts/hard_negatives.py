@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from trueneg.data.mining import DIGITS, Mined
+from trueneg.errors import UserError
 
 BLOCK = 2**24  # candidates looked at at once
 
@@ -28,6 +29,9 @@ class HardNegatives:
 
     Attributes:
         measured: shares of the latest draw that are missing, and false; and their mean similarity.
+
+    Raises:
+        UserError: if there are fewer candidates than hard negatives to draw.
     """
 
     measured: dict[str, float]
@@ -41,6 +45,12 @@ class HardNegatives:
         labels: ndarray,
         given: Tensor | None,
     ):
+        wanted = settings["num_negatives"]
+        if (available := mined.candidates.shape[1]) < wanted:
+            raise UserError(
+                f"hard_negatives.num_negatives is {wanted}, but there are {available} texts to mine"
+                " from; expected at most as many. Lower it, or train on more texts."
+            )
         self._settings = settings
         self._vectors = normalize(torch.from_numpy(vectors))
         self._labels = torch.tensor(labels)  # a copy, because pandas lends its own
@@ -57,7 +67,7 @@ class HardNegatives:
 
     def draw(self, anchors: Tensor, positives: Tensor, generator: torch.Generator) -> Tensor:
         """Return the hard negatives of anchors, (n, H); where too few are allowed, the anchor
-        itself, which is no negative of its own.
+        itself, which the loss leaves out.
 
         Args:
             anchors: (n,) places among the training texts.
@@ -81,12 +91,12 @@ class HardNegatives:
     ) -> tuple[Tensor, Tensor]:
         """Return the hard negatives of some anchors, and which ones are missing."""
         of_anchor = self._place[anchors]
-        candidates, similarity = self._candidates[of_anchor].long(), self._similarity[of_anchor]
+        candidates = self._candidates[of_anchor].long()
+        similarity = self._similarity[of_anchor]
         usable = (candidates >= 0) & (candidates != positives[:, None])
         allowed = usable & self._allowed(anchors, positives, candidates, similarity)
         rank = allowed.cumsum(1)
-        first, last = self._settings["range_min"], self._settings["range_max"]
-        allowed &= (rank > first) & (rank <= last)
+        allowed &= (rank > self._settings["range_min"]) & (rank <= self._settings["range_max"])
         uniform = torch.rand(allowed.shape, generator=generator)
         order = uniform if self._settings["sampling"] == "random" else rank.float()
         order, chosen = order.masked_fill(~allowed, math.inf).topk(

@@ -47,7 +47,8 @@ def searches(
     """Yield the name of each part of a split, with the samples whose queries are asked, and the
     search.
     """
-    has_pairs, has_labels = len(run.source.pairs) > 0, bool(run.source.label_names)
+    has_pairs = len(run.source.pairs) > 0
+    has_labels = bool(run.source.label_names)
     for part, bank, samples in run.parts(split) if has_pairs or has_labels else ():
         if not has_pairs:
             yield part, *of_labels(run, bank, samples)
