@@ -44,6 +44,8 @@ rule all:
         drawn(STUDIES),
         # unless a study names the texts, but no objective uses their likelihoods
         corpora.each_corpus(rules.eta.output.eta, corpora.wanted),
+    message:  # without the list of all inputs, here and in rules that gather
+        "All results of the configuration"
 
 
 for target, wanted in {
@@ -66,6 +68,8 @@ for target, wanted in {
             target
         input:
             wanted,
+        message:
+            f"All files of {target}"
 
 
 onstart:

@@ -96,6 +96,8 @@ rule select:
     params:
         **versions.version_parameter("comparison"),
         settings=trainings.selecting,
+    message:
+        "Select the settings of {wildcards.study}: {log}"
     script:
         "../workflow/scripts/select_winners.py"
 
@@ -130,6 +132,8 @@ rule compare:
         **versions.version_parameter("comparison"),
         study=setting("{study}"),
         protocol=lookup("{study}", within=protocols),
+    message:
+        "Compare the objectives of {wildcards.study}: {log}"
     script:
         "../workflow/scripts/compare.py"
 

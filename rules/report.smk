@@ -34,6 +34,8 @@ for study, files in registry.files_by_study(STUDIES).items():
             **growing("resources/draw"),
         params:
             code=registry.report_code(),
+        message:
+            f"Draw the figures and tables of {study}: {{log}}"
         script:
             "../workflow/scripts/draw.py"
 
@@ -57,6 +59,8 @@ rule page:
         **growing("resources/page"),
     params:
         code=registry.report_code(),
+    message:
+        "Write the page: {log}"
     script:
         "../workflow/scripts/page.py"
 
@@ -80,5 +84,7 @@ rule overview:
         **growing("resources/draw"),
     params:
         code=registry.report_code(),
+    message:
+        "Draw the overview: {log}"
     script:
         "../workflow/scripts/overview.py"

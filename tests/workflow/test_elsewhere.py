@@ -16,7 +16,7 @@ MODULE = """
 configfile: "own.yaml"
 
 module trueneg:
-    snakefile: "{checkout}/Snakefile"
+    snakefile: "{snakefile}"
     config: config["trueneg"]
 
 use rule * from trueneg as x_*
@@ -47,10 +47,12 @@ def spaced(tmp_path) -> Project:
     return project
 
 
-def test_another_workflow_can_use_all_rules_with_a_prefix(tmp_path):
+# the second one is where the workflow catalogue and snakedeploy look
+@pytest.mark.parametrize("snakefile", ["Snakefile", "workflow/Snakefile"])
+def test_another_workflow_can_use_all_rules_with_a_prefix(snakefile, tmp_path):
     folder = tmp_path / "another workflow"
     folder.mkdir()
-    (folder / "Snakefile").write_text(MODULE.format(checkout=ROOT))
+    (folder / "Snakefile").write_text(MODULE.format(snakefile=ROOT / snakefile))
     (folder / "own.yaml").write_text(yaml.safe_dump({"trueneg": {"tiny": tiny_study()}}))
     command = [sys.executable, "-m", "snakemake", "mine", "x_figures", "--dry-run", "--cores", "2"]
     planned = planned_jobs(subprocess.run(command, cwd=folder, capture_output=True, text=True))
