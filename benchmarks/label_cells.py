@@ -18,6 +18,7 @@ from trueneg.report.plots import facets, forest
 RESULTS = Path(__file__).parents[1] / "docs/results"
 # name and share of false negatives
 CELLS = {
+    "few_labels_8": "8 labels: 12 %",
     "few_labels": "24 labels: 4 %",
     "few_labels_48": "48 labels: 2 %",
 }

@@ -31,7 +31,7 @@ RADIOGRAPHS += [
 SAME_SCALE = ("", SEEN, "CL-same-scale")
 LONGER = ("tuned_baseline_probe_contrasts.csv", PROBE)
 # labels per run, and the cell's study
-CELLS = {"24": "few_labels", "48": "few_labels_48"}
+CELLS = {"8": "few_labels_8", "24": "few_labels", "48": "few_labels_48"}
 # page, first cells, source, and for each further column a selection, or "outcome" of the one before
 TABLES = [
     ("banking77", "comparison", "banking77", [SEEN, "outcome", UNSEEN]),
