@@ -1,6 +1,8 @@
 """The papers' configuration files have the papers' values; papers.csv has a line per number, with
 its place in the paper.
 
+Where it was read: in the text, a table, the caption of a figure, the public code that the paper
+follows, or a paper that it follows; or it was read off a figure, which the page of gaps says, too.
 A value that differs from the paper's names the line of docs/protocol-gaps.md that says so, by its
 words in bold.
 """
@@ -53,7 +55,23 @@ def test_every_paper_and_every_study_of_its_file_has_values(resolved):
 def test_every_value_is_listed_once_with_its_place():
     keys = [(row["paper"], row["study"], row["key"], row["place"]) for row in VALUES]
     assert len(set(keys)) == len(keys)
-    assert all(re.match(r"(section|appendix|Table|Fig\.) ", row["place"]) for row in VALUES)
+    places = {
+        "text": r"(section|appendix) [A-Z\d]",
+        "table": r"Table \d",
+        "caption": r"Fig\. \d",
+        "code": r"(appendix B\.2: )?(BCL|DCL|HCL)'s (image/)?\w+\.(py|md)",
+        "cited": r"section 4\.1: as ConVIRT",
+        "figure": r".*Fig\. \d",
+    }
+    for row in VALUES:
+        assert re.match(places[row["read_from"]], row["place"]), row
+
+
+def test_the_page_of_gaps_names_each_value_that_was_read_off_a_figure():
+    for row in VALUES:
+        if row["read_from"] == "figure":
+            (figure,) = re.findall(r"Fig\. \d\w?", row["place"])
+            assert any(figure in words for words in STATED), row
 
 
 @pytest.mark.parametrize("row", VALUES, ids=lambda row: f"{row['study']}.{row['key']}")

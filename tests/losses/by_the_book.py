@@ -48,16 +48,16 @@ def share_at_most(negatives, value):
     return sum(1 for other in negatives if other.item() <= value.item()) / len(negatives)
 
 
-def recovered(mixture, alpha, eta):
-    """Return F with F_u(F) = mixture, by bisection: F_u = τ⁻·F_TN + τ⁺·F_FN increases from 0 at 0
-    to 1 at 1.
+def recovered(mixture, alpha, eta, offset=0.0):
+    """Return F with F_u(F) + offset·F² = mixture, by bisection: F_u = τ⁻·F_TN + τ⁺·F_FN increases
+    from 0 at 0 to 1 at 1.
     """
     low, high = 0.0, 1.0
     for _ in range(200):
         middle = (low + high) / 2
         true = alpha * (1 - (1 - middle) ** 2) + (1 - alpha) * middle**2
         false = (1 - alpha) * (1 - (1 - middle) ** 2) + alpha * middle**2
-        if (1 - eta) * true + eta * false < mixture:
+        if (1 - eta) * true + eta * false + offset * middle**2 < mixture:
             low = middle
         else:
             high = middle
@@ -65,18 +65,20 @@ def recovered(mixture, alpha, eta):
 
 
 def bayesian(positives, negatives, eta, alpha, beta, form):
+    """`code` is what the authors train with: in image/main.py, 0.001 is added in two places."""
     count, true_prior = len(negatives), 1 - eta
+    offset = 0.001 if form == "code" else 0.0
     weights = []
     for value in negatives:
         share = share_at_most(negatives, value)
         if form != "paper":
-            share = recovered(share, alpha, eta)
-        if form == "released":
+            share = recovered(share, alpha, eta, offset)
+        if form in ("released", "code"):
             first, second = 2 * (1 - share), 2 * share
             true = alpha * first + (1 - alpha) * second
             false = (1 - alpha) * first + alpha * second
             hard = (alpha * (1 - beta) * first + (1 - alpha) * beta * second) / (
-                alpha * (1 - beta) + (1 - alpha) * beta
+                alpha * (1 - beta) + (1 - alpha) * beta + offset
             )
             weights.append(hard / (true_prior * true + eta * false))
         else:
@@ -87,7 +89,7 @@ def bayesian(positives, negatives, eta, alpha, beta, form):
                 + (1 - 2 * alpha) * share * (true_prior - eta)
             )
             weights.append(numerator / denominator * torch.exp(beta * value))
-    if form != "released":
+    if form not in ("released", "code"):
         mean = sum(weights) / count
         weights = [weight / mean for weight in weights]
     return sum(weight * torch.exp(value) for weight, value in zip(weights, negatives, strict=True))

@@ -21,6 +21,7 @@ from trueneg.losses import (
     Reweighted,
     Uncorrected,
 )
+from trueneg.losses.estimators.bayesian import FORMS, OFFSETS
 
 PROPERTIES = settings(deadline=None, max_examples=40)
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 12), st.integers(1, 4))
@@ -133,11 +134,11 @@ def test_hard_negative_equals_the_equation(seed, shape, temperature, eta, beta):
     ETAS,
     ALPHAS,
     st.floats(0.5, 1),
-    st.sampled_from(["paper", "released", "consistent"]),
+    st.sampled_from(FORMS),
 )
 def test_bayesian_equals_the_equations(seed, shape, temperature, eta, alpha, beta, form):
     positive, negatives = draw_logits(seed, shape, temperature)
-    beta = beta if form == "released" else 4 * beta - 2  # from 0 to 2
+    beta = beta if form in OFFSETS else 4 * beta - 2  # from 0 to 2
     reference = functools.partial(book.bayesian, eta=eta, alpha=alpha, beta=beta, form=form)
     assert_equals_the_book(
         Bayesian(alpha, beta, eta, form), lambda row, p, u: reference(p, u), positive, negatives
@@ -145,7 +146,7 @@ def test_bayesian_equals_the_equations(seed, shape, temperature, eta, alpha, bet
 
 
 @PROPERTIES
-@given(SEEDS, SHAPES, ETAS, ALPHAS, st.sampled_from(["paper", "released", "consistent"]))
+@given(SEEDS, SHAPES, ETAS, ALPHAS, st.sampled_from(FORMS))
 def test_bayesian_counts_ties(seed, shape, eta, alpha, form):
     """Logits from a grid of four values, including zeros of both signs."""
     generator = torch.Generator().manual_seed(seed)
@@ -373,10 +374,10 @@ def test_a_missing_or_misshapen_class_probability_is_refused():
         (lambda: Bayesian(alpha=0.4), "alpha is 0.4"),
         (
             lambda: Bayesian(form="printed"),
-            "form is 'printed'; expected one of paper, released, consistent",
+            "form is 'printed'; expected one of paper, released, consistent, code",
         ),
         (lambda: Bayesian(beta=2.0, form="released"), "expected a number from 0.5 to 1"),
-        (lambda: Bayesian(alpha=1.0, beta=1.0, form="released"), "0/0"),
+        (lambda: Bayesian(alpha=1.0, beta=1.0, form="released"), "alpha and beta are both 1"),
         (lambda: Removed(math.nan), "threshold is nan"),
         (lambda: Reweighted(-0.5), "exponent is -0.5"),
         (lambda: Resampled(0), "size is 0"),

@@ -36,16 +36,16 @@ def false_negative_probability(similarities, is_own, *, alpha: float, eta, form:
               {\tau^- (\alpha + (1-2\alpha)F) + \tau^+ (1-\alpha + (2\alpha-1)F)}
 
     This is the p(TN) of :class:`trueneg.losses.Bayesian`; F depends on the objective's form.
-    ``paper``: F is the empirical distribution function of the negatives. ``consistent`` and
-    ``released``: F is recovered from it. β does not enter. (The released ω also contains the
-    hardness term with β, which does not indicate whether a negative is false.)
+    ``paper``: F is the empirical distribution function of the negatives. Other forms: F is
+    recovered from it, by ``code`` without its offset. β does not enter. (The released ω also
+    contains the hardness term with β, which does not indicate whether a negative is false.)
 
     Args:
         similarities: (A, N) similarities of each anchor with all candidates.
         is_own: (A, N) bool mask of an anchor's own samples, which are not negatives.
         alpha: α in [0.5, 1].
         eta: τ⁺ in [0, 1): a number, or shape (A,).
-        form: ``"paper"``, ``"released"`` or ``"consistent"``.
+        form: ``"paper"``, ``"consistent"``, ``"released"`` or ``"code"``.
 
     Returns:
         (A, N); NaN at an anchor's own samples.

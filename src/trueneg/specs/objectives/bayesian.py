@@ -20,7 +20,7 @@ ALPHA = (
     "α: share of the true negatives that are the farther of two draws of the base (0.5: the encoder"
     " tells nothing; see docs/theory.md)"
 )
-Form = Sweepable[Literal["paper", "released", "consistent"]]
+Form = Sweepable[Literal["paper", "released", "consistent", "code"]]
 FORM = "variant of the weights; see docs/losses.md"
 
 
@@ -32,9 +32,10 @@ class BayesianSettings(EstimatorObjective):
     def check_combination(self):
         super().check_combination()
         reached = [extreme for beta in values_of(self.beta) for extreme in _extremes(beta)]
-        if "released" in values_of(self.form) and not (min(reached) >= 0.5 and max(reached) <= 1):
+        forms = {"released", "code"} & set(values_of(self.form))
+        if forms and not (min(reached) >= 0.5 and max(reached) <= 1):
             raise ValueError(
-                ".beta must be in [0.5, 1] for the released form, where it mixes two densities"
+                f".beta must be in [0.5, 1] for the {min(forms)} form, where it mixes two densities"
             )
 
 
