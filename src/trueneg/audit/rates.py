@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
-from scipy import stats
+from scipy import special
 
 LEVEL = 0.95
 LEAST = 5  # ratings that each opinion of a judge needs in a range
@@ -169,7 +169,7 @@ def rate_with_judge(
     by_opinion = (false.reshape(count, 2) + 0.5) / (cells + 1)
     variance = shares * (1 - shares) / totals * np.maximum(1 - totals / np.maximum(sizes, 1), 0)
     errors = sizes / sizes.sum() * np.diff(by_opinion).ravel() * np.sqrt(variance)
-    error = stats.norm.ppf((1 + LEVEL) / 2) * np.linalg.norm(errors)
+    error = special.ndtri((1 + LEVEL) / 2) * np.linalg.norm(errors)
     return found._replace(
         low=max(found.share - np.hypot(found.share - found.low, error), 0.0),
         high=min(found.share + np.hypot(found.high - found.share, error), 1.0),
@@ -226,5 +226,5 @@ def limits(
 def _upper(false: ndarray, rated: ndarray, level: float) -> ndarray:
     """Return the upper limit of Clopper and Pearson; the numbers need not be integers."""
     above = np.maximum(rated - false, 1e-300)
-    limit = stats.beta.ppf((1 + level) / 2, false + 1, above)
+    limit = special.betaincinv(false + 1, above, (1 + level) / 2)
     return np.where(false < rated, limit, 1)

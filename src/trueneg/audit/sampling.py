@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from trueneg.randomness import rng_for
 
 ENDS = (5, 10, 30, 100)  # last rank of each range
-EQUAL = 0.15  # share of the pairs that all ranges share equally; the others follow their sizes
+EQUAL = 0.1  # share of the pairs that all ranges share equally; the others follow their sizes
 SLOTS = 16  # per cell, a power of two
 
 
