@@ -45,7 +45,14 @@ def untrained_of(study):
 
 @pytest.mark.parametrize(
     "dataset",
-    [{}, GIVEN, GIVEN | {"negative_columns": ["wrong"]}, {"labels": LABELS}, {"text": "words"}],
+    [
+        {},
+        GIVEN,
+        GIVEN | {"negative_columns": ["wrong"]},
+        {"labels": LABELS},
+        {"text": "words"},
+        {"label_column": [["concept", "name"], "kind"], "group_column": ["concept"]},
+    ],
 )
 def test_valid_data_are_accepted(dataset):
     words = WORDS | {
@@ -59,6 +66,7 @@ def test_valid_data_are_accepted(dataset):
         )
     }
     assert mistakes(words=words, intents=intents(dataset)) == []
+    assert len(datasets(loaded(words=words, intents=intents(dataset)))) == 1
 
 
 @pytest.mark.parametrize(

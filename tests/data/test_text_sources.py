@@ -101,6 +101,75 @@ def test_numeric_labels_are_the_same_in_every_format(tmp_path):
     assert first.checksum == second.checksum
 
 
+GROUPED = [
+    ["q1", "a1", "C1|C2", "flu", "cause"],
+    ["q2", "a2", "", "Flu ", "cause"],
+    ["q3", "a3", "n/a", "Flu", "cure"],
+    ["q4", "a4", "7", "flu", "cure"],
+    ["q5", "a5", "7.0", "other", " cure"],
+    ["q6", "a6", "C1|C2", "", "cause"],
+    ["q7", "a7", "C1", "flu", "cause"],
+    ["q8", "a8", "C2", "flu", "cause"],
+]
+
+
+def grouped(path, rows=GROUPED, **changes):
+    """Settings of pairs whose group of right answers is named by concept or, without one, by name,
+    together with the kind.
+    """
+    write_csv(path, rows, ("text", "answer", "concept", "name", "kind"))
+    path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    lists = {"label_column": [["concept", "name"], "kind"], "positive_column": "answer"}
+    return settings_of(path.with_name(f"{path.name}.gz"), **lists | changes)
+
+
+def test_several_columns_name_the_group_of_right_answers(tmp_path):
+    source = text_table.read_source(grouped(tmp_path / "a.csv"))
+    concepts = ["C1|C2", "Flu", "Flu", "7", "7", "C1|C2", "C1", "C2"]
+    groups = [(first, row[4].strip()) for first, row in zip(concepts, GROUPED, strict=True)]
+    same = [[first == second for second in groups] for first in groups]
+    assert (source.labels[:, None] == source.labels).tolist() == same
+    assert (source.sentences["class"].to_numpy()[source.pairs[:, 1]] == source.labels).all()
+    single = text_table.read_source(grouped(tmp_path / "b.csv", label_column="kind"))
+    listed = text_table.read_source(grouped(tmp_path / "c.csv", label_column=["kind"]))
+    assert single.checksum == listed.checksum
+
+
+def test_a_row_of_no_group_is_named_and_skipped_on_request(tmp_path):
+    rows = [*GROUPED, ["q9", "a9", "-", "", "cause"], ["q10", "a10", "C9", "flu", ""]]
+    settings = grouped(tmp_path / "a.csv", rows)
+    with pytest.raises(UserError, match=r"line 10: concept or name, kind is ''.*a label") as error:
+        text_table.read_source(settings)
+    assert "line 11" in str(error.value)
+    assert "2 of 10 rows are skipped: 2 without a label" in text_table.check_table(
+        settings | {"skip_incomplete": 2}
+    )
+
+
+def test_test_texts_may_have_groups_that_training_lacks(tmp_path):
+    settings = grouped(tmp_path / "a.csv")
+    test = grouped(tmp_path / "b.csv", [["q9", "a9", "C9", "", "cause"]])["path"]
+    assert "C9 · cause" in text_table.read_source(settings | {"test_path": test}).label_names
+
+
+def test_several_columns_name_what_is_never_in_two_splits(tmp_path):
+    generator = np.random.default_rng(0)
+    rows = [
+        [f"q{row}", f"a{row}", concept if row % 3 else "", "" if row % 3 else concept, "cause"]
+        for row, concept in enumerate(generator.integers(0, 40, 200).astype(str))
+    ]
+    settings = grouped(tmp_path / "a.csv", rows, group_column=[["concept", "name"]])
+    splits = {"positives": "given", "labels": None, "validation": 0.2, "test": 0.3}
+    source = text_table.read_source(settings)
+    subset = text_subset(source, settings | splits, 0)
+    concepts = [
+        {rows[pair][2] or rows[pair][3] for pair in samples.tolist()}
+        for samples in (subset.train, subset.validation, subset.test)
+    ]
+    assert all(concepts)
+    assert sum(map(len, concepts)) == len(set.union(*concepts))
+
+
 def test_given_pairs_refer_to_one_row_per_text_and_label(tmp_path):
     source = text_table.read_source(write_pairs(tmp_path / "pairs.csv"))
     rows = source.sentences

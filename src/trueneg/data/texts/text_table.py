@@ -5,8 +5,10 @@ The tables have one of the formats of :func:`trueneg.data.tables.read_columns`. 
 with a column of positives, a pair and its hard negatives; optionally the label of the row.
 """
 
+from typing import Any
+
 import pandas as pd
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from trueneg.data.cells import class_names, identifier, is_missing, lists_texts
 from trueneg.data.tables import (
@@ -22,7 +24,11 @@ from trueneg.data.texts.text_files import TextFiles, source_of
 from trueneg.data.texts.text_source import TextSource
 from trueneg.errors import UserError
 from trueneg.specs.sections import Section
+from trueneg.specs.settings import values_of
+from trueneg.specs.texts.text_table import column_names
 from trueneg.text.cleaning import normalised
+
+ABOUT = ("label", "split", "group")  # what a row may have beside its texts
 
 
 def read_source(settings: Section) -> TextSource:
@@ -40,7 +46,7 @@ def read_source(settings: Section) -> TextSource:
             label.
     """
     path = settings["path"]
-    label = settings["label_column"]
+    label = _title(settings["label_column"])
     table, skipped = _rows(settings, path)
     if table["text 0"].map(normalised).nunique() < 2:
         raise UserError(
@@ -48,15 +54,17 @@ def read_source(settings: Section) -> TextSource:
             " different ones."
         )
     names = set(table["label"])
-    if label is not None and len(names) in (1, len(table)):
+    if label and len(names) in (1, len(table)):
         raise UserError(
             f"{path}: {label} has {len(names):,} different labels in {len(table):,} rows; expected"
             " at least two, and several rows of each; set dataset.label_column."
         )
-    if label is not None:
+    known = None  # groups of right answers, any of which a test text may have
+    if isinstance(settings["label_column"], str):
         refuse_several_labels(path, label, names, settings["restricted"])
+        known = names
     if settings.get("test_path"):
-        test, skipped_test = _rows(settings, settings["test_path"], names)
+        test, skipped_test = _rows(settings, settings["test_path"], known)
         table = pd.concat([table, test.assign(split="test")], ignore_index=True)
         skipped = " ".join(
             filter(None, (skipped, skipped_test and f"Of the test texts, {skipped_test}"))
@@ -68,24 +76,15 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     """Return the usable rows of a table, as :func:`source_of` needs them, and a sentence about
     those left out (empty if none).
     """
-    text, positive, label = (settings[f"{name}_column"] for name in ("text", "positive", "label"))
-    split: str | None = settings.get("split_column")
-    group: str | None = settings.get("group_column")
+    text, positive = settings["text_column"], settings["positive_column"]
     texts = [text, *filter(None, [positive]), *settings["negative_columns"]]
-    columns = [*texts, *filter(None, (label, split, group))]
-    require_distinct("dataset", columns)
-    table = read_columns(path, columns, texts=texts, restricted=settings["restricted"])
-    table[texts] = table[texts].apply(single_spaced)
-    if label is not None:
-        table[label] = class_names(table[label], labels)
-    if split is not None:
-        table[split] = required_splits(path, split, table[split], settings["restricted"])
-    if group is not None:
-        table[group] = table[group].map(identifier)
-    rows = Rows(path, table, settings)
-    named = {text: "text", positive: "positive", label: "label", split: "split", group: "group"}
-    for column in columns:
-        name = named.get(column, "negative")
+    about = {role: title for role in ABOUT if (title := _title(settings.get(f"{role}_column")))}
+    rows = Rows(path, _read(settings, path, texts, labels), settings)
+    named = dict.fromkeys(texts, "negative") | {positive: "positive", text: "text"}
+    named |= {title: role for role, title in about.items()}
+    for column, name in named.items():
+        if column is None:
+            continue
         lacks = rows[column].map(is_missing)
         rows.check(column, lacks, f"a {name}; fill it in, or remove the row", f"without a {name}")
     for column in texts:
@@ -98,16 +97,49 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
             " the row",
             "whose positive is its text",
         )
-    if label is not None and labels is not None:
+    if labels is not None and (label := about.get("label")):
         rows.check(label, ~rows[label].isin({"", *labels}), f"a label of {settings['path']}")
     table, skipped = rows.usable()
     # a column may be called split or label
     named_texts = [f"text {number}" for number in range(len(texts))]
     usable = table[texts].set_axis(named_texts, axis=1).assign(split="", label="")
-    for name, column in (("split", split), ("label", label), ("group", group)):
-        if column is not None:
-            usable[name] = table[column]
-    return usable, skipped
+    return usable.assign(**{role: table[title] for role, title in about.items()}), skipped
+
+
+def _read(settings: Section, path: str, texts: list[str], labels: set[str] | None) -> DataFrame:
+    """Return the columns of a table, with labels, splits and groups under their titles."""
+    label, split, group = (settings.get(f"{role}_column") for role in ABOUT)
+    shared = dict.fromkeys([*column_names(label), *column_names(group)])
+    columns = [*texts, *column_names(split), *shared]
+    require_distinct("dataset", columns)
+    table = read_columns(path, columns, texts=texts, restricted=settings["restricted"])
+    table[texts] = table[texts].apply(single_spaced)
+    if split is not None:
+        table[split] = required_splits(path, split, table[split], settings["restricted"])
+    if group is not None:
+        table[_title(group)] = _combined(table, group)
+    if isinstance(label, str):
+        table[label] = class_names(table[label], labels)
+    elif label is not None:
+        table[_title(label)] = _combined(table, label)
+    return table
+
+
+def _title(columns: Any) -> str:
+    """Return what messages call a setting of columns; empty: there are none."""
+    return ", ".join(" or ".join(values_of(part)) for part in values_of(columns) if part)
+
+
+def _combined(table: DataFrame, columns: Any) -> Series:
+    """Return the values of a setting of columns, joined; empty where one of them is missing."""
+    parts = []
+    for part in values_of(columns):
+        first, *others = (table[name].map(identifier) for name in values_of(part))
+        for other in others:
+            first = first.mask(first == "", other)
+        parts.append(first)
+    joined = parts[0].str.cat(parts[1:], sep=" · ") if len(parts) > 1 else parts[0]
+    return joined.mask(sum(part == "" for part in parts) > 0, "")
 
 
 FILES = TextFiles(read_source)

@@ -1,12 +1,13 @@
 """User-supplied texts, listed in a table."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from trueneg.specs.settings import (
     SPLIT_COLUMN,
     Boolean,
+    NonEmpty,
     PathText,
     Settings,
     SkipIncomplete,
@@ -14,6 +15,28 @@ from trueneg.specs.settings import (
     values_of,
 )
 from trueneg.specs.texts.base import TextPairSettings
+
+_NAME_OR_LIST = Discriminator(lambda setting: "list" if isinstance(setting, list) else "name")
+# A column, or alternatives, of which the first that is not empty counts.
+Column = Annotated[
+    Annotated[str, Tag("name")] | Annotated[NonEmpty[str], Tag("list")], _NAME_OR_LIST
+]
+# A column, or several whose values are combined.
+Columns = Annotated[
+    Annotated[str, Tag("name")] | Annotated[NonEmpty[Column], Tag("list")], _NAME_OR_LIST
+]
+
+
+def column_names(columns: Any) -> list[str]:
+    """Return the names of a setting of columns, in their order.
+
+    Example:
+        >>> column_names([["concept", "name"], "kind"]), column_names("label"), column_names(None)
+        (['concept', 'name', 'kind'], ['label'], [])
+    """
+    if isinstance(columns, list):
+        return [name for part in columns for name in column_names(part)]
+    return [] if columns is None else [columns]
 
 
 class TextTableColumns(Settings):
@@ -30,15 +53,19 @@ class TextTableColumns(Settings):
     negative_columns: list[str] = Field(
         [], description="given pairs: names of columns with hard negatives, one text each"
     )
-    label_column: str | None = Field(
-        None, description="name of the column with the label of the row; none: no labels"
+    label_column: Columns | None = Field(
+        None,
+        description=(
+            "name of the column with the label of the row; none: no labels; `[a, b]`: rows with"
+            " equal values in both columns have one label; `[[a, b], c]`: b where a is empty"
+        ),
     )
     split_column: str | None = Field(None, description=SPLIT_COLUMN)
-    group_column: str | None = Field(
+    group_column: Columns | None = Field(
         None,
         description=(
             "name of a column with what must not be split between training and test, such as an"
-            " author or a document; none: each text is its own group"
+            " author or a document; lists as in label_column; none: each text is its own group"
         ),
     )
     restricted: Boolean = Field(
