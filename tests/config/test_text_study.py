@@ -49,6 +49,7 @@ def untrained_of(study):
         {},
         GIVEN,
         GIVEN | {"negative_columns": ["wrong"]},
+        {"negative_columns": ["wrong"]},
         {"labels": LABELS},
         {"text": "words"},
         {"label_column": [["concept", "name"], "kind"], "group_column": ["concept"]},
@@ -142,10 +143,6 @@ def test_valid_data_are_accepted(dataset):
         (
             intents({"positive_column": "answer"}),
             ["dataset.positives is same_label", ".positive_column"],
-        ),
-        (
-            intents({"negative_columns": ["wrong"]}),
-            ["dataset.negative_columns needs .positives: given"],
         ),
         (intents({"label_column": None}), ["dataset.label_column is missing", "same_label"]),
         (

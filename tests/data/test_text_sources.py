@@ -46,7 +46,7 @@ SENTENCES = [" ".join(text.split()) for text, _ in ROWS]
 NEGATIVES = [
     ["q1", "a1", "q2", "a2", "x"],
     ["q2", "a2", "q1", "a1", "x"],
-    ["q1", "a3", "a1", "a2", "x"],
+    ["q1", "a3", "q3", "a2", "x"],
     ["q3", "a1", "q1", "q2", "y"],
     ["q2", "a2", "q1", "a1", "x"],
 ]
@@ -182,10 +182,47 @@ def test_given_pairs_refer_to_one_row_per_text_and_label(tmp_path):
     assert [source.label_names[label] for label in source.labels] == [row[-1] for row in NEGATIVES]
     numbers = {
         text: number
-        for row, (*texts, _) in zip(source.text_numbers, NEGATIVES, strict=True)
-        for text, number in zip(texts, row, strict=True)
+        for row, texts in zip(source.text_numbers, NEGATIVES, strict=True)
+        for text, number in zip(texts[:2], row, strict=True)
     }
-    assert len(set(numbers.values())) == len({text for row in NEGATIVES for text in row[:-1]})
+    assert len(set(numbers.values())) == len({text for row in NEGATIVES for text in row[:2]})
+
+
+FIVE = [
+    ("q1", ["a1", "b1"], ["n1", "n2", "n3"]),
+    ("q2", ["a2"], []),
+    ("q3", ["a3", "b3", "c3"], ["n1", "q1", "A3."]),
+    ("q4", ["a4"], ["n4"]),
+    ("q4", ["b4"], ["n5", "a4", "Q4"]),
+]
+
+
+def test_lists_columns_and_lines_of_query_pos_neg_are_read_alike(tmp_path):
+    lines = [{"query": text, "pos": pos, "neg": neg, "id": 7} for text, pos, neg in FIVE]
+    written = "\n".join(map(json.dumps, lines))
+    (tmp_path / "a.jsonl").write_text(written)
+    pd.DataFrame(lines).to_parquet(tmp_path / "a.parquet")
+    as_json = [[text, json.dumps(pos), json.dumps(neg)] for text, pos, neg in FIVE]
+    write_csv(tmp_path / "a.csv", as_json, ("query", "pos", "neg"))
+    wide = [[text, json.dumps(pos), *(neg + [""] * 3)[:3]] for text, pos, neg in FIVE]
+    write_csv(tmp_path / "b.csv", wide, ("query", "pos", "negative_1", "negative_2", "negative_3"))
+    columns = {"text_column": "query", "positive_column": "pos", "label_column": None}
+    several = [f"negative_{place}" for place in (1, 2, 3)]
+    checksums = set()
+    for name in ("a.jsonl", "a.parquet", "a.csv", "b.csv"):
+        negatives = several if name == "b.csv" else ["neg"]
+        settings = settings_of(tmp_path / name, negative_columns=negatives, **columns)
+        source = text_table.read_source(settings)
+        checksums.add(source.checksum)
+        assert "3 hard negatives are left out, because they are a positive" in source.skipped
+        assert "4 rows have fewer than 3 hard negatives, and 1 have none" in source.skipped
+    assert len(checksums) == 1
+    texts = source.sentences["sentence"].to_numpy(object)
+    assert [list(dict.fromkeys(texts[row])) for row in source.matching] == [
+        [text, *pos] for text, pos, _ in FIVE
+    ]
+    hard = [[texts[row] for row in pair[4:] if row != pair[0]] for pair in source.pairs]
+    assert hard == [["n1", "n2", "n3"], [], ["n1", "q1"], ["n4"], ["n5"]]
 
 
 def test_test_texts_have_rows_of_their_own(tmp_path):
@@ -267,7 +304,7 @@ def test_an_invalid_row_is_named(tmp_path, rows, message):
     ("place", "value", "message"),
     [
         (1, "", r"line 3: answer is ''; expected a positive"),
-        (3, "", r"line 3: worse is ''; expected a negative"),
+        (3, "['a', b, 'c']", r"line 3: worse is .*; expected a text, or a list of texts"),
         (1, "Q2 !", r"line 3: answer is 'Q2 !'; expected a text that differs"),
     ],
 )
@@ -283,12 +320,11 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(tmp_path, caplog):
     wrong = [
         ["", "a", "b", "c", "x"],
         ["q", " ", "b", "c", "x"],
-        ["q", "a", "b", "", "x"],
         ["q", "a", "b", "c", ""],
         ["q", "Q.", "b", "c", "x"],
     ]
     settings = write_pairs(tmp_path / "table.csv", [*NEGATIVES, *wrong]) | {
-        "skip_incomplete": 5,
+        "skip_incomplete": 4,
         "labels": None,
     }
     test = write_csv(
@@ -297,10 +333,9 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(tmp_path, caplog):
         ("text", "answer", "wrong", "worse", "category"),
     )
     facts = [
-        "5 of 10 rows",
-        "1 without a text",
-        "1 without a positive",
-        "1 without a negative",
+        "4 of 9 rows",
+        "1 without a text (line 7)",
+        "1 without a positive (line 8)",
         "1 without a label",
         "1 whose positive is its text",
     ]
@@ -316,7 +351,7 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(tmp_path, caplog):
     ) == ("", "")
     text_table.read_texts(settings)
     assert all(fact in caplog.messages[-1] for fact in ["table.csv", *facts])
-    with pytest.raises(UserError, match=r"5 of 10 rows.*at most 1\b"):
+    with pytest.raises(UserError, match=r"4 of 9 rows.*at most 0\b"):
         text_table.read_source(settings | {"skip_incomplete": True})
 
 
@@ -673,11 +708,14 @@ def test_true_false_and_missing_labels_are_read_in_any_spelling(tmp_path):
 
 
 @pytest.mark.parametrize("missing", LACKING)
-def test_a_missing_negative_is_named_or_skipped(tmp_path, missing):
-    settings = write_pairs(tmp_path / "a.csv", [*NEGATIVES, ["q9", "a9", "x", missing, "x"]])
-    with pytest.raises(UserError, match=r"line 7: worse is .*; expected a negative"):
-        text_table.read_source(settings)
-    assert len(text_table.read_source(settings | {"skip_incomplete": 1}).pairs) == len(NEGATIVES)
+def test_the_anchor_stands_for_a_missing_negative(tmp_path, missing):
+    rows = [*NEGATIVES, ["q9", "a9", "q3", missing, "x"], ["q8", "a8", missing, missing, "x"]]
+    source = text_table.read_source(write_pairs(tmp_path / "a.csv", rows))
+    texts = source.sentences["sentence"].to_numpy(object)[source.pairs[-2:]]
+    assert texts.tolist() == [["q9", "a9", "q3", "q9"], ["q8", "a8", "q8", "q8"]]
+    assert "2 rows have fewer than 2 hard negatives, and 1 have none (line 7, line 8)" in (
+        source.skipped
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,23 @@
 """The user's own texts: a table with one row per text or per pair, and optionally a second one with
 test texts.
 
-The tables have one of the formats of :func:`trueneg.data.tables.read_columns`. A row has a text or,
-with a column of positives, a pair and its hard negatives; optionally the label of the row.
+The tables have one of the formats of :func:`trueneg.data.tables.read_columns`. A row has a text,
+and optionally its positives, its hard negatives and its label. A cell has one text, or a JSON list
+of positives or hard negatives.
 """
 
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 from pandas import DataFrame, Series
 
-from trueneg.data.cells import class_names, identifier, is_missing, lists_texts
+from trueneg.data.cells import class_names, identifier, is_missing, lists_texts, texts_of
 from trueneg.data.tables import (
     ONE_TEXT,
     Rows,
+    first_places,
     read_columns,
     refuse_several_labels,
     require_distinct,
@@ -47,8 +51,8 @@ def read_source(settings: Section) -> TextSource:
     """
     path = settings["path"]
     label = _title(settings["label_column"])
-    table, skipped = _rows(settings, path)
-    if table["text 0"].map(normalised).nunique() < 2:
+    table, skipped = read_rows(settings, path)
+    if table["text"].map(normalised).nunique() < 2:
         raise UserError(
             f"{path}: all texts in {settings['text_column']} are the same; expected at least two"
             " different ones."
@@ -64,35 +68,54 @@ def read_source(settings: Section) -> TextSource:
         refuse_several_labels(path, label, names, settings["restricted"])
         known = names
     if settings.get("test_path"):
-        test, skipped_test = _rows(settings, settings["test_path"], known)
+        test, skipped_test = read_rows(settings, settings["test_path"], known)
         table = pd.concat([table, test.assign(split="test")], ignore_index=True)
         skipped = " ".join(
             filter(None, (skipped, skipped_test and f"Of the test texts, {skipped_test}"))
         )
-    return source_of(settings, table, skipped)
+    positives, negatives = (
+        DataFrame(dict(enumerate(itertools.zip_longest(*table.pop(name)))), table.index)
+        for name in ("positives", "negatives")
+    )
+    columns = [positives.add_prefix("positive "), negatives.add_prefix("negative ")]
+    wide = pd.concat([table.drop(columns="text"), table["text"], *columns], axis=1)
+    return source_of(settings, wide, skipped, positives.shape[1])
 
 
-def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple[DataFrame, str]:
-    """Return the usable rows of a table, as :func:`source_of` needs them, and a sentence about
-    those left out (empty if none).
+def read_rows(
+    settings: Section, path: str, labels: set[str] | None = None
+) -> tuple[DataFrame, str]:
+    """Read the usable rows of a table.
+
+    Args:
+        settings: as in :func:`read_source`.
+        path: the table.
+        labels: all labels that a row may have; None: any.
+
+    Returns:
+        Rows indexed by their places: ``text``, ``positives`` and ``negatives`` (lists of texts),
+            ``split`` and ``label`` (empty: none) and, if there are any, ``group``. Sentences about
+            what is left out, and about missing negatives; empty if there is nothing to say.
     """
     text, positive = settings["text_column"], settings["positive_column"]
-    texts = [text, *filter(None, [positive]), *settings["negative_columns"]]
+    negatives = settings["negative_columns"]
+    texts = [text, *filter(None, [positive]), *negatives]
     about = {role: title for role in ABOUT if (title := _title(settings.get(f"{role}_column")))}
     rows = Rows(path, _read(settings, path, texts, labels), settings)
-    named = dict.fromkeys(texts, "negative") | {positive: "positive", text: "text"}
-    named |= {title: role for role, title in about.items()}
-    for column, name in named.items():
-        if column is None:
-            continue
+    positives = _listed(rows, texts[1 : len(texts) - len(negatives)])
+    listed = _listed(rows, negatives)
+    required = {text: "text"} | ({positive: "positive"} if positive else {})
+    for column, name in (required | {title: role for role, title in about.items()}).items():
         lacks = rows[column].map(is_missing)
+        if column == positive:
+            lacks |= positives[lacks.index].str.len() == 0
         rows.check(column, lacks, f"a {name}; fill it in, or remove the row", f"without a {name}")
-    for column in texts:
-        rows.check(column, rows[column].map(lists_texts), ONE_TEXT)
+    rows.check(text, rows[text].map(lists_texts), ONE_TEXT)
     if positive is not None:
+        own = zip(rows[text].map(normalised), positives[rows.table.index], strict=True)
         rows.check(
             positive,
-            rows[text].map(normalised) == rows[positive].map(normalised),
+            Series([form in map(normalised, each) for form, each in own], rows.table.index),
             "a text that differs from the row's own, also after normalisation; change it, or remove"
             " the row",
             "whose positive is its text",
@@ -100,10 +123,49 @@ def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple
     if labels is not None and (label := about.get("label")):
         rows.check(label, ~rows[label].isin({"", *labels}), f"a label of {settings['path']}")
     table, skipped = rows.usable()
-    # a column may be called split or label
-    named_texts = [f"text {number}" for number in range(len(texts))]
-    usable = table[texts].set_axis(named_texts, axis=1).assign(split="", label="")
-    return usable.assign(**{role: table[title] for role, title in about.items()}), skipped
+    usable = DataFrame({"text": table[text], "split": "", "label": ""})
+    usable = usable.assign(**{role: table[title] for role, title in about.items()})
+    usable["positives"] = positives[table.index].map(lambda texts: list(dict.fromkeys(texts)))
+    usable["negatives"] = listed[table.index]
+    return usable, " ".join(filter(None, [skipped, *_checked_negatives(usable)]))
+
+
+def _listed(rows: Rows, columns: Sequence[str]) -> Series:
+    """Return the texts that each row has in some columns; report lists that cannot be read."""
+    listed = Series([[] for _ in rows.table.index], rows.table.index, dtype=object)
+    for column in columns:
+        texts = rows[column].map(texts_of)
+        rows.check(column, texts.isna(), "a text, or a list of texts as JSON writes it")
+        listed += texts.map(lambda each: each or [])
+    return listed
+
+
+def _checked_negatives(rows: DataFrame) -> Iterator[str]:
+    """Leave out hard negatives that equal their text or a positive of it in any row, and yield
+    sentences about them and about rows with fewer than others.
+    """
+    forms = rows["text"].map(normalised)
+    known = {(form, form) for form in forms}
+    for form, positives in zip(forms, rows["positives"], strict=True):
+        known.update((form, normalised(positive)) for positive in positives)
+    kept = [
+        [negative for negative in negatives if (form, normalised(negative)) not in known]
+        for form, negatives in zip(forms, rows["negatives"], strict=True)
+    ]
+    lost = rows["negatives"].str.len() - Series(kept, rows.index).str.len()
+    rows["negatives"] = kept
+    sizes = rows["negatives"].str.len()
+    if lost.any():
+        yield (
+            f"{lost.sum():,} hard negatives are left out, because they are a positive of their text"
+            f" or the text itself ({first_places(lost[lost > 0])})."
+        )
+    if (is_short := sizes < sizes.max()).any():
+        yield (
+            f"{is_short.sum():,} rows have fewer than {sizes.max()} hard negatives, and"
+            f" {(sizes == 0).sum():,} have none ({first_places(sizes[is_short])}); nothing takes"
+            " their place."
+        )
 
 
 def _read(settings: Section, path: str, texts: list[str], labels: set[str] | None) -> DataFrame:
@@ -113,7 +175,7 @@ def _read(settings: Section, path: str, texts: list[str], labels: set[str] | Non
     columns = [*texts, *column_names(split), *shared]
     require_distinct("dataset", columns)
     table = read_columns(path, columns, texts=texts, restricted=settings["restricted"])
-    table[texts] = table[texts].apply(single_spaced)
+    table[texts[0]] = single_spaced(table[texts[0]])
     if split is not None:
         table[split] = required_splits(path, split, table[split], settings["restricted"])
     if group is not None:

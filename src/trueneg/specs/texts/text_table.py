@@ -48,10 +48,18 @@ class TextTableColumns(Settings):
         "text", description="name of the column with the texts, the anchors of given pairs"
     )
     positive_column: str | None = Field(
-        None, description="given pairs: name of the column with the positives"
+        None,
+        description=(
+            "given pairs: name of the column with the positives, one text or a JSON list; one of"
+            " several is drawn in each epoch"
+        ),
     )
     negative_columns: list[str] = Field(
-        [], description="given pairs: names of columns with hard negatives, one text each"
+        [],
+        description=(
+            "names of columns with hard negatives, one text or a JSON list; rows may have fewer"
+            " than others, or none"
+        ),
     )
     label_column: Columns | None = Field(
         None,
@@ -74,8 +82,8 @@ class TextTableColumns(Settings):
     skip_incomplete: SkipIncomplete = Field(
         False,
         description=(
-            "true: leave out and count rows without a text, positive, negative or label, up to a"
-            " tenth of all rows; a number or a share: at most this many; false: refuse them"
+            "true: leave out and count rows without a text, positive or label, up to a tenth of all"
+            " rows; a number or a share: at most this many; false: refuse them"
         ),
     )
 
@@ -105,8 +113,6 @@ class TextTableSettings(TextTableColumns, TextPairSettings):
                 f".positives is {', '.join(positives)}; set .positive_column if, and only if,"
                 " .positives is given"
             )
-        if self.negative_columns and positives != ["given"]:
-            raise ValueError(".negative_columns needs .positives: given; remove it")
         if self.test_path is not None and self.split_column is not None:
             raise ValueError(".test_path and .split_column are both set; remove one")
         if self.label_column is None and ("same_label" in positives or self.labels is not None):
