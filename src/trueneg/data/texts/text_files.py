@@ -3,6 +3,7 @@ study may score.
 """
 
 import hashlib
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,22 @@ def source_of(
         skipped,
         positives=positives,
     )
+
+
+def source_of_rows(
+    settings: Section, rows: DataFrame, skipped: str, corpus: Sequence[str] = ()
+) -> TextSource:
+    """Return a source, as :func:`source_of` does, of rows whose ``positives`` and ``negatives`` are
+    lists of texts.
+    """
+    positives, negatives = (
+        DataFrame(dict(enumerate(itertools.zip_longest(*rows[name]))), rows.index)
+        for name in ("positives", "negatives")
+    )
+    columns = [positives.add_prefix("positive "), negatives.add_prefix("negative ")]
+    about = rows.drop(columns=["text", "positives", "negatives"])
+    table = pd.concat([about, rows["text"], *columns], axis=1)
+    return source_of(settings, table, skipped, positives.shape[1], corpus)
 
 
 def label_sets(names: Sequence[str], settings: Section | None) -> list[ndarray]:

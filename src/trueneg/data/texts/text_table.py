@@ -6,7 +6,6 @@ and optionally its positives, its hard negatives and its label. A cell has one t
 of positives or hard negatives.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from trueneg.data.tables import (
     required_splits,
     single_spaced,
 )
-from trueneg.data.texts.text_files import TextFiles, source_of
+from trueneg.data.texts.text_files import TextFiles, source_of_rows
 from trueneg.data.texts.text_source import TextSource
 from trueneg.errors import UserError
 from trueneg.specs.sections import Section
@@ -73,13 +72,7 @@ def read_source(settings: Section) -> TextSource:
         skipped = " ".join(
             filter(None, (skipped, skipped_test and f"Of the test texts, {skipped_test}"))
         )
-    positives, negatives = (
-        DataFrame(dict(enumerate(itertools.zip_longest(*table.pop(name)))), table.index)
-        for name in ("positives", "negatives")
-    )
-    columns = [positives.add_prefix("positive "), negatives.add_prefix("negative ")]
-    wide = pd.concat([table.drop(columns="text"), table["text"], *columns], axis=1)
-    return source_of(settings, wide, skipped, positives.shape[1])
+    return source_of_rows(settings, table, skipped)
 
 
 def read_rows(
@@ -141,28 +134,29 @@ def _listed(rows: Rows, columns: Sequence[str]) -> Series:
 
 
 def _checked_negatives(rows: DataFrame) -> Iterator[str]:
-    """Leave out hard negatives that equal their text or a positive of it in any row, and yield
-    sentences about them and about rows with fewer than others.
+    """Yield sentences about hard negatives that equal their text or a positive of it in any row,
+    and about rows with fewer of them than others.
     """
     forms = rows["text"].map(normalised)
     known = {(form, form) for form in forms}
     for form, positives in zip(forms, rows["positives"], strict=True):
         known.update((form, normalised(positive)) for positive in positives)
-    kept = [
-        [negative for negative in negatives if (form, normalised(negative)) not in known]
-        for form, negatives in zip(forms, rows["negatives"], strict=True)
-    ]
-    lost = rows["negatives"].str.len() - Series(kept, rows.index).str.len()
-    rows["negatives"] = kept
     sizes = rows["negatives"].str.len()
-    if lost.any():
+    own = Series(
+        [
+            sum((form, normalised(negative)) in known for negative in negatives)
+            for form, negatives in zip(forms, rows["negatives"], strict=True)
+        ],
+        rows.index,
+    )
+    if own.any():
         yield (
-            f"{lost.sum():,} hard negatives are left out, because they are a positive of their text"
-            f" or the text itself ({first_places(lost[lost > 0])})."
+            f"Hard negatives that are a positive of their text, or the text itself, are left out of"
+            f" its loss: {own.sum():,} ({first_places(own[own > 0])})."
         )
     if (is_short := sizes < sizes.max()).any():
         yield (
-            f"{is_short.sum():,} rows have fewer than {sizes.max()} hard negatives, and"
+            f"Rows with fewer than {sizes.max()} hard negatives: {is_short.sum():,}, of which"
             f" {(sizes == 0).sum():,} have none ({first_places(sizes[is_short])}); nothing takes"
             " their place."
         )
