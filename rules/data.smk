@@ -162,3 +162,24 @@ rule mine:
         **versions.version_parameter("mining"),
     script:
         "../workflow/scripts/mine.py"
+
+
+rule false_negatives:
+    """Count the texts with an anchor's label among the nearest ones, by rank and by similarity."""
+    input:
+        source=trainings.source,
+        mined=trainings.mined,
+    output:
+        shares="results/{study}/artefacts/mined/{dataset}.parquet",
+    log:
+        "results/{study}/logs/false_negatives/{dataset}.log",
+    benchmark:
+        "results/{study}/timings/false_negatives/{dataset}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
+    resources:
+        **growing("resources/mine"),
+    params:
+        miners=trainings.miners,
+    script:
+        "../workflow/scripts/false_negatives.py"

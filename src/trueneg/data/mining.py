@@ -4,12 +4,14 @@ What was mined is a file of its own, whose checksum is part of the ids of the ru
 vectors differ in their last digits between processors, so that another one may mine other texts.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy import ndarray
+from pandas import DataFrame
 from scipy.sparse import csr_array
 
 from trueneg.data.arrays import content_hash, read_arrays, write_arrays
@@ -19,14 +21,17 @@ from trueneg.data.samples import Subset, read_subsets
 from trueneg.data.stored_features import read_features
 from trueneg.data.texts.text_source import TextSource, read_texts
 from trueneg.errors import UserError
+from trueneg.io.files import write_tables
 from trueneg.io.privacy import owner_only
 from trueneg.specs.hard_negatives import DEPTH
 
 CONTENT = "mined hard negatives"
 CHECKSUM = "checksum"
 BLOCK = 2**24  # similarities in memory at once
-RANKS = (1, 5, 10, 30, 100)  # at which the share of false ones is stated
 DIGITS = 4  # of similarities; equal ones are ordered by row, so that rounding seldom decides
+RANKS = (1, 5, 10, 30, 100)  # at which the share of false ones is stated
+WIDTH = 0.05  # of the intervals of similarities for which it is stated, and their ends, between
+EDGES = np.arange(-20, 22) * WIDTH - 0.5 / 10**DIGITS  # rounded values
 
 
 class Mined(NamedTuple):
@@ -110,21 +115,60 @@ def _normalised(vectors: ndarray) -> ndarray:
     return vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny)
 
 
-def false_by_rank(mined: Mined, classes: ndarray) -> dict[str, float]:
-    """Return the share of the nearest candidates with their anchor's label, by the number of ranks.
+def false_shares(mined: Mined, classes: ndarray) -> DataFrame:
+    """Count how many candidates have their anchor's label: of the nearest ones, by the number of
+    ranks, and of those with about one similarity.
 
     Args:
         mined: what was mined.
         classes: label of each of the source's sentences; −1: none.
+
+    Returns:
+        One row per number of ranks and interval of similarities: ``by`` (``rank`` or
+        ``similarity``), ``at`` (the number, or the middle of the interval), ``pairs`` (with known
+        labels), ``false`` and ``share``.
     """
-    is_labelled = (classes[mined.candidates] >= 0) & (classes[mined.anchors] >= 0)[:, None]
-    is_known = is_labelled & (mined.candidates >= 0)
-    is_false = is_known & (classes[mined.candidates] == classes[mined.anchors][:, None])
-    return {
-        str(rank): float(is_false[:, :rank].sum() / is_known[:, :rank].sum())
-        for rank in RANKS
-        if is_known[:, :rank].any()
-    }
+    of_anchors = classes[mined.anchors]
+    counts = np.zeros((2, mined.candidates.shape[1], len(EDGES) - 1), np.int64)
+    columns = zip(mined.candidates.T, mined.similarity.T, strict=True)
+    for rank, (rows, similarity) in enumerate(columns):  # all at once would need much memory
+        is_known = (rows >= 0) & (classes[rows] >= 0) & (of_anchors >= 0)
+        is_false = is_known & (classes[rows] == of_anchors)
+        for number, chosen in enumerate((is_known, is_false)):
+            counts[number, rank] = np.histogram(similarity[chosen], EDGES)[0]
+    middles = (EDGES[:-1] + WIDTH / 2).round(3)
+    nearest = [("rank", rank, *counts[:, :rank].sum((1, 2))) for rank in RANKS]
+    similar = [("similarity", *row) for row in zip(middles, *counts.sum(1), strict=True)]
+    table = DataFrame([*nearest, *similar], columns=["by", "at", "pairs", "false"])
+    table = table[table["pairs"] > 0]
+    return table.assign(share=table["false"] / table["pairs"])
+
+
+def false_by_rank(mined: Mined, classes: ndarray) -> dict[str, float]:
+    """Return the shares of :func:`false_shares` by the number of ranks."""
+    most = RANKS[-1]
+    nearest = Mined(mined.anchors, mined.candidates[:, :most], mined.similarity[:, :most])
+    shares = false_shares(nearest, classes).query("by == 'rank'").set_index("at")["share"]
+    return {f"{rank:g}": share for rank, share in shares.items()}
+
+
+def write_false_shares(source: str | Path, mined: Mapping[str, str], shares: str | Path) -> None:
+    """Write the shares of :func:`false_shares` of all seeds.
+
+    Args:
+        source: texts (npz).
+        mined: name of the miner of each file of :func:`write_mined`.
+        shares: parquet file to write, named after the data set; also with ``miner``, ``seed`` and
+            ``dataset``.
+    """
+    texts = read_texts(source)
+    classes = texts.sentences["class"].to_numpy()
+    tables = [
+        false_shares(of_seed, classes).assign(miner=miner, seed=seed)
+        for path, miner in mined.items()
+        for seed, of_seed in read_mined(path, texts.checksum).items()
+    ]
+    write_tables({shares: pd.concat(tables).assign(dataset=Path(shares).stem)})
 
 
 def write_mined(
