@@ -142,7 +142,7 @@ rule features:
 
 
 rule mine:
-    """Find the nearest training texts of each anchor with a frozen tower, for every seed of a block."""
+    """Find the nearest training texts of each anchor with a frozen tower; a killed job resumes."""
     input:
         source=trainings.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
@@ -157,7 +157,10 @@ rule mine:
     conda:
         "../envs/trueneg.yaml"
     resources:
-        **growing("resources/mine"),
+        **growing(
+            "resources/mine",
+            further={"mem_mb": trainings.mining_memory, "runtime": trainings.mining_minutes},
+        ),
     params:
         **versions.version_parameter("mining"),
     script:

@@ -2,6 +2,9 @@
 The reference for the filters is sentence-transformers' ``mine_hard_negatives``.
 """
 
+import os
+import signal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -387,6 +390,58 @@ def test_shares_of_all_seeds_and_miners_are_written(files, tmp_path):
                     strict=True,
                 )
             ) == shares_of(mined, classes)
+
+
+def killed(place, seed, number):
+    """Mine in another process, which kills itself before a seed's piece of this number."""
+    real = mining.resumed_array
+
+    def until(folder, made_of, count, compute, at_once):
+        def piece(chosen):
+            if (folder.name, chosen.start) == (str(seed), number * at_once):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return compute(chosen)
+
+        return real(folder, made_of, count, piece, at_once)
+
+    if (child := os.fork()) == 0:
+        mining.resumed_array = until
+        write_mined(*place)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_killed_mining_resumes_to_the_same_bytes(files, tmp_path, monkeypatch):
+    path = files[3]
+    once = path.read_bytes()
+    path.unlink()
+    monkeypatch.setattr(mining, "BLOCK", 80)  # four anchors at once, of twenty
+    place = [tmp_path / name for name in ("texts.npz", "subsets.parquet", "vectors.npz")]
+    assert killed([*place, path], 4, 3) == -signal.SIGKILL
+    assert not path.exists()
+    real, pieces = mining.resumed_array, []
+
+    def counted(folder, made_of, count, compute, at_once):
+        def piece(chosen):
+            pieces.append((folder.name, chosen.start))
+            return compute(chosen)
+
+        return real(folder, made_of, count, piece, at_once)
+
+    monkeypatch.setattr(mining, "resumed_array", counted)
+    write_mined(*place, path)
+    assert pieces == [("4", 12), ("4", 16)]
+    assert path.read_bytes() == once
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_what_was_begun_with_other_vectors_is_mined_again(files, tmp_path, monkeypatch):
+    source, subsets, _, _ = files
+    monkeypatch.setattr(mining, "BLOCK", 80)
+    several = np.random.default_rng(5).normal(size=(2, 30, 4))
+    for vectors in several:
+        found = mine(source, subsets[0], vectors, tmp_path / "begun").checksum
+        assert found == mine(source, subsets[0], vectors).checksum
 
 
 def test_damage_and_other_data_are_refused(files):

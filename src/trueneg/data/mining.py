@@ -4,7 +4,8 @@ What was mined is a file of its own, whose checksum is part of the ids of the ru
 vectors differ in their last digits between processors, so that another one may mine other texts.
 """
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from numpy import ndarray
 from pandas import DataFrame
 from scipy.sparse import csr_array
 
-from trueneg.data.arrays import content_hash, read_arrays, write_arrays
+from trueneg.data.arrays import content_hash, read_arrays, resumed_array, write_arrays
 from trueneg.data.mistakes import REMOVE
 from trueneg.data.pairs.pair_source import distinct_texts
 from trueneg.data.samples import Subset, read_subsets
@@ -24,6 +25,7 @@ from trueneg.errors import UserError
 from trueneg.io.files import write_tables
 from trueneg.io.privacy import owner_only
 from trueneg.specs.hard_negatives import DEPTH
+from trueneg.specs.stages import VERSIONS
 
 CONTENT = "mined hard negatives"
 CHECKSUM = "checksum"
@@ -54,7 +56,7 @@ class Mined(NamedTuple):
         return digest
 
 
-def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
+def mine(source: TextSource, subset: Subset, vectors: ndarray, cache: Path | None = None) -> Mined:
     """Find the nearest texts of each training anchor.
 
     The candidates are the training texts that can be positives: those of given pairs, otherwise
@@ -65,6 +67,7 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
         source: texts.
         subset: a subset of them; no other split is seen.
         vectors: (R, D) vectors of the source's sentences.
+        cache: folder of what is mined, from which a killed job resumes; None: memory.
     """
     rows = source.rows[subset.train]
     numbers = source.text_numbers[subset.train]
@@ -74,7 +77,16 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
     found = found[rows[first, column].argsort()]
     anchors, places = np.unique(rows[:, 0], return_index=True)
     positives = _positives(numbers[:, : column + 1], found)[numbers[places, 0]]
-    return Mined(anchors, *_nearest(vectors[anchors], vectors[candidates], candidates, positives))
+    nearest = _nearest(vectors[anchors], vectors[candidates], candidates, positives)
+    at_once = max(1, BLOCK // len(candidates))
+    if cache is None:
+        starts = range(0, len(anchors), at_once)
+        both = np.concatenate([nearest(slice(start, start + at_once)) for start in starts])
+    else:
+        content = content_hash(vectors, rows, numbers).hexdigest()
+        made_of = {"version": VERSIONS["mining"], "content": content}
+        both = resumed_array(cache, made_of, len(anchors), nearest, at_once)
+    return Mined(anchors, both[:, 0], both[:, 1].view(np.float32))
 
 
 def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
@@ -88,26 +100,26 @@ def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
 
 def _nearest(
     anchors: ndarray, candidates: ndarray, rows: ndarray, positives: csr_array
-) -> tuple[ndarray, ndarray]:
-    """Return the rows of the nearest candidates of each anchor, and their similarities; exact,
-    computed for blocks of anchors.
+) -> Callable[[slice], ndarray]:
+    """Return what finds the rows of the nearest candidates of some anchors, and the bytes of their
+    similarities, (n, 2, M) int32; exact.
     """
     depth = min(DEPTH, len(candidates))
-    found = np.empty((len(anchors), depth), np.int32)
-    similarity = np.empty((len(anchors), depth), np.float32)
     unit = _normalised(candidates).T
-    count = 1 + len(anchors) * len(candidates) // BLOCK
-    for block in np.array_split(np.arange(len(anchors)), count):
+
+    def of_anchors(block: slice) -> ndarray:
         cosines = (_normalised(anchors[block]) @ unit).round(DIGITS)
         cosines[positives[block].nonzero()] = -np.inf
         nearest = np.sort(np.argpartition(-cosines, depth - 1, axis=1)[:, :depth], axis=1)
         of_nearest = np.take_along_axis(cosines, nearest, axis=1)
         # of equal ones, the first row is the nearest
         order = np.argsort(-of_nearest, axis=1, kind="stable")
-        similarity[block] = np.take_along_axis(of_nearest, order, axis=1)
-        found[block] = rows[np.take_along_axis(nearest, order, axis=1)]
-    found[similarity == -np.inf] = -1
-    return found, similarity
+        similarity = np.take_along_axis(of_nearest, order, axis=1).astype(np.float32)
+        found = rows[np.take_along_axis(nearest, order, axis=1)].astype(np.int32)
+        found[similarity == -np.inf] = -1
+        return np.stack([found, similarity.view(np.int32)], axis=1)
+
+    return of_anchors
 
 
 def _normalised(vectors: ndarray) -> ndarray:
@@ -174,7 +186,8 @@ def write_false_shares(source: str | Path, mined: Mapping[str, str], shares: str
 def write_mined(
     source: str | Path, subsets: str | Path, vectors: str | Path, mined: str | Path
 ) -> None:
-    """Mine the hard negatives of every seed of a block.
+    """Mine the hard negatives of every seed of a block; a killed job resumes after its last
+    finished piece.
 
     Args:
         source: texts (npz).
@@ -186,12 +199,14 @@ def write_mined(
     stored = read_features(vectors, texts.checksum)
     of_sentences = np.asarray(stored.values)[_rows_of(texts), 0, :, 0]
     arrays: dict[str, ndarray] = {}
-    for seed, subset in read_subsets(subsets).items():
-        of_seed = mine(texts, subset, of_sentences)
-        arrays |= {f"{seed} {name}": values for name, values in of_seed._asdict().items()}
-        arrays[f"{seed} {CHECKSUM}"] = np.array(of_seed.checksum)
+    cache = Path(mined).with_suffix("")
     with owner_only(texts.restricted):
+        for seed, subset in read_subsets(subsets).items():
+            of_seed = mine(texts, subset, of_sentences, cache / str(seed))
+            arrays |= {f"{seed} {name}": values for name, values in of_seed._asdict().items()}
+            arrays[f"{seed} {CHECKSUM}"] = np.array(of_seed.checksum)
         write_arrays(mined, {**arrays, "data": np.array(texts.checksum)})
+    shutil.rmtree(cache)
 
 
 def read_mined(path: str | Path, data: str) -> dict[int, Mined]:

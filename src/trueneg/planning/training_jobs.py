@@ -163,6 +163,16 @@ class TrainingJobs:
         """Return the paths of :meth:`miners`; an empty list if nothing is mined."""
         return list(self.miners(wildcards))
 
+    def mining_memory(self, wildcards: Any, files: Any) -> float:
+        """Return the memory of mining that depends on the number of texts, in MB."""
+        return 6 * files.size_mb
+
+    def mining_minutes(self, wildcards: Any, files: Any) -> float:
+        """Return the time of mining that depends on the number of texts, twice as long as measured
+        (benchmarks/mining.md): 100,000 have vectors of 150 MB.
+        """
+        return len(self.seeds(wildcards)) * (files.size_mb / 50) ** 2
+
     def _first(self, wildcards: Any) -> runs.Job:
         """Return the first matching job, preferably one that trains."""
         return min(
