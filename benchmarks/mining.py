@@ -5,13 +5,15 @@ python benchmarks/mining.py --texts 10000 100000
 
 import argparse
 import resource
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 
-from trueneg.data.mining import mine
+from trueneg.data.mining import Mined, mine
 from trueneg.data.samples import Subset
 from trueneg.data.texts.hard_negatives import HardNegatives
 from trueneg.data.texts.text_source import TextSource
@@ -20,7 +22,7 @@ from trueneg.specs.hard_negatives import HardNegativeSettings
 DIMENSIONS = 384  # of MiniLM
 
 
-def measured(count: int) -> list[str]:
+def measured(count: int, folder: str) -> list[str]:
     """Mine from texts with random vectors; return the number of texts, the seconds of processor
     time of mining and of drawing an epoch, and the process's peak memory in GiB.
     """
@@ -31,10 +33,13 @@ def measured(count: int) -> list[str]:
     source = TextSource("made up", sentences, np.empty((0, 2), np.int64), ())
     vectors = generator.standard_normal((count, DIMENSIONS), dtype=np.float32)
     rows = np.arange(count)
+    subset = Subset(0, source.checksum, rows, rows[:0])
+    cache = Path(folder, str(count))
     began = time.process_time()
-    mined = mine(source, Subset(0, source.checksum, rows, rows[:0]), vectors)
+    mined = mine(source, subset, vectors, cache)
     mining = time.process_time() - began
     settings = HardNegativeSettings(num_negatives=10, relative_margin=0.05).model_dump()
+    mined = Mined(*map(np.array, mined))  # in memory, as training reads it
     found = HardNegatives(settings, mined, rows, vectors, np.full(count, -1), None)
     began = time.process_time()
     anchors = torch.arange(count)
@@ -51,8 +56,9 @@ def main() -> None:
     parser.add_argument("--texts", type=int, nargs="+", default=[10_000, 100_000])
     torch.set_num_threads(1)
     print("| texts | mining (s) | an epoch's draws (s) | peak memory (GiB) |\n|--:|--:|--:|--:|")
-    for count in parser.parse_args().texts:
-        print(f"| {' | '.join(measured(count))} |", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for count in parser.parse_args().texts:
+            print(f"| {' | '.join(measured(count, folder))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ rule features:
 
 
 rule mine:
-    """Find the nearest training texts of each anchor with a frozen tower, for every seed of a block."""
+    """Find the nearest training texts of each anchor with a frozen tower; a killed job resumes."""
     input:
         source=trainings.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
@@ -157,8 +157,32 @@ rule mine:
     conda:
         "../envs/trueneg.yaml"
     resources:
-        **growing("resources/mine"),
+        **growing(
+            "resources/mine",
+            further={"mem_mb": trainings.mining_memory, "runtime": trainings.mining_minutes},
+        ),
     params:
         **versions.version_parameter("mining"),
     script:
         "../workflow/scripts/mine.py"
+
+
+rule false_negatives:
+    """Count the texts with an anchor's label among the nearest ones, by rank and by similarity."""
+    input:
+        source=trainings.source,
+        mined=trainings.mined,
+    output:
+        shares="results/{study}/artefacts/mined/{dataset}.parquet",
+    log:
+        "results/{study}/logs/false_negatives/{dataset}.log",
+    benchmark:
+        "results/{study}/timings/false_negatives/{dataset}.jsonl"
+    conda:
+        "../envs/trueneg.yaml"
+    resources:
+        **growing("resources/mine"),
+    params:
+        miners=trainings.miners,
+    script:
+        "../workflow/scripts/false_negatives.py"

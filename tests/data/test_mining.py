@@ -2,6 +2,9 @@
 The reference for the filters is sentence-transformers' ``mine_hard_negatives``.
 """
 
+import os
+import signal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +15,13 @@ from hypothesis import strategies as st
 from sentence_transformers.util import mine_hard_negatives
 
 from trueneg.data import mining
-from trueneg.data.mining import mine, mined_checksum, read_mined, write_mined
+from trueneg.data.mining import (
+    mine,
+    mined_checksum,
+    read_mined,
+    write_false_shares,
+    write_mined,
+)
 from trueneg.data.samples import Subset, write_subsets
 from trueneg.data.stored_features import write_features
 from trueneg.data.texts.hard_negatives import HardNegatives
@@ -279,6 +288,44 @@ def test_the_share_of_false_ones_by_rank_is_counted():
         assert share == pytest.approx(sum(known) / len(known))
 
 
+def shares_of(mined, classes):
+    """Pairs with known labels and the share of them with equal labels, by rank and similarity, pair
+    by pair.
+    """
+    pairs = [
+        (rank, round(10_000 * float(cosine)), classes[anchor] == classes[candidate])
+        for anchor, candidates, cosines in zip(*mined, strict=True)
+        for rank, (candidate, cosine) in enumerate(zip(candidates, cosines, strict=True), 1)
+        if candidate >= 0 and min(classes[anchor], classes[candidate]) >= 0
+    ]
+    chosen = {
+        ("rank", last): [pair for pair in pairs if pair[0] <= last] for last in (1, 5, 10, 30, 100)
+    }
+    for first in range(-10_000, 10_001, 500):
+        middle = (first + 250) / 10_000
+        chosen["similarity", middle] = [pair for pair in pairs if first <= pair[1] < first + 500]
+    return {
+        key: (len(found), sum(pair[2] for pair in found) / len(found))
+        for key, found in chosen.items()
+        if found
+    }
+
+
+def test_the_share_of_false_ones_is_counted_by_rank_and_similarity():
+    generator = np.random.default_rng(0)
+    classes = generator.integers(-1, 3, 60)
+    source = source_of_labels(classes)
+    # few directions, so that some similarities are ends of intervals: 1, 0 and −1
+    mined = mine(source, whole(source), generator.integers(-1, 2, (60, 2)).astype(np.float32))
+    found = mining.false_shares(mined, classes)
+    expected = shares_of(mined, classes)
+    assert {("similarity", at) for at in (0.025, 0.975, 1.025, -0.975)} & expected.keys()
+    assert {
+        (by, at): (pairs, share)
+        for by, at, pairs, share in found[["by", "at", "pairs", "share"]].itertuples(index=False)
+    } == expected
+
+
 @pytest.fixture
 def files(tmp_path):
     generator = np.random.default_rng(0)
@@ -322,6 +369,79 @@ def test_what_was_mined_is_read_as_written(files):
         assert mined[subset.seed].checksum == expected.checksum
         assert mined_checksum(path.parent, subset.seed) == expected.checksum
     assert mined_checksum(path.parent, 5) is None
+
+
+def test_shares_of_all_seeds_and_miners_are_written(files, tmp_path):
+    source, _, _, path = files
+    (other := tmp_path / "other/seed3-4.npz").parent.mkdir()
+    other.write_bytes(path.read_bytes())
+    shares = tmp_path / "text_table.parquet"
+    write_false_shares(tmp_path / "texts.npz", {str(path): "one", str(other): "two"}, shares)
+    table = pd.read_parquet(shares)
+    assert set(table["dataset"]) == {"text_table"}
+    classes = source.sentences["class"].to_numpy()
+    for seed, mined in read_mined(path, source.checksum).items():
+        for miner in ("one", "two"):
+            rows = table[(table["seed"] == seed) & (table["miner"] == miner)]
+            assert dict(
+                zip(
+                    zip(rows["by"], rows["at"], strict=True),
+                    zip(rows["pairs"], rows["share"], strict=True),
+                    strict=True,
+                )
+            ) == shares_of(mined, classes)
+
+
+def killed(place, seed, number):
+    """Mine in another process, which kills itself before a seed's piece of this number."""
+    real = mining.resumed_array
+
+    def until(folder, made_of, count, compute, at_once):
+        def piece(chosen):
+            if (folder.name, chosen.start) == (str(seed), number * at_once):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return compute(chosen)
+
+        return real(folder, made_of, count, piece, at_once)
+
+    if (child := os.fork()) == 0:
+        mining.resumed_array = until
+        write_mined(*place)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_killed_mining_resumes_to_the_same_bytes(files, tmp_path, monkeypatch):
+    path = files[3]
+    once = path.read_bytes()
+    path.unlink()
+    monkeypatch.setattr(mining, "BLOCK", 80)  # four anchors at once, of twenty
+    place = [tmp_path / name for name in ("texts.npz", "subsets.parquet", "vectors.npz")]
+    assert killed([*place, path], 4, 3) == -signal.SIGKILL
+    assert not path.exists()
+    real, pieces = mining.resumed_array, []
+
+    def counted(folder, made_of, count, compute, at_once):
+        def piece(chosen):
+            pieces.append((folder.name, chosen.start))
+            return compute(chosen)
+
+        return real(folder, made_of, count, piece, at_once)
+
+    monkeypatch.setattr(mining, "resumed_array", counted)
+    write_mined(*place, path)
+    assert pieces == [("4", 12), ("4", 16)]
+    assert path.read_bytes() == once
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_what_was_begun_with_other_vectors_is_mined_again(files, tmp_path, monkeypatch):
+    source, subsets, _, _ = files
+    monkeypatch.setattr(mining, "BLOCK", 80)
+    several = np.random.default_rng(5).normal(size=(2, 30, 4))
+    for vectors in several:
+        found = mine(source, subsets[0], vectors, tmp_path / "begun").checksum
+        assert found == mine(source, subsets[0], vectors).checksum
 
 
 def test_damage_and_other_data_are_refused(files):

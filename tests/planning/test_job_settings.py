@@ -37,6 +37,13 @@ def test_gpus_are_requested_as_the_cluster_takes_them(gres, gpus, expected, monk
     assert {key: value(DIGITS) for key, value in resources.items()} == expected
 
 
+def test_resources_grow_with_the_attempt_and_with_what_is_said_of_the_input():
+    further = {"runtime": lambda wildcards, files: 0.5 * files["texts"]}
+    resources = JobSettings(CONFIG).growing("{study}/training", further=further)
+    assert resources["mem_mb"](DIGITS, attempt=3) == 300
+    assert resources["runtime"](DIGITS, input={"texts": 7}, attempt=3) == 3 * (5 + 4)
+
+
 def test_a_job_without_gpus_requests_none(monkeypatch):
     monkeypatch.setenv(GRES, "gpu")
     assert JobSettings(CONFIG).growing("{study}/training").keys() == {"mem_mb", "runtime"}

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.evaluation.texts.test_text_rows import LABELLED, text_study
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.config.reading import load_configuration
 from trueneg.planning import wildcards
@@ -50,6 +51,33 @@ def test_a_pattern_is_filled_in_once_for_each_combination_of_its_wildcards():
         len(training_jobs.every("{dataset}/{objective}/{block}")(of_study))
         == len(tiny_study()["objectives"]) * 2
     )
+
+
+def test_what_is_mined_for_a_data_set_is_listed_once_with_its_tower_and_without_pilots():
+    scales = {"logit_scale": [10, 20], "directions": "text"}
+    other = {"name": "sentence_transformers", "model": "bge-small", "train": "none"}
+    objectives = {
+        "CL": {"name": "cl", **scales},
+        "Near": {"name": "cl", **scales, "hard_negatives": {}},
+        "Far": {"name": "cl", **scales, "hard_negatives": {"range_min": 30}},
+        "Other": {"name": "cl", **scales, "hard_negatives": {"text_encoder": other}},
+    }
+    training_jobs = jobs_of(
+        mine=text_study(
+            LABELLED,
+            {"task": "knn", "labels": "seen", "metric": "accuracy"}
+            | {"treatment": "Near", "baseline": "CL"},
+            objectives=objectives,
+            similarity={"learned_logit_scale": False},
+            tuning={"seeds": [90, 91]},
+        )
+    )
+    miners = training_jobs.miners(Wildcards(study="mine", dataset="text_table"))
+    assert list(miners.values()) == ["all-MiniLM-L6-v2", "bge-small"]
+    assert all(path.endswith("/seed0-1.npz") for path in miners)
+    first, _ = (path.replace("seed0-1", "seed90-91") for path in miners)
+    pilot = {"dataset": "text_table", "objective": "Near,logit_scale=10", "block": "seed90-91"}
+    assert training_jobs.mined(Wildcards(study="mine", **pilot)) == [first]
 
 
 def test_missing_wildcards_default_to_the_first_block_and_objective():

@@ -185,7 +185,7 @@ def write(cache, path, count, compute):
     write_features(path, cache, made, count, compute, grid=None, at_once=4, restricted=False)
 
 
-@pytest.mark.parametrize("damage", ["progress", "values", "fewer"])
+@pytest.mark.parametrize("damage", ["progress", "values", "one byte", "fewer"])
 def test_damaged_unfinished_vectors_are_computed_again(tmp_path, damage):
     def killed(chosen):
         if chosen.start == 8:
@@ -202,6 +202,10 @@ def test_damaged_unfinished_vectors_are_computed_again(tmp_path, damage):
         progress.write_text(progress.read_text()[:9])
     elif damage == "values":
         values.write_bytes(values.read_bytes()[:20])
+    elif damage == "one byte":
+        content = bytearray(values.read_bytes())
+        content[-4 * 12] ^= 1  # of the second piece of three
+        values.write_bytes(bytes(content))
     else:
         np.save(values, np.zeros((3, 1, 2, 1), np.float32))
     write(tmp_path / "cache", tmp_path / "a.npz", 12, whole)

@@ -133,6 +133,7 @@ def test_a_table_of_pairs_becomes_rows_of_every_task_and_objective(finished):
     page = (results / "index.html").read_text()
     assert all(f'id="{name}"' in page for name in ("intents", "open"))
     assert set(pd.read_csv(results / "open/tables/texts.csv")["objective"]) >= SHARED
+    assert "False negatives among the nearest texts" in page
     sentences = next(
         table
         for table in map(pd.read_parquet, (results / "texts").glob("*.parquet"))
@@ -270,4 +271,5 @@ def test_imported_rows_are_drawn_without_the_texts_and_restricted_ones_are_not_e
     table = "results/open/tables/texts.csv"
     assert set(fresh.planned(table)) == {"compare", "draw_open"}
     fresh.run(table)
-    assert (fresh.path / table).read_text() == (finished.path / table).read_text()
+    for drawn in (table, "results/open/figures/false_negatives_mined.svg"):
+        assert (fresh.path / drawn).read_text() == (finished.path / drawn).read_text()

@@ -531,14 +531,20 @@ def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
     }
 
 
-def mining_key(settings: RunSettings) -> str | None:
-    """Return the name of the vectors that a run's hard negatives are mined with; None: it mines
-    none.
+def miner(settings: RunSettings) -> dict[str, Any] | None:
+    """Return what the vectors are made of that a run's hard negatives are mined with; None: it
+    mines none.
     """
     if settings["objective"].get("hard_negatives") is None:
         return None
     towers = frozen_towers(settings)
-    return features_key(towers.get(MINER) or towers["text_encoder"])
+    return towers.get(MINER) or towers["text_encoder"]
+
+
+def mining_key(settings: RunSettings) -> str | None:
+    """Return the name of these vectors."""
+    made_of = miner(settings)
+    return None if made_of is None else features_key(made_of)
 
 
 def features_key(made_of: Mapping[str, Any]) -> str:

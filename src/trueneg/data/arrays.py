@@ -9,6 +9,7 @@ import logging
 import os
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,8 @@ def resumed_array(
     compute: Callable[[slice], ndarray],
     at_once: int,
 ) -> ndarray:
-    """Compute an array in pieces, in a file; a killed job resumes after its last finished piece.
+    """Compute an array in pieces, in a file; a killed job resumes after its last finished piece,
+    unless what is there has another checksum.
 
     Args:
         folder: folder of the file and of the progress.
@@ -125,10 +127,12 @@ def resumed_array(
     """
     path = Path(folder, "values.npy")
     progress = Path(folder, "progress.json")
-    state = {"done": 0, "made of": json.loads(json.dumps(made_of))}
+    state = {"done": 0, "checksum": 0, "made of": json.loads(json.dumps(made_of))}
     with contextlib.suppress(OSError, ValueError, KeyError):  # nothing to resume, or damaged
         before = json.loads(progress.read_text(encoding="utf-8"))
-        if before["made of"] == state["made of"] and len(np.load(path, mmap_mode="r")) == count:
+        values = np.load(path, mmap_mode="r")
+        is_same = before["made of"] == state["made of"] and len(values) == count
+        if is_same and zlib.crc32(values[: before["done"]]) == before["checksum"]:
             state = before
     if state["done"]:
         log.info(
@@ -146,7 +150,8 @@ def resumed_array(
                 stream.seek(-(count - start) * part[0].nbytes, os.SEEK_END)
                 stream.write(part.data)
                 os.fsync(stream.fileno())
-            write_text(progress, json.dumps(state | {"done": chosen.stop}))
+            state |= {"done": chosen.stop, "checksum": zlib.crc32(part, state["checksum"])}
+            write_text(progress, json.dumps(state))
     return np.load(path, mmap_mode="r")
 
 

@@ -4,29 +4,36 @@ What was mined is a file of its own, whose checksum is part of the ids of the ru
 vectors differ in their last digits between processors, so that another one may mine other texts.
 """
 
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy import ndarray
+from pandas import DataFrame
 from scipy.sparse import csr_array
 
-from trueneg.data.arrays import content_hash, read_arrays, write_arrays
+from trueneg.data.arrays import content_hash, read_arrays, resumed_array, write_arrays
 from trueneg.data.mistakes import REMOVE
 from trueneg.data.pairs.pair_source import distinct_texts
 from trueneg.data.samples import Subset, read_subsets
 from trueneg.data.stored_features import read_features
 from trueneg.data.texts.text_source import TextSource, read_texts
 from trueneg.errors import UserError
+from trueneg.io.files import write_tables
 from trueneg.io.privacy import owner_only
 from trueneg.specs.hard_negatives import DEPTH
+from trueneg.specs.stages import VERSIONS
 
 CONTENT = "mined hard negatives"
 CHECKSUM = "checksum"
 BLOCK = 2**24  # similarities in memory at once
-RANKS = (1, 5, 10, 30, 100)  # at which the share of false ones is stated
 DIGITS = 4  # of similarities; equal ones are ordered by row, so that rounding seldom decides
+RANKS = (1, 5, 10, 30, 100)  # at which the share of false ones is stated
+WIDTH = 0.05  # of the intervals of similarities for which it is stated, and their ends, between
+EDGES = np.arange(-20, 22) * WIDTH - 0.5 / 10**DIGITS  # rounded values
 
 
 class Mined(NamedTuple):
@@ -49,7 +56,7 @@ class Mined(NamedTuple):
         return digest
 
 
-def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
+def mine(source: TextSource, subset: Subset, vectors: ndarray, cache: Path | None = None) -> Mined:
     """Find the nearest texts of each training anchor.
 
     The candidates are the training texts that can be positives: those of given pairs, otherwise
@@ -60,6 +67,7 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
         source: texts.
         subset: a subset of them; no other split is seen.
         vectors: (R, D) vectors of the source's sentences.
+        cache: folder of what is mined, from which a killed job resumes; None: memory.
     """
     rows = source.matching[subset.train]
     numbers = source.text_numbers[subset.train]
@@ -70,7 +78,16 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
     candidates.sort()
     anchors, places = np.unique(rows[:, 0], return_index=True)
     positives = _positives(numbers, found)[numbers[places, 0]]
-    return Mined(anchors, *_nearest(vectors[anchors], vectors[candidates], candidates, positives))
+    nearest = _nearest(vectors[anchors], vectors[candidates], candidates, positives)
+    at_once = max(1, BLOCK // len(candidates))
+    if cache is None:
+        starts = range(0, len(anchors), at_once)
+        both = np.concatenate([nearest(slice(start, start + at_once)) for start in starts])
+    else:
+        content = content_hash(vectors, rows, numbers).hexdigest()
+        made_of = {"version": VERSIONS["mining"], "content": content}
+        both = resumed_array(cache, made_of, len(anchors), nearest, at_once)
+    return Mined(anchors, both[:, 0], both[:, 1].view(np.float32))
 
 
 def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
@@ -86,26 +103,26 @@ def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
 
 def _nearest(
     anchors: ndarray, candidates: ndarray, rows: ndarray, positives: csr_array
-) -> tuple[ndarray, ndarray]:
-    """Return the rows of the nearest candidates of each anchor, and their similarities; exact,
-    computed for blocks of anchors.
+) -> Callable[[slice], ndarray]:
+    """Return what finds the rows of the nearest candidates of some anchors, and the bytes of their
+    similarities, (n, 2, M) int32; exact.
     """
     depth = min(DEPTH, len(candidates))
-    found = np.empty((len(anchors), depth), np.int32)
-    similarity = np.empty((len(anchors), depth), np.float32)
     unit = _normalised(candidates).T
-    count = 1 + len(anchors) * len(candidates) // BLOCK
-    for block in np.array_split(np.arange(len(anchors)), count):
+
+    def of_anchors(block: slice) -> ndarray:
         cosines = (_normalised(anchors[block]) @ unit).round(DIGITS)
         cosines[positives[block].nonzero()] = -np.inf
         nearest = np.sort(np.argpartition(-cosines, depth - 1, axis=1)[:, :depth], axis=1)
         of_nearest = np.take_along_axis(cosines, nearest, axis=1)
         # of equal ones, the first row is the nearest
         order = np.argsort(-of_nearest, axis=1, kind="stable")
-        similarity[block] = np.take_along_axis(of_nearest, order, axis=1)
-        found[block] = rows[np.take_along_axis(nearest, order, axis=1)]
-    found[similarity == -np.inf] = -1
-    return found, similarity
+        similarity = np.take_along_axis(of_nearest, order, axis=1).astype(np.float32)
+        found = rows[np.take_along_axis(nearest, order, axis=1)].astype(np.int32)
+        found[similarity == -np.inf] = -1
+        return np.stack([found, similarity.view(np.int32)], axis=1)
+
+    return of_anchors
 
 
 def _normalised(vectors: ndarray) -> ndarray:
@@ -113,27 +130,67 @@ def _normalised(vectors: ndarray) -> ndarray:
     return vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny)
 
 
-def false_by_rank(mined: Mined, classes: ndarray) -> dict[str, float]:
-    """Return the share of the nearest candidates with their anchor's label, by the number of ranks.
+def false_shares(mined: Mined, classes: ndarray) -> DataFrame:
+    """Count how many candidates have their anchor's label: of the nearest ones, by the number of
+    ranks, and of those with about one similarity.
 
     Args:
         mined: what was mined.
         classes: label of each of the source's sentences; −1: none.
+
+    Returns:
+        One row per number of ranks and interval of similarities: ``by`` (``rank`` or
+        ``similarity``), ``at`` (the number, or the middle of the interval), ``pairs`` (with known
+        labels), ``false`` and ``share``.
     """
-    is_labelled = (classes[mined.candidates] >= 0) & (classes[mined.anchors] >= 0)[:, None]
-    is_known = is_labelled & (mined.candidates >= 0)
-    is_false = is_known & (classes[mined.candidates] == classes[mined.anchors][:, None])
-    return {
-        str(rank): float(is_false[:, :rank].sum() / is_known[:, :rank].sum())
-        for rank in RANKS
-        if is_known[:, :rank].any()
-    }
+    of_anchors = classes[mined.anchors]
+    counts = np.zeros((2, mined.candidates.shape[1], len(EDGES) - 1), np.int64)
+    columns = zip(mined.candidates.T, mined.similarity.T, strict=True)
+    for rank, (rows, similarity) in enumerate(columns):  # all at once would need much memory
+        is_known = (rows >= 0) & (classes[rows] >= 0) & (of_anchors >= 0)
+        is_false = is_known & (classes[rows] == of_anchors)
+        for number, chosen in enumerate((is_known, is_false)):
+            counts[number, rank] = np.histogram(similarity[chosen], EDGES)[0]
+    middles = (EDGES[:-1] + WIDTH / 2).round(3)
+    nearest = [("rank", rank, *counts[:, :rank].sum((1, 2))) for rank in RANKS]
+    similar = [("similarity", *row) for row in zip(middles, *counts.sum(1), strict=True)]
+    table = DataFrame([*nearest, *similar], columns=["by", "at", "pairs", "false"])
+    table = table[table["pairs"] > 0]
+    return table.assign(share=table["false"] / table["pairs"])
+
+
+def false_by_rank(mined: Mined, classes: ndarray) -> dict[str, float]:
+    """Return the shares of :func:`false_shares` by the number of ranks."""
+    most = RANKS[-1]
+    nearest = Mined(mined.anchors, mined.candidates[:, :most], mined.similarity[:, :most])
+    shares = false_shares(nearest, classes).query("by == 'rank'").set_index("at")["share"]
+    return {f"{rank:g}": share for rank, share in shares.items()}
+
+
+def write_false_shares(source: str | Path, mined: Mapping[str, str], shares: str | Path) -> None:
+    """Write the shares of :func:`false_shares` of all seeds.
+
+    Args:
+        source: texts (npz).
+        mined: name of the miner of each file of :func:`write_mined`.
+        shares: parquet file to write, named after the data set; also with ``miner``, ``seed`` and
+            ``dataset``.
+    """
+    texts = read_texts(source)
+    classes = texts.sentences["class"].to_numpy()
+    tables = [
+        false_shares(of_seed, classes).assign(miner=miner, seed=seed)
+        for path, miner in mined.items()
+        for seed, of_seed in read_mined(path, texts.checksum).items()
+    ]
+    write_tables({shares: pd.concat(tables).assign(dataset=Path(shares).stem)})
 
 
 def write_mined(
     source: str | Path, subsets: str | Path, vectors: str | Path, mined: str | Path
 ) -> None:
-    """Mine the hard negatives of every seed of a block.
+    """Mine the hard negatives of every seed of a block; a killed job resumes after its last
+    finished piece.
 
     Args:
         source: texts (npz).
@@ -145,12 +202,14 @@ def write_mined(
     stored = read_features(vectors, texts.checksum)
     of_sentences = np.asarray(stored.values)[_rows_of(texts), 0, :, 0]
     arrays: dict[str, ndarray] = {}
-    for seed, subset in read_subsets(subsets).items():
-        of_seed = mine(texts, subset, of_sentences)
-        arrays |= {f"{seed} {name}": values for name, values in of_seed._asdict().items()}
-        arrays[f"{seed} {CHECKSUM}"] = np.array(of_seed.checksum)
+    cache = Path(mined).with_suffix("")
     with owner_only(texts.restricted):
+        for seed, subset in read_subsets(subsets).items():
+            of_seed = mine(texts, subset, of_sentences, cache / str(seed))
+            arrays |= {f"{seed} {name}": values for name, values in of_seed._asdict().items()}
+            arrays[f"{seed} {CHECKSUM}"] = np.array(of_seed.checksum)
         write_arrays(mined, {**arrays, "data": np.array(texts.checksum)})
+    shutil.rmtree(cache)
 
 
 def read_mined(path: str | Path, data: str) -> dict[int, Mined]:

@@ -109,6 +109,7 @@ class CrossModalLoss(EstimatorLoss):
         same_query: Tensor | None = None,
         sampling_probability: Tensor | None = None,
         index: Tensor | None = None,
+        owners: Tensor | None = None,
         unused: str = "error",
     ) -> ContrastiveTerms:
         """Return the loss and the terms it is computed from; text anchors come first, then image
@@ -141,6 +142,8 @@ class CrossModalLoss(EstimatorLoss):
                 :class:`~trueneg.losses.LogQ`.
             index: (B,) number of each pair among all training pairs, for estimators that remember
                 samples.
+            owners: (H,) number of the text to which each hard negative belongs, for an estimator's
+                ``scope``; None: all texts.
             unused: see :meth:`ContrastiveLoss.terms`.
 
         Raises:
@@ -173,6 +176,7 @@ class CrossModalLoss(EstimatorLoss):
             same_query,
             sampling_probability,
             index,
+            owners=owners,
         )
         facts.refuse_unused(self.estimator, self.target_rule, unused)
         with outside_autocast(similarity.device):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 GRES = "TRUENEG_GRES"  # environment variable, such as gpu:a100: for clusters without --gpus
@@ -38,6 +39,7 @@ class JobSettings:
         self,
         section: str,
         gpus: Callable[[Any], int] | None = None,
+        further: Mapping[str, Callable[[Any, Any], float]] = MappingProxyType({}),
         **functions: Callable[[Any], str],
     ) -> dict[str, Callable[..., Any]]:
         """Return the resources of a job; memory and time are multiplied by the attempt number.
@@ -45,12 +47,17 @@ class JobSettings:
         Args:
             section: section of the configuration with ``mem_mb`` and ``runtime``.
             gpus: returns the number of GPUs; None: no GPU is requested.
+            further: return what is added to ``mem_mb`` and ``runtime`` for the job's input files.
             functions: return placeholders of `section` that are not wildcards.
         """
 
         def of_attempt(key: str) -> Callable[[Any, int], int]:
             first = self.setting(f"{section}/{key}", **functions)
-            return lambda wildcards, attempt: first(wildcards) * attempt
+            if key not in further:
+                return lambda wildcards, attempt: first(wildcards) * attempt
+            return lambda wildcards, input, attempt: (
+                attempt * (first(wildcards) + round(further[key](wildcards, input)))
+            )
 
         resources: dict[str, Callable[..., Any]] = {
             key: of_attempt(key) for key in ("mem_mb", "runtime")

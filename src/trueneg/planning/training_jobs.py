@@ -145,13 +145,33 @@ class TrainingJobs:
             f"results/features/{name}.npz" for name in dict.fromkeys(map(runs.features_key, towers))
         ]
 
-    def mined(self, wildcards: Any) -> list[str]:
-        """Return the path of the hard negatives that a training job needs; an empty list if it
-        mines none.
+    def miners(self, wildcards: Any) -> dict[str, str]:
+        """Return the paths of the hard negatives that all matching jobs need, without pilots beside
+        others, each with the name of the tower that mines.
         """
-        choices = self._job(wildcards).choices.values()
-        names = dict.fromkeys(runs.mining_key(choice.runs[0].settings) for choice in choices)
-        return [MINED.format(**wildcards, features=name) for name in names if name is not None]
+        jobs = self._matching(wildcards)
+        names = {}
+        for job in [job for job in jobs if not job.is_pilot] or jobs:
+            for choice in job.choices.values():
+                made = runs.miner(choice.runs[0].settings)
+                if made is not None:
+                    path = MINED.format(**vars(job), features=runs.features_key(made))
+                    names[path] = made["tower"].get("model") or made["tower"]["name"]
+        return names
+
+    def mined(self, wildcards: Any) -> list[str]:
+        """Return the paths of :meth:`miners`; an empty list if nothing is mined."""
+        return list(self.miners(wildcards))
+
+    def mining_memory(self, wildcards: Any, files: Any) -> float:
+        """Return the memory of mining that depends on the number of texts, in MB."""
+        return 6 * files.size_mb
+
+    def mining_minutes(self, wildcards: Any, files: Any) -> float:
+        """Return the time of mining that depends on the number of texts, twice as long as measured
+        (benchmarks/mining.md): 100,000 have vectors of 150 MB.
+        """
+        return len(self.seeds(wildcards)) * (files.size_mb / 50) ** 2
 
     def _first(self, wildcards: Any) -> runs.Job:
         """Return the first matching job, preferably one that trains."""

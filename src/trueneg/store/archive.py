@@ -63,6 +63,7 @@ OF_RUN = (
 OTHERS = (
     rf"subsets/{NAME}/{SEEDS}\.parquet",
     rf"artefacts/(embedding|retrieval|similarities|overlays)/{NAME}/{NAME}\.parquet",
+    rf"artefacts/mined/{NAME}\.parquet",
     rf"artefacts/human_ratings/{PLACE}(-bins)?\.parquet",
     rf"artefacts/samples/{PLACE}\.parquet",
     rf"artefacts/rating_references/{NAME}/{SEEDS}(-eta|-correlations)?\.parquet",

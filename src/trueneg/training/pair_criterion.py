@@ -135,6 +135,7 @@ class PairCriterion:
             "same_class": self._same_class(pairs) if self.loss.estimator.needs_labels else None,
             "exclude": self._excluded(pairs),
             "index": index,
+            "owners": _owners(pairs)[len(pairs.anchors) :],
             "unused": "ignore",
             **rated._asdict(),
         }
@@ -252,8 +253,8 @@ class PairCriterion:
         anchors if only an anchor's own hard negatives count.
         """
         count = len(pairs.anchors)
-        places = torch.arange(len(pairs.columns), device=pairs.columns.device)
-        owners = places.remainder(count)
+        owners = _owners(pairs)
+        places = torch.arange(len(owners), device=owners.device)
         is_unused = (places >= count) & (pairs.columns == pairs.anchors[owners])
         is_unused = is_unused.expand(count, -1)
         if self._in_batch:
@@ -289,6 +290,12 @@ class PairCriterion:
                 f" ({', '.join(names) or 'none'}; all names: {', '.join(PROBABILITY_COLUMNS)})."
             )
         return self._data.class_probability(value, a, k)
+
+
+def _owners(pairs: PairBatch) -> Tensor:
+    """Return the number of each column's anchor, (K,)."""
+    places = torch.arange(len(pairs.columns), device=pairs.columns.device)
+    return places.remainder(len(pairs.anchors))
 
 
 def _of_batch(eta: Tensor | float | None, pairs: PairBatch) -> Tensor | float | None:

@@ -25,7 +25,7 @@ from trueneg.specs.kinds.trained import (
     TrainedStudy,
     Tuning,
 )
-from trueneg.specs.settings import format_value
+from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.tasks import METRICS, comparable
 from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
 from trueneg.specs.temperature import INITIAL_TEMPERATURE
@@ -39,6 +39,7 @@ def contradictions(study: TrainedStudy, texts: Any) -> Iterator[str]:
     yield from _figures(study)
     yield from _published(study)
     yield from _sweeps(study)
+    yield from _scopes(study)
     if study.tuning is not None:
         yield from _tuning(study, study.tuning)
     elif study.sweeps == "combined" and (names := several(study)):
@@ -47,6 +48,19 @@ def contradictions(study: TrainedStudy, texts: Any) -> Iterator[str]:
             " its pilot seeds select one of each, or set sweeps to one at a time: the first values"
             " are then compared, and nothing is selected"
         )
+
+
+def _scopes(study: TrainedStudy) -> Iterator[str]:
+    """Report corrections of hard negatives where there are none."""
+    for name, objective in study.objectives.items():
+        mined = getattr(objective, "hard_negatives", None)
+        has_hard = getattr(study.dataset, "negative_columns", ()) or mined
+        for scope in values_of(getattr(objective, "scope", "all")):
+            if scope != "all" and not has_hard:
+                yield (
+                    f"objectives.{name}.scope is {scope}, but there are no hard negatives; set it"
+                    " to all"
+                )
 
 
 def _comparisons(study: TrainedStudy) -> Iterator[str]:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
+from trueneg.specs.objectives.base import EstimatorObjective, PairCorrection, TwoViewObjective
 from trueneg.specs.settings import Boolean, Positive, Real, Sweepable
 
 
@@ -25,5 +25,5 @@ class TwoViewAdjusted(AdjustedSettings, TwoViewObjective):
     """Weights each negative by a normal density of its cosine (ADNCE)."""
 
 
-class PairAdjusted(AdjustedSettings, PairObjective):
+class PairAdjusted(AdjustedSettings, PairCorrection):
     """Weights each negative by a normal density of its cosine (ADNCE)."""

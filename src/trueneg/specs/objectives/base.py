@@ -391,7 +391,19 @@ class PairObjective(PairLoss, EstimatorObjective):
     guide: PairGuide | None = Field(None, description=f"{GUIDE}, words")
 
 
-class ProbabilityObjective(PairObjective):
+class PairCorrection(PairObjective):
+    """Settings shared by objectives on pairs that correct some or all columns."""
+
+    scope: Sweepable[Literal["all", "in_batch", "hard"]] = Field(
+        "all",
+        description=(
+            "columns that the correction looks at: all; in_batch: all but the anchor's own hard"
+            " negatives; hard: only these. The others are negatives as they are"
+        ),
+    )
+
+
+class ProbabilityObjective(PairCorrection):
     """An objective on pairs that uses the class probability of each sentence; a grid of a and k is
     selected like any sweep.
     """
@@ -428,7 +440,7 @@ BY: dict[str, type[GuideSettings]] = {
 }
 
 
-class SimilarityObjective(PairObjective):
+class SimilarityObjective(PairCorrection):
     """An objective on pairs that uses the similarity between the texts or labels of samples."""
 
     by: Sweepable[Literal["text", "labels", "guide"]] = Field(

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
+from trueneg.specs.objectives.base import EstimatorObjective, PairCorrection, TwoViewObjective
 from trueneg.specs.settings import Fraction, Sweepable
 
 
@@ -26,7 +26,7 @@ class TwoViewGlobalMass(GlobalMassSettings, TwoViewObjective):
     """
 
 
-class PairGlobalMass(GlobalMassSettings, PairObjective):
+class PairGlobalMass(GlobalMassSettings, PairCorrection):
     """Divides gradients by a moving average of each sample's negative mass, as if it had all
     negatives (SogCLR).
     """

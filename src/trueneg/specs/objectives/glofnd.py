@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from trueneg.specs.guides.base import GuideSettings
-from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
+from trueneg.specs.objectives.base import EstimatorObjective, PairCorrection, TwoViewObjective
 from trueneg.specs.sections import Section
 from trueneg.specs.settings import Fraction, Positive, Share, Sweepable, values_of
 
@@ -92,5 +92,5 @@ class TwoViewLearnedThreshold(LearnedThreshold, TwoViewObjective):
     """Removes negatives above thresholds learned per training sample (GloFND)."""
 
 
-class PairLearnedThreshold(LearnedThreshold, PairObjective):
+class PairLearnedThreshold(LearnedThreshold, PairCorrection):
     """Removes negatives above thresholds learned per training sample and direction (GloFND)."""
