@@ -20,6 +20,7 @@ from trueneg.data.decoding import decode_resized
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.sources import image_folder, parquet
 from trueneg.data.tables import read_columns
+from trueneg.data.texts import text_table
 
 TOPICS = ["invoices", "parcels", "passwords", "printers", "refunds", "tickets"]
 WAYS = ["asks about", "complains about", "forgot", "praises", "wants to know more about"]
@@ -599,6 +600,92 @@ def test_an_output_that_cannot_be_written_is_refused_in_a_sentence(capsys):
     questions().to_csv("questions.csv", index=False)
     assert init("text", "questions.csv", "--output", "/proc/x.yaml") == 1
     assert "/proc/x.yaml cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_paired", [False, True])
+def test_vectors_of_the_user_s_model_are_those_of_the_rows_that_are_used(is_paired):
+    table = questions(300)
+    table.loc[[7, 30], "message"] = None
+    if is_paired:
+        table = table.drop(columns="topic").assign(
+            answer=lambda rows: rows.index.astype(str) + " is an answer"
+        )
+    table.to_csv("table.csv", index=False)
+    shape = (300, 2, 5) if is_paired else (300, 5)
+    vectors = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    np.save("mine.npy", vectors)
+    assert init("text", "table.csv", "--compare", "mine.npy") == 0
+    study = read_configuration(["my_study.yaml"]).studies["my_study"]
+    (name,) = study.compared
+    stored = np.load(study.objectives[name].text_encoder.path)
+    source = text_table.read_source(study.dataset.model_dump())
+    columns = ["message", "answer"][: 1 + is_paired]
+    expected = {
+        text: vector
+        for place, column in enumerate(columns)
+        for text, vector in zip(
+            table[column], vectors.reshape(300, 1 + is_paired, 5)[:, place], strict=True
+        )
+        if isinstance(text, str)
+    }
+    assert len(stored) == len(source.sentences)
+    for text, vector in zip(source.sentences["sentence"], stored, strict=True):
+        np.testing.assert_array_equal(vector, expected[text])
+    compared = [(contrast.treatment, contrast.baseline) for contrast in study.contrasts]
+    assert {("Guided", name), (name, "untrained")} <= set(compared)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["text", "table.csv", "--compare", "mine.npy"], r"mine\.npy .*300 rows"),
+        (["text", "table.csv", "--compare", "pairs.npy"], r"pairs\.npy .*300, 2, 4"),
+        (["text", "table.csv", "--compare", "absent.npy"], r"absent\.npy"),
+        (["text", "table.csv", "--compare", "open_clip:ViT-B-32"], r"weights is missing"),
+        (["images", "pets", "--compare", "mine.npy"], r"mine\.npy, but 1 of 241 images"),
+        (["pairs", "table.csv", "--images", "pets", "--compare", "mine.npy"], r"ViT-B-32,openai"),
+    ],
+)
+def test_a_model_that_cannot_be_compared_is_refused(arguments, said, capsys):
+    table = questions(300)
+    if arguments[0] == "pairs":
+        table = table.head(240).drop(columns="topic")
+        table = table.assign(file=[f"{['cat', 'dog'][n % 2]}/{n}.png" for n in range(240)])
+    table.to_csv("table.csv", index=False)
+    photographs(Path("pets"), classes=("cat", "dog"))
+    photographs(Path("pets"), 1, classes=("yak",))
+    np.save("mine.npy", np.ones((299, 4)))
+    np.save("pairs.npy", np.random.default_rng(0).normal(size=(300, 2, 4)))
+    assert init(*arguments) == 1
+    assert re.search(said, capsys.readouterr().err)
+    assert not Path("my_study.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "section", "expected"),
+    [
+        (["images", "pets", "--compare", "resnet18"], "encoder", ("timm", "resnet18")),
+        (
+            ["images", "pets", "--compare", "open_clip:ViT-B-32,openai"],
+            "encoder",
+            ("open_clip", "ViT-B-32"),
+        ),
+        (
+            ["text", "table.csv", "--compare", "my/folder"],
+            "text_encoder",
+            ("sentence_transformers", "my/folder"),
+        ),
+    ],
+)
+def test_a_model_is_compared_by_name_or_folder(arguments, section, expected):
+    questions(300).to_csv("table.csv", index=False)
+    photographs(Path("pets"), classes=("cat", "dog"))
+    assert init(*arguments) == 0
+    study = read_configuration(["my_study.yaml"]).studies["my_study"]
+    (name,) = study.compared
+    tower = study.sections_of(study.objectives[name])[section]
+    assert (tower.name, tower.model) == expected
+    assert tower.train == "none"
 
 
 @pytest.mark.long

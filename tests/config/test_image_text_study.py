@@ -132,6 +132,19 @@ def test_an_error_names_the_key_the_value_found_and_the_value_expected(
 
 
 @pytest.mark.parametrize(
+    ("direction", "k", "is_valid"), [("text to image", 10, True), (None, None, False)]
+)
+def test_samples_are_covered_where_retrieval_has_a_direction(direction, k, is_valid):
+    primary = {"task": "retrieval sentence", "labels": "report", "metric": "R"}
+    primary |= {"direction": direction, "k": k, "over": "runs and samples"}
+    world = tiny_world(evaluation={"retrieval": {"ks": [10]}})
+    world["primary"] |= primary
+    found = mistakes(words=tiny_words(), world=world)
+    assert len(found) == 1 - is_valid
+    assert all("primary.over" in mistake and "direction" in mistake for mistake in found)
+
+
+@pytest.mark.parametrize(
     ("name", "studies"),
     [("tiny", {"tiny": tiny_study()}), ("world", {"words": tiny_words(), "world": tiny_world()})],
 )

@@ -239,6 +239,18 @@ def test_labels_drawn_for_each_run_need_no_likelihoods_of_their_own():
     assert "'seed': 1" in sentence
 
 
+@pytest.mark.parametrize("changes", [{}, {"positive_encoder": OTHER}])
+def test_another_tower_without_training_embeds_anchors_and_positives(changes):
+    mine = {"name": "vectors", "path": "mine.npy"}
+    study = loaded(
+        intents=intents(objective={"name": "untrained", "text_encoder": mine}, **changes)
+    )
+    settings = study.sections_of(study.objectives["X"])
+    assert settings["text_encoder"].path == "mine.npy"
+    assert "positive_encoder" not in settings
+    assert study.compared == ["X"]
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -2,9 +2,18 @@
 others.
 """
 
+import numpy as np
+import pandas as pd
 import pytest
+import synthetic
+from test_summary import summarised
+from tests.evaluation.texts.test_text_rows import LABELLED, text_study
 
-from trueneg.report.advice import Candidate, advise
+from trueneg.config.reading import load_configuration
+from trueneg.report.advice import Candidate, advice, advise
+from trueneg.report.findings import sentence
+from trueneg.report.gathered import Gathered
+from trueneg.stats.measurement import Measurement
 
 
 def method(name, outcome="better", untrained="better", losses=(), edge="", settings=1):
@@ -109,3 +118,32 @@ def test_the_advice_follows_the_rules(case):
     assert all(word in found.sentence for word in words), found.sentence
     if expected:
         assert found.sentence.startswith(f"Use {expected}")
+
+
+@pytest.mark.parametrize(
+    ("mine", "trained", "begins"),
+    [
+        (0.05, 0.025, "Keep mine, which is better than DCL"),
+        (0.05, -0.025, "Keep mine, which is better than untrained"),
+        (0.01, 0.025, ""),
+        (-0.05, -0.025, "Do not train"),
+    ],
+)
+def test_a_model_of_the_user_s_own_that_is_better_comes_first(tmp_path, mine, trained, begins):
+    settings = text_study(LABELLED, seeds=4)
+    encoder = {"name": "vectors", "path": "mine.npy"}
+    settings["objectives"]["mine"] = {"name": "untrained", "text_encoder": encoder}
+    values = {"untrained": np.array([0.5, 0.52, 0.54, 0.51])}
+    noise = np.array([0.001, -0.002, 0.0, 0.001])
+    gains = {"mine": mine, "CL": trained / 2, "DCL": trained}
+    for number, (name, gain) in enumerate(gains.items()):
+        values[name] = values["untrained"] + gain + np.roll(noise, number)
+    rows = synthetic.tidy(Measurement("knn", "accuracy", "seen"), values, dataset="text_table")
+    rows = pd.concat([rows, rows.assign(split="validation"), rows.assign(metric="chance", value=0)])
+    study = load_configuration({"mine": settings}, "mine.yaml").studies["mine"].model_dump()
+    curves = pd.DataFrame({"objective": ["CL"], "seed": [0], "epoch": [1], "loss": [1.0]})
+    summarised(tmp_path / "found", study, rows, curves)
+    gathered = Gathered(tmp_path / "found")
+    found = advice(gathered)
+    assert found.name == (None if begins else "DCL")
+    assert sentence(gathered).startswith(begins)

@@ -21,6 +21,7 @@ from trueneg.report import registry
 from trueneg.report.findings import sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.summary import at_edge, summarise_study
+from trueneg.stats.crossed import crossed_interval
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, to_table
 
@@ -44,9 +45,9 @@ PROTOCOL = {
 }
 
 
-def summarised(folder, settings, rows, curves):
-    """Summarise a study from two blocks of rows; return the comparison and the published
-    numbers.
+def summarised(folder, settings, rows, curves, samples=None):
+    """Summarise a study from two blocks of rows, and from values by sample if there are any; return
+    the comparison and the published numbers.
     """
     folder.mkdir()
     first = rows["seed"] < rows["seed"].max()
@@ -60,6 +61,9 @@ def summarised(folder, settings, rows, curves):
     )
     inputs.published, inputs.pilots, inputs.winners = ROOT / "config/published.csv", [], []
     inputs.samples = []
+    if samples is not None:
+        samples.to_parquet(folder / "samples.parquet")
+        inputs.samples = [folder / "samples.parquet"]
     outputs = SimpleNamespace(**{key: folder / name for key, name in OUTPUTS.items()})
     summarise_study("small", settings, inputs, outputs, PROTOCOL)
     assert len(load_rows(outputs.rows)) == len(rows)
@@ -164,6 +168,53 @@ def test_the_answer_says_what_is_not_shown_to_beat_the_towers_without_training(
             abs(abs(number) - abs(gain)) < 0.051
             for number in synthetic.numbers(text.partition("Not shown")[2])
         )
+
+
+def test_the_tables_of_the_primary_measurement_have_the_intervals_over_samples(tmp_path):
+    settings = text_study(LABELLED, seeds=6)
+    settings["primary"] |= {"over": "runs and samples", "margin": 0.001}
+    settings["contrasts"] = [{"treatment": "DCL", "baseline": "untrained"}]
+    rng = np.random.default_rng(0)
+    means = {"untrained": 0.4, "CL": 0.5, "DCL": 0.53}
+    # the same for all seeds: that of the sample outweighs that of the run
+    of_sample = {name: rng.random(40) < mean for name, mean in means.items()}
+    parts = [
+        pd.DataFrame({"objective": name, "seed": seed, "sample": np.arange(40)})
+        .assign(cluster=lambda table: table["sample"] // 2)
+        .assign(value=of_sample[name] + 0.004 * rng.normal(size=40))
+        for name in means
+        for seed in range(6)
+    ]
+    samples = pd.concat(parts).assign(dataset="text_table")
+    values = {
+        name: of_seeds.groupby("seed")["value"].mean().to_numpy()
+        for name, of_seeds in samples.groupby("objective", sort=False)
+    }
+    rows = synthetic.tidy(Measurement("knn", "accuracy", "seen"), values, dataset="text_table")
+    chance = rows.assign(metric="chance", value=0.1)
+    study = load_configuration({"mine": settings}, "mine.yaml").studies["mine"].model_dump()
+    curves = pd.DataFrame({"objective": ["CL"], "seed": [0], "epoch": [1], "loss": [1.0]})
+    comparison, _ = summarised(
+        tmp_path / "found", study, pd.concat([rows, chance]), curves, samples
+    )
+    gathered = Gathered(tmp_path / "found")
+    tables = registry.tables_by_name(gathered.study)
+    made = tables["primary"].made(gathered)
+    shown = {contrast: cells for _, contrast, cells in made.lines}
+    assert shown["DCL − CL"][0].text == comparison["primary"]["outcome"]
+    assert any("20 independent groups" in note for note in made.notes)
+    for contrast, cells in shown.items():
+        treatment, _, baseline = contrast.partition(" − ")
+        both = samples.pivot(index=["seed", "sample"], columns="objective", values="value")
+        gains = (both[treatment] - both[baseline]).unstack("sample").to_numpy()
+        found = crossed_interval(list(gains), [np.arange(40) // 2] * 6)
+        low, high = 100 * np.array(found.ends())
+        assert high - low > 10 * 100 * np.ptp(gains.mean(1))
+        stated = synthetic.numbers(cells[1].text.replace("−", "-"))
+        assert sorted(stated) == pytest.approx(sorted([100 * gains.mean(), low, high]), abs=0.051)
+    texts = tables["texts"].made(gathered)
+    shown = [cell.text for group in texts.groups for _, line in group.lines for cell in line]
+    assert any(shown_interval in text for text in shown for shown_interval in [cells[1].text[:5]])
 
 
 def test_the_chance_level_of_earlier_rows_is_one_over_the_number_of_classes_and_says_so(tmp_path):

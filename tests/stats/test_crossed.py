@@ -5,6 +5,7 @@ import pytest
 from pandas import DataFrame
 from scipy import stats
 
+from trueneg.evaluation.pairs.retrieval import of_first_image
 from trueneg.stats.crossed import crossed_comparisons, crossed_interval
 
 
@@ -30,6 +31,22 @@ def test_the_interval_covers_the_mean_in_95_of_100_experiments(runs, samples, si
         covered += found.ends()[0] <= 0 <= found.ends()[1]
     # the standard error of a share in 800 experiments is 0.8 points
     assert 0.935 - 0.008 <= covered / experiments <= 0.965 + 0.008
+
+
+def test_the_interval_covers_the_mean_over_texts_of_which_images_have_several():
+    rng = np.random.default_rng(9)
+    covered = 0
+    for _ in range(800):
+        texts = rng.integers(1, 6, 60)
+        image = np.repeat(np.arange(60), texts)
+        effects = rng.normal(size=60)[image] + 0.1 * rng.normal(size=(8, 1))
+        values = effects + rng.normal(size=(8, len(image)))
+        relevant = image[:, None] == np.arange(60)
+        of_images = [of_first_image(of_run, relevant) for of_run in values]
+        found = crossed_interval(of_images, [np.arange(60)] * 8)
+        assert found.difference == pytest.approx(values.mean())
+        covered += found.ends()[0] <= 0 <= found.ends()[1]
+    assert 0.935 - 0.008 <= covered / 800 <= 0.965 + 0.008
 
 
 def test_an_interval_over_runs_alone_covers_too_little():

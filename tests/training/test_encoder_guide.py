@@ -235,6 +235,26 @@ def test_a_guide_and_a_frozen_encoder_share_their_vectors():
     assert set(frozen_towers(resolved(BY_IMAGES))) == {"guide encoder"}
 
 
+@pytest.mark.parametrize(("resolution", "stored"), [(None, 1), (64, 2)])
+def test_a_guide_uses_the_image_itself_among_the_views_of_its_own_tower(resolution, stored):
+    guide = {"name": "encoder", "encoder": TIMM | {"resolution": resolution}}
+    study = tiny_study(
+        encoder=TIMM | {"train": "none", "views": 2},
+        objectives={
+            "CL": {"name": "cl"},
+            "Guided": {"name": "remove", "threshold": 0.5, "guide": guide},
+            "Oracle": {"name": "oracle"},
+        },
+    )
+    study["primary"] |= {"treatment": "Guided"}
+    loaded = load_configuration({"tiny": study}, "study.yaml").studies["tiny"]
+    settings = next(run for run in all_runs("tiny", loaded) if run.objective == "Guided").settings
+    made = frozen_towers(settings)
+    assert list(made) == ["encoder", "guide encoder"]
+    assert len(set(map(features_key, made.values()))) == stored
+    assert made["encoder"]["tower"]["views"] == 2
+
+
 def test_the_tower_of_a_guide_is_frozen_and_part_of_the_run(tmp_path):
     settings = resolved(BY_IMAGES)
     assert settings["objective"]["guide"]["encoder"]["train"] == "none"

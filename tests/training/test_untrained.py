@@ -200,6 +200,31 @@ def test_untrained_images_have_the_features_of_their_tower(source):
     torch.testing.assert_close(encoder(images), tower(images).pooled)
 
 
+def test_another_tower_without_training_takes_the_place_of_the_study_s(source):
+    objectives = {
+        "CL": {"name": "cl"},
+        "mine": {"name": "untrained", "encoder": {"name": "vectors", "path": "mine.npy"}},
+        "Oracle": {"name": "oracle"},
+    }
+    study = tiny_study(
+        encoder={"name": "timm", "model": "test_vit", "train": "none", "views": 2},
+        objectives=objectives,
+    )
+    study["primary"] |= {"treatment": "Oracle"}
+    loaded = load_configuration({"tiny": study}, "study.yaml").studies["tiny"]
+    settings = {run.objective: run.settings for run in all_runs("tiny", loaded)}
+    assert settings["mine"]["encoder"]["path"] == "mine.npy"
+    assert settings["mine"]["objective"] == settings["untrained"]["objective"]
+    assert loaded.first_baseline == "untrained"
+    assert loaded.compared == ["mine"]
+    vectors = np.random.default_rng(0).normal(size=(5, 1, 6, 1)).astype(np.float32)
+    frozen = Frozen(images=StoredFeatures(vectors, None, "", ""))
+    tensors = SimCLR.untrained_weights(settings["mine"], 0, source, None, frozen)
+    encoder = evaluated_encoder(settings["mine"], 1, frozen, tensors)
+    first = torch.from_numpy(vectors[:, 0, :, 0])
+    torch.testing.assert_close(encoder(first[..., None, None]), first)
+
+
 def test_infonce_of_reco_keeps_the_temperature_and_its_variant_learns_it(source, subset):
     file = "config/studies/reco.yaml"
     runs = all_runs("reco", load_configuration(shipped()[file], file).studies["reco"])

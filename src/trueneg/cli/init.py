@@ -3,12 +3,12 @@ time.
 """
 
 import contextlib
-import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from trueneg.cli.columns import (
@@ -38,6 +38,7 @@ from trueneg.data.pairs import image_table
 from trueneg.data.table_formats import SPACE
 from trueneg.data.tables import refuse_several_labels
 from trueneg.data.texts import text_table
+from trueneg.data.vector_files import read_vectors
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.specs.sections import Section
@@ -112,6 +113,8 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
         _labels(table, text, column)
     study.found.append(table.unused(table.roles))
     fields["table"] = study.rows(table, column)
+    if vectors := study.compare(chosen.get("compare")):
+        _vectors_of_rows(study, vectors, table, "positive" in fields)
     if column is None:
         return study.write("text_pairs", 3, _shared_texts, **fields)
     sizes = table.rows.loc[table.usable, column].value_counts()
@@ -121,6 +124,31 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
     fields["labels"] = sets if unseen else None
     fields["balanced"] = "macro" if sizes.max() > SKEWED * sizes.median() else None
     return study.write("text_labels", 4, _shared_texts, label=column, **fields)
+
+
+def _vectors_of_rows(study: NewStudy, path: Path, table: UserTable, is_paired: bool) -> None:
+    """Compare with the user's vectors: one per row of the table or, of pairs, two, (rows, 2, D).
+
+    Raises:
+        UserError: if they do not fit the table.
+    """
+    vectors = read_vectors(path, None, len(table.rows), "rows")
+    if vectors.ndim != 2 + is_paired:
+        raise UserError(
+            f"{path} has the shape {vectors.shape}; expected"
+            f" {'two vectors per pair, (rows, 2, D)' if is_paired else 'one vector per row'}."
+        )
+    target = study.new(study.file.with_name(f"{study.file.stem}_vectors.npy"))
+    study.compared["text_encoder"]["path"] = str(target)
+
+    def write(settings: Section) -> None:
+        source = text_table.read_source(settings)
+        places = source.pairs if is_paired else source.anchors
+        values = np.empty((len(source.sentences), vectors.shape[-1]), np.float32)
+        values[places] = vectors[table.usable.to_numpy()]
+        np.save(target, values)
+
+    study.beside[target] = write
 
 
 def _shared_texts(settings: Section) -> str:
@@ -332,7 +360,15 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
     if not kept.equals(found):
         folder = study.new(file.with_name(f"{file.stem}_images"))
         places = split[kept.index] + "/" + kept
-        study.beside[folder] = functools.partial(listed.images.copy, places.to_dict(), folder)
+        study.beside[folder] = lambda _: listed.images.copy(places.to_dict(), folder)
+    if vectors := study.compare(chosen.get("compare")):
+        if len(kept) < len(split):
+            raise UserError(
+                f"--compare is {vectors}, but {len(split) - len(kept):,} of {len(split):,} images"
+                " are left out, so its rows would not match; use a folder of the images that are"
+                " used, more --minutes, or the model itself."
+            )
+        read_vectors(vectors, None, len(split), "images")
     resolution = _resolution(listed.images)
     numbers, names = pd.factorize(kept, sort=True)
     part = listed.part(kept.index.tolist())._replace(labels=numbers, class_names=tuple(names))
@@ -429,6 +465,11 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
     labels = [name for name in table.free("truth") if _is_label(table, name, image, group or image)]
     table.roles |= dict.fromkeys(labels, "label")
     table.found += [f"labels: {', '.join(labels) or 'none'}", table.unused(table.roles)]
+    if vectors := study.compare(chosen.get("compare")):
+        raise UserError(
+            f"--compare is {vectors}; expected an open_clip model for images with texts, such as"
+            " ViT-B-32,openai (for vectors, see docs/encoders.md)."
+        )
     return study.write(
         "pairs",
         3,

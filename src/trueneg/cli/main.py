@@ -143,6 +143,12 @@ def _add_init(commands: Commands) -> None:
         )
     for form, writes in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
         form.add_argument(
+            "--compare",
+            metavar="MODEL",
+            help="your current model, to be compared as it is: [LIBRARY:]MODEL[,WEIGHTS], or a file"
+            " of vectors",
+        )
+        form.add_argument(
             "--minutes",
             type=float,
             default=15.0,

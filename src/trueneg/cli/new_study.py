@@ -21,7 +21,7 @@ from trueneg.config.runs import all_runs, towers_of
 from trueneg.data.user_files import check_own_table
 from trueneg.errors import UserError
 from trueneg.legible import escape_control_characters
-from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.kinds.trained import UNTRAINED, TrainedStudy
 from trueneg.specs.sections import Section
 from trueneg.store import data_input
 
@@ -39,6 +39,15 @@ FOR_TOWERS = 0.3  # share of the time
 HELD_OUT = {"test": 0.2, "validation": 0.1}  # shares of the samples without splits of their own
 VARIANTS = 4  # of a tuned objective
 UNTUNED = 4  # at most: untrained, a control, and CL at the temperature of both methods
+COMPARED = "compared"  # the objective that evaluates the user's own model
+# of the user's own model: its library by default, its sections, and the name of the objective
+OWN = {
+    "text": ("sentence_transformers", ("text_encoder",), UNTRAINED),
+    "images": ("timm", ("encoder",), UNTRAINED),
+    "pairs": ("open_clip", ("encoder", "text_encoder"), "released"),
+}
+LIBRARIES = ("sentence_transformers", "timm", "open_clip")
+VECTORS = (".npy", ".safetensors", ".parquet")
 
 
 class NewStudy:
@@ -55,8 +64,9 @@ class NewStudy:
         held_out: share of the samples that each seed holds out for testing and for validation;
             without effect where the user did.
         seconds: processor time that is left for the runs.
-        beside: files or folders of the samples to use, if not all, each with the function that
-            writes it.
+        beside: files or folders to write for the study, each with the function that writes it,
+            given the settings of the data.
+        compared: the objective that evaluates the user's own model; empty: there is none.
 
     Raises:
         UserError: if the file exists, or its folder does not.
@@ -70,7 +80,8 @@ class NewStudy:
         self.minutes = minutes
         self.file = self.new(file)
         self.found: list[str] = []
-        self.beside: dict[Path, Callable[[], Any]] = {}
+        self.beside: dict[Path, Callable[[Section], Any]] = {}
+        self.compared: dict[str, Any] = {}
         self.held_out = dict(HELD_OUT)
         self.seconds = 60 * minutes * (os.cpu_count() or 1)
 
@@ -130,6 +141,28 @@ class NewStudy:
         self.seconds -= SAMPLE[self.kind] * len(labels)
         return labels
 
+    def compare(self, model: str | None) -> Path | None:
+        """Add the user's own model, ``[LIBRARY:]MODEL[,WEIGHTS]``; return the path of vectors in
+        its place, if the name is one of a file.
+        """
+        if model is None:
+            return None
+        library, sections, objective = OWN[self.kind]
+        prefix, _, rest = model.partition(":")
+        if prefix in LIBRARIES:
+            library, model = prefix, rest
+        name, _, weights = model.partition(",")
+        tower = {"name": library, "model": name, "train": "none"}
+        if weights:
+            tower["weights"] = weights
+        is_file = Path(name).suffix in VECTORS and not weights
+        if is_file:
+            tower = {"name": "vectors", "path": name}
+        self.compared = {"name": objective} | dict.fromkeys(sections, tower)
+        if not is_file and "text_encoder" in sections:
+            self.compared["text_encoder"] = tower | {"truncate": True}
+        return Path(name) if is_file else None
+
     def size(self, tuned: int) -> tuple[int, int, int]:
         """Return the numbers of pilot seeds, of new seeds, and of runs that fit the time; the
         fewest if none do.
@@ -138,7 +171,7 @@ class NewStudy:
             tuned: number of tuned objectives; up to four others are not.
         """
         for pilots, seeds in SEEDS:
-            runs = tuned * VARIANTS * pilots + (tuned + UNTUNED) * seeds
+            runs = tuned * VARIANTS * pilots + (tuned + UNTUNED + bool(self.compared)) * seeds
             needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + UNTUNED)
             if needed <= self.seconds:
                 break
@@ -183,14 +216,15 @@ class NewStudy:
                 for key, value in ({"leakage": None} | self.held_out | fields).items()
             }
             about = [f"# {escape_control_characters(line)}" for line in self.found]
-            return text.substitute(values, name=name, file=file, found="\n".join(about))
+            content = text.substitute(values, name=name, file=file, found="\n".join(about))
+            return self._with_compared(content, yaml.safe_load(content)[name])
 
         studies: Any = load_configuration(yaml.safe_load(written()), str(self.file)).studies
         study = _with_libraries(name, studies[name])
+        data = data_input.of_dataset(study, study.dataset.model_dump(mode="json"), studies)
         try:
             for write in self.beside.values():
-                write()
-            data = data_input.of_dataset(study, study.dataset.model_dump(mode="json"), studies)
+                write(data.settings)
             self.found += filter(None, [check_own_table(data)])
             if sentence := shared(data.settings):
                 self.found.append(f"WARNING {sentence}")
@@ -210,16 +244,31 @@ class NewStudy:
             " compare the methods"
         )
         methods = f"compared: {', '.join(study.objectives)} ({self.file} explains them)"
-        commands = [f"    trueneg check {file}", f"    snakemake --cores all --configfile {file}"]
         return "\n".join(
             [
                 *self.found,
                 methods,
                 runs_of,
                 f"Wrote {self.file}. Next, in a clone of TrueNeg:",
-                *commands,
+                f"    trueneg check {file}",
+                f"    snakemake --cores all --configfile {file}",
             ]
         )
+
+    def _with_compared(self, content: str, study: Section) -> str:
+        """Add the user's own model to the text of a study, and contrasts with it."""
+        if not self.compared:
+            return content
+        primary = study["primary"]
+        contrasts = [(primary[side], COMPARED) for side in ("baseline", "treatment")]
+        if UNTRAINED in OWN[self.kind]:
+            contrasts.append((COMPARED, UNTRAINED))
+        lines = [
+            f"    - {{treatment: {treatment}, baseline: {baseline}, family: {COMPARED}}}\n"
+            for treatment, baseline in contrasts
+        ]
+        objective = f"\n    {COMPARED}: {json.dumps(self.compared)} # your own, as it is"
+        return content.replace("\n  tuning:", f"{objective}\n  tuning:", 1) + "".join(lines)
 
     def rows(self, table: UserTable, label: str | None = None, unit: str | None = None) -> str:
         """Return the path of the user's table or, if not all rows are used, of a new one to be
@@ -242,13 +291,13 @@ class NewStudy:
             return str(self.place)
         path = self.new(self.file.with_name(f"{self.file.stem}_rows.csv"))
         # A lone \r in a cell would be written without quotation marks if lines ended otherwise.
-        self.beside[path] = lambda: used.to_csv(path, index=False, lineterminator="\r\n")
+        self.beside[path] = lambda _: used.to_csv(path, index=False, lineterminator="\r\n")
         return str(path)
 
 
 def _with_libraries(name: str, study: TrainedStudy) -> TrainedStudy:
     """Return the study, or refuse one whose towers need a library that is not installed."""
-    installed = packages_distributions()
+    installed = {*packages_distributions(), "vectors"}
     missing = {
         tower["name"]
         for run in all_runs(name, study)

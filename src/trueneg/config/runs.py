@@ -501,6 +501,10 @@ def all_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
     kind = kind_of(settings)
     data = kind.data_key(settings["dataset"])
     for section, tower in towers_of(settings).items():
+        own = made.get("encoder", {}).get("tower", {})
+        if section == f"{OF_GUIDE}encoder" and own == {**tower, "views": own.get("views")}:
+            made[section] = made["encoder"]  # whose first version is the image itself
+            continue
         samples = "texts" if is_of_texts(section) else "images"
         # Towers of positives and of guides share the vectors of an encoder with the same settings.
         name = "text_encoder" if samples == "texts" else "encoder"

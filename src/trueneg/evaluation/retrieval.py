@@ -1,7 +1,7 @@
 """Retrieval metrics with explicit handling of ties: ranks, recall, median rank and precision."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -121,6 +121,18 @@ class Metric(NamedTuple):
     k: int | None = None
 
 
+def ranks_both_ways(scores, relevant=None, *, ties: Ties = "against") -> dict[str, ndarray]:
+    """Compute the :func:`ranks` of texts and of images as queries, by direction; see
+    :func:`retrieval_both_ways` for the arguments.
+    """
+    of_text = None if relevant is None else as_array(relevant)
+    of_image = None if of_text is None else of_text.T
+    return {
+        "text to image": ranks(as_array(scores), of_text, ties=ties),
+        "image to text": ranks(as_array(scores).T, of_image, ties=ties),
+    }
+
+
 def retrieval_both_ways(
     scores, ks: Sequence[int], relevant=None, *, ties: Ties = "against"
 ) -> dict[Metric, float]:
@@ -152,10 +164,13 @@ def retrieval_both_ways(
         >>> [metrics[recall] for recall in recalls]
         [0.5, 1.0, 0.75]
     """
+    return metrics_both_ways(ranks_both_ways(scores, relevant, ties=ties), ks)
+
+
+def metrics_both_ways(best: Mapping[str, ndarray], ks: Sequence[int]) -> dict[Metric, float]:
+    """Return the metrics of :func:`retrieval_both_ways` for ranks in both directions."""
     metrics: dict[Metric, float] = {}
-    for direction, axes in (("text to image", (0, 1)), ("image to text", (1, 0))):
-        is_relevant = None if relevant is None else as_array(relevant).transpose(axes)
-        best_ranks = ranks(as_array(scores).transpose(axes), is_relevant, ties=ties)
+    for direction, best_ranks in best.items():
         metrics |= {
             Metric("R", direction, k): float((best_ranks <= k).mean()) for k in _lengths(ks)
         }

@@ -1,6 +1,6 @@
 """The values of a study's primary measurement on each test sample of its runs."""
 
-import importlib
+import importlib.util
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from trueneg.data.splits import connected_groups
 from trueneg.evaluation.evaluate import encoded_runs, task_package
 from trueneg.evaluation.per_sample import PerSample
 from trueneg.io.files import write_tables
+from trueneg.specs.kinds import kind_of
 from trueneg.specs.sections import Section
 from trueneg.stats.measurement import Measurement
 from trueneg.store.evaluations import listed_for
@@ -49,13 +50,16 @@ def measure_samples(
     names = {key: listed_for(manifest)[key] for key in ("dataset", "objective")}
     first = RunStore(block["store"]).record(manifest["runs"][0]["id"])
     package = task_package(first["settings"])
+    tasks = kind_of(first["settings"]).TASKS
     name = measured["task"].replace(" ", "_")
-    task = importlib.import_module(f"{package}.{name}")
+    if importlib.util.find_spec(f"{package}.{name}") is None:  # one of several that a module has
+        name = next(key for key, task in tasks.items() if measured["task"] in task.ROWS)
+    module: Any = importlib.import_module(f"{package}.{name}")
     with encoded_runs(threads=settings["threads"], **block) as encoded:
         tables = [
             table.assign(**names)
             for ready in encoded
-            for table in _tables(task.measure(ready, settings), Measurement(**measured))
+            for table in _tables(module.measure(ready, settings), Measurement(**measured))
         ]
     write_tables({samples: pd.concat(tables, ignore_index=True)})
 

@@ -344,7 +344,7 @@ class TrainingJobs:
         places = (
             {"study": name, "dataset": study.primary.dataset or next(iter(runs.datasets(study)))}
             for name, study in self.studies.items()
-            if study.primary.over != "runs"
+            if study.primary.over != "runs" and not study.joins_reports
         )
         return [SUSPECTS.format(**place) for place in places if self.vectors(place)]
 

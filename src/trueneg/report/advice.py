@@ -132,12 +132,19 @@ def advice(gathered: Gathered) -> Advice:
         if outcome == BETTER  # nothing else is needed of the others
     ]
     ordered = sorted(candidates, key=lambda each: -means.get(each.name, 0.0))
-    return advise(
+    advised = advise(
         ordered,
         gathered.baseline,
         over_untrained(gathered.baseline),
         lambda one, other: compared(one, other)["outcome"].split(" ")[0] in (BETTER, "worse"),
     )
+    rival = advised.name or untrained or gathered.baseline
+    measured = [name for name in study.compared if name in {*rows["objective"]}]
+    better = [name for name in measured if compared(name, rival)["outcome"] == BETTER]
+    if not better:
+        return advised
+    kept = f"Keep {' or '.join(better)}, which is better than {rival}"
+    return Advice(None, f"{kept}. Without it: {advised.sentence}")
 
 
 def _stated(objective: Any) -> set[str]:

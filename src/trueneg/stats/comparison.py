@@ -510,25 +510,30 @@ def primary_contrast(
     if oracle is not None:
         gains = paired_differences(chosen, uncorrected or baseline, [oracle])
         table = within_headroom(table, gains)
-    row = table.iloc[0].copy()
-    if crossed is not None:
-        row = _over_samples(row, crossed)
+    row = over_samples(table, crossed).iloc[0].copy()
     row["outcome"] = outcome(row["difference"], row["p"], row["p equivalence"])
     return row
 
 
-def _over_samples(row: pd.Series, crossed: pd.DataFrame) -> pd.Series:
-    """Return a comparison with the interval and the tests over seeds and samples, if they were
-    made; what could have been detected with them is not known.
+def over_samples(table: pd.DataFrame, crossed: pd.DataFrame | None) -> pd.DataFrame:
+    """Return differences between objectives with the intervals and tests over seeds and samples
+    where these were made; what could have been detected with them is not known.
     """
+    if crossed is None:
+        return table
     sides = ["objective", "baseline"]
-    found = crossed[(crossed[sides] == row[sides].to_numpy()).all(axis=1)]
-    if found.empty:
-        return row
-    wider = found.iloc[0].drop(sides)
-    if pd.isna(row["p equivalence"]):  # not tested, or withdrawn
-        wider["p equivalence"] = np.nan
-    return pd.Series({**row, **wider, "minimum detectable": np.nan})
+    wider = table[sides].merge(crossed, how="left", on=sides).set_axis(table.index)
+    wider = wider.drop(columns=sides).astype(float)
+    is_tested = table["p equivalence"].notna()  # else it was withdrawn, or there is no margin
+    wider["p equivalence"] = wider["p equivalence"].where(is_tested)
+    wider["minimum detectable"] = np.nan
+    is_found = wider["clusters"].notna()
+    return table.assign(
+        **{
+            str(name): table[name].mask(is_found, values) if name in table else values
+            for name, values in wider.items()
+        }
+    )
 
 
 def _checked(rows: pd.DataFrame) -> pd.DataFrame:

@@ -259,12 +259,15 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
         return
     task_of = {measured.task: task for measured, task in tasks.items()}
     by_sample = primary.task in task_of[primary.task].BY_SAMPLE and primary.group in (None, "macro")
+    directions = {measured.direction for measured in tasks if measured.task == primary.task}
+    by_sample = by_sample and (primary.direction is not None or directions == {None})
     if study.primary.over != "runs" and not by_sample:
         known = dict.fromkeys(name for task in tasks.values() for name in task.BY_SAMPLE)
         yield (
             f"primary.over is {study.primary.over!r}, but {primary.task} of group {primary.group}"
             " has no values by sample; expected one of the tasks"
-            f" {', '.join(known) or '(none)'}, of all classes or macro, or over: runs"
+            f" {', '.join(known) or '(none)'}, of all classes or macro and in one direction, or"
+            " over: runs"
         )
     if not _has_chance(primary, task_of[primary.task]):
         with_chance = [measured for measured, task in tasks.items() if _has_chance(measured, task)]

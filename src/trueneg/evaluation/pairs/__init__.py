@@ -21,6 +21,7 @@ from trueneg.data.pairs.chexpert_8x200 import Benchmark, read_benchmark
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.samples import Subset, refuse_leakage
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
+from trueneg.evaluation.per_sample import PerSample
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import Record, read_rows
 from trueneg.training.networks import PairNetworks, read_networks
@@ -86,7 +87,7 @@ class EmbeddedPairs:
         return similarities(self.networks, texts, self.images(split), self.device)
 
 
-Measured = tuple[EmbeddedPairs, str, Measurement, float]
+Measured = tuple[EmbeddedPairs, str, Measurement, float | PerSample]
 
 
 def encoded(

@@ -35,6 +35,7 @@ from trueneg.stats.comparison import (
     holm,
     means,
     outcome,
+    over_samples,
     paired_differences,
     subtracted,
     within_headroom,
@@ -55,7 +56,8 @@ OWN_FAMILY = (
 
 class Named(NamedTuple):
     """The comparisons that a study names: the primary contrast in one measurement, and contrasts in
-    all measurements.
+    all measurements; ``crossed``: those of this measurement over runs and samples, if there are
+    any.
     """
 
     dataset: str
@@ -63,6 +65,7 @@ class Named(NamedTuple):
     treatment: str
     contrasts: Sequence[NamedContrast] = ()
     oracle: str | None = None
+    crossed: DataFrame | None = None
 
 
 def comparisons(
@@ -109,6 +112,10 @@ def comparisons(
     table = table[~is_named].reset_index(drop=True)
     of_dataset = table[table["dataset"] == named.dataset]
     is_measured = table.index.isin(named.measured.rows_of(of_dataset).index)
+    is_plain = table["contrast"] == table["objective"] + " − " + table["baseline"]
+    crossed = over_samples(table[is_measured & is_plain], named.crossed)
+    table = table.reindex(columns=crossed.columns)
+    table.loc[crossed.index] = crossed
     is_primary = is_measured & (table["contrast"] == f"{named.treatment} − {baseline}")
     table["family"] = table["family"].mask(is_primary, PRIMARY)
     is_tested = table["family"].notna()
@@ -233,7 +240,7 @@ def side_by_side(
         f" Differences from {baseline} are paired within seeds and have 95 % t intervals.",
         f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the comparisons of a"
         f" family, for each group and column; {OWN_FAMILY}).",
-        *margin_note(values),
+        *test_notes(values),
     ]
     sentences += [*gathered.label_notes, *gathered.table_notes]
     for row in records(gathered.headroom):
@@ -419,7 +426,7 @@ def difference_table(
         "p: paired t test, or an exact sign test of differences that are the same for all seeds."
         f" Holm: corrected over the comparisons of a family in a group; {OWN_FAMILY}."
         " Signed-rank: exact, not corrected.",
-        *margin_note(compared),
+        *test_notes(compared),
         f"Outcome: better or worse if p, Holm is below {SIGNIFICANT}; equivalent if only that of"
         " equivalence is; otherwise undecided. Exploratory: outside the primary measurement,"
         " or not named by the study. Interval only: named without a test.",
@@ -454,15 +461,21 @@ def with_names(values: DataFrame, names: Names) -> DataFrame:
     return values.assign(**{"shown as": shown})
 
 
-def margin_note(values: DataFrame) -> list[str]:
-    """Return the note on the equivalence test; none if nothing in a table from :func:`compare` is
-    tested for equivalence.
+def test_notes(values: DataFrame) -> list[str]:
+    """Return the notes on the tests in a table from :func:`compare`: those over samples, and those
+    of equivalence.
     """
+    notes = []
+    if values.get("clusters", Series(dtype=float)).notna().any():
+        notes.append(
+            "In the primary measurement, intervals and tests (not signed-rank) cover other test"
+            f" samples, too: {values['clusters'].max():,.0f} independent groups of them."
+        )
     tested = values.dropna(subset="margin")
     if tested.empty:
-        return []
+        return notes
     margin = margin_text(tested["margin"].iloc[0], tested["metric"].iloc[0])
-    notes = [
+    notes += [
         f"Equivalence (≈): within ±{margin}, p < {SIGNIFICANT} (two one-sided paired t tests with"
         " Holm's correction; primary measurement only)."
     ]

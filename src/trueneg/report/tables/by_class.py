@@ -51,7 +51,7 @@ def by_class(gathered: Gathered, files: tuple[str, ...]) -> Table:
     advised = advice(gathered).name
     if advised in (None, gathered.baseline):
         advised = study.primary.treatment
-    names = dict.fromkeys((study.first_baseline, gathered.baseline, advised))
+    names = dict.fromkeys((study.first_baseline, *study.compared, gathered.baseline, advised))
     table = table[table["objective"].isin(names)]
     samples = table.groupby("label")["sample"].nunique()
     counts = table.groupby([*CLASSES, "objective"]).size().unstack(fill_value=0)

@@ -191,7 +191,12 @@ def named_by(gathered: Gathered) -> Named:
     study = gathered.study
     primary = study.primary
     return Named(
-        gathered.dataset, gathered.primary, primary.treatment, study.contrasts, primary.oracle
+        gathered.dataset,
+        gathered.primary,
+        primary.treatment,
+        study.contrasts,
+        primary.oracle,
+        gathered.crossed,
     )
 
 

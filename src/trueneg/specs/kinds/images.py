@@ -31,7 +31,7 @@ from trueneg.specs.kinds.trained import (
     TrainedStudy,
 )
 from trueneg.specs.objectives import OF_TWO_VIEWS
-from trueneg.specs.objectives.released import Untrained
+from trueneg.specs.objectives.released import UntrainedImages
 from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:  # type checkers cannot see sources, tasks and objectives disc
 else:
     Source = Literal[IMAGE_SOURCES]
     TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
-    AnyObjective = union_of("name", *OF_TWO_VIEWS, Untrained)
+    AnyObjective = union_of("name", *OF_TWO_VIEWS, UntrainedImages)
     EvaluationSettings = tasks.evaluation_section(
         "EvaluationSettings", "Evaluations of the frozen encoder.", tasks.IMAGES
     )
@@ -316,8 +316,11 @@ class ImageStudy(TrainedStudy):
             return sections
         # Reset settings that only affect training to their defaults, so that they do not enter the
         # run's identity.
-        unused = ("projection", "training")
-        return sections | {name: at_defaults(sections[name]) for name in unused}
+        unused = ("projection", "training", "objective")
+        encoder = sections["objective"].encoder or self.encoder
+        return (
+            sections | {name: at_defaults(sections[name]) for name in unused} | {"encoder": encoder}
+        )
 
     def negatives(self, batch_size: int) -> int:
         return 2 * batch_size - 2

@@ -17,7 +17,7 @@ from trueneg.specs.guides.base import LANGUAGE_MODEL
 from trueneg.specs.kinds.pairs import PairTrainingSettings, ScaleSettings
 from trueneg.specs.kinds.trained import CONDITIONS, UNTRAINED, PrimarySettings, TrainedStudy
 from trueneg.specs.objectives import OF_PAIRS
-from trueneg.specs.objectives.released import Untrained
+from trueneg.specs.objectives.released import UntrainedTexts
 from trueneg.specs.settings import (
     AtLeastTwo,
     Count,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # type checkers cannot see tasks and objectives discovered at
 else:
     TaskName = Literal[tasks.names_in_rows(tasks.TEXTS)]
     AnyObjective = union_of(
-        "name", *(objective for objective in OF_PAIRS if not objective.MASKS_WORDS), Untrained
+        "name", *(objective for objective in OF_PAIRS if not objective.MASKS_WORDS), UntrainedTexts
     )
     TextEvaluationSettings = tasks.evaluation_section(
         "TextEvaluationSettings", "Evaluations of the encoders.", tasks.TEXTS
@@ -189,11 +189,11 @@ class TextStudy(TrainedStudy):
         # Reset settings that only affect training to their defaults, so that they do not enter the
         # run's identity.
         untrained = {"projection": TextProjectionSettings(name="none")}
-        return (
-            sections
-            | untrained
-            | {name: at_defaults(sections[name]) for name in ("similarity", "training")}
-        )
+        if other := sections["objective"].text_encoder:
+            sections.pop("positive_encoder", None)
+            untrained["text_encoder"] = other
+        unused = ("similarity", "training", "objective")
+        return sections | untrained | {name: at_defaults(sections[name]) for name in unused}
 
     def negatives(self, batch_size: int) -> int:
         hard: Any = getattr(self.dataset, "negative_columns", ())

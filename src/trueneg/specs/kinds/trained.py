@@ -364,6 +364,18 @@ class TrainedStudy(Study):
         )
 
     @property
+    def compared(self) -> list[str]:
+        """Names of the objectives that evaluate other networks, such as the user's current
+        model.
+        """
+        return [
+            name
+            for name, objective in self.objectives.items()
+            if not objective.TRAINED
+            and (getattr(objective, "encoder", None) or getattr(objective, "text_encoder", None))
+        ]
+
+    @property
     def seed_list(self) -> list[int]:
         """The seeds as a list, whether given as a count or a list."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)

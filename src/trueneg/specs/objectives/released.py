@@ -1,10 +1,10 @@
 """Networks evaluated without training: released ones, or those that training would start from."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
+from trueneg.specs.encoders import BY_NAME, AnyTextEncoder, ImageTower, SpatialEncoder, TextTower
 from trueneg.specs.objectives.base import Objective
 
 NOT_TRAINED = ("released", "untrained")
@@ -33,9 +33,26 @@ class Released(Objective):
 
 class Untrained(Objective):
     """The towers without training and without a head: the first baseline of a study of texts, or
-    of images with a pretrained tower.
+    of images with a pretrained tower. With another tower, such as the user's current model, a
+    network to compare the study's with.
     """
 
     TRAINED = False
 
     name: Literal["untrained"]
+
+
+class UntrainedImages(Untrained):
+    __doc__ = Untrained.__doc__
+
+    encoder: Annotated[ImageTower, BY_NAME] | None = Field(
+        None, description="overrides the study's `encoder`"
+    )
+
+
+class UntrainedTexts(Untrained):
+    __doc__ = Untrained.__doc__
+
+    text_encoder: Annotated[TextTower, BY_NAME] | None = Field(
+        None, description="overrides the study's `text_encoder` and `positive_encoder`"
+    )

@@ -40,9 +40,9 @@ class Task(Settings):
         METRICS: display formats and directions of its metrics; other metrics are plain numbers, and
             larger is better.
         CHANCE: chance level by metric, where known.
-        BY_SAMPLE: names in the rows whose measurements, except those of single classes, are means
-            over held-out samples (:class:`trueneg.evaluation.per_sample.PerSample`); the module
-            that measures them has the same name.
+        BY_SAMPLE: names in the rows whose measurements, except those of single classes and means
+            over directions, are means over held-out samples
+            (:class:`trueneg.evaluation.per_sample.PerSample`).
     """
 
     ROWS: ClassVar[tuple[str, ...]]

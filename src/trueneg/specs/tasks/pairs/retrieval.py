@@ -14,7 +14,7 @@ from trueneg.stats.measurement import Measurement
 class RetrievalSettings(ListSettings):
     """Retrieval of images from sentences or reports, and the reverse."""
 
-    ROWS = ("retrieval sentence", "retrieval report")
+    ROWS = BY_SAMPLE = ("retrieval sentence", "retrieval report")
     METRICS = RECALL | CHANCE
 
     ks: list[Count] = Field([1, 5, 10, 50, 100], min_length=1, description="list lengths k of R@k")
