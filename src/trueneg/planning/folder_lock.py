@@ -70,8 +70,9 @@ def _owner() -> tuple[str, bool | None] | None:
         return None
     # A lock that is newer than the record belongs to a process that has not started its first job.
     if not OWNER.is_file() or OWNER.stat().st_mtime_ns < newest:
-        starting = _starting()
-        return starting and (f"Snakemake process {starting} on {socket.gethostname()}", True)
+        if (starting := _starting()) is None:
+            return None
+        return f"Snakemake process {starting} on {socket.gethostname()}", True
     process, started, host = OWNER.read_text(encoding="utf-8").split()
     lives = _lives(int(process), float(started)) if host == socket.gethostname() else None
     return f"Snakemake process {process} on {host}", lives
