@@ -1,5 +1,7 @@
 """Every link of the documentation has a target."""
 
+import re
+
 import pytest
 
 from tests.docs.pages import PAGES, ROOT, anchors, links, name_of
@@ -30,3 +32,14 @@ def test_links_and_anchors_are_found(tmp_path):
     )
     assert links(page) == ["#a-title-of-code-with-ηs", "image.png"]
     assert anchors(page) == {"a-title-of-code-with-ηs"}
+
+
+def test_every_test_that_a_page_names_exists():
+    named = [
+        (page, *test.split("::"))
+        for page in PAGES
+        for test in re.findall(r"`(tests/[\w/]+\.py::\w+)`", page.read_text(encoding="utf-8"))
+    ]
+    assert named
+    for page, file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), (page, file, test)

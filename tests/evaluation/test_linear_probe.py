@@ -18,7 +18,7 @@ from torch.nn import functional
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.subsets import make_subset
 from trueneg.evaluation.images import EncodedRun
-from trueneg.evaluation.images.linear_probe import label_subset
+from trueneg.evaluation.images.linear_probe import label_subset, labelled_images
 from trueneg.evaluation.linear_heads import (
     cross_entropy,
     known_binary_cross_entropy,
@@ -308,3 +308,5 @@ def test_no_label_pool_contains_an_unlabelled_image():
     assert np.bincount(pools["imbalanced"]).tolist()[1:] == np.bincount(pools["all"]).tolist()[1:]
     assert 2 * (pools["imbalanced"] == 0).sum() <= (pools["all"] == 0).sum() + 1
     assert (labels[subset.train] < 0).sum() == 40
+    for name in pools:
+        assert labelled_images(run, name, 1.0).tolist() == run.pool(name).tolist()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.losses import by_the_book as book
 from tests.losses.loops import anchor_loss, uniform
-from trueneg.losses import ContrastiveLoss, CrossModalLoss, LearnedThresholds
+from trueneg.losses import Anchors, ContrastiveLoss, CrossModalLoss, LearnedThresholds
 
 PROPERTIES = settings(deadline=None, max_examples=15)
 SEEDS = st.integers(0, 10_000)
@@ -176,3 +176,17 @@ def pairs(estimator, directions="both", **facts):
 def test_invalid_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_an_equal_sample_is_not_above_the_initial_threshold_by_rounding():
+    rounded = torch.full((2, 2), 1 + 2**-23)
+    updated = [
+        LearnedThresholds(samples=2).update(torch.arange(2), similarity)
+        for similarity in (rounded, torch.ones(2, 2))
+    ]
+    assert torch.equal(*updated)
+    for threshold, left in ((1.0, 1), (0.5, 0)):
+        anchors = Anchors(
+            torch.zeros(1), rounded[:1, :1], temperature=1.0, threshold=torch.tensor([threshold])
+        )
+        assert (~LearnedThresholds(samples=2).marked(anchors)).sum() == left

@@ -28,6 +28,7 @@ from trueneg.losses import (
     Oracle,
     Quantile,
     Removed,
+    Reweighted,
 )
 from trueneg.losses.log_space import MaskedLogSumExp
 
@@ -84,6 +85,14 @@ def test_top_k_removal_removes_both_views_of_the_most_similar_samples(
 
     actual = ContrastiveLoss(Removed(threshold, top_k), 0.5)(z1, z2, negative_similarity=guide)
     book.assert_same(actual, two_views(z1, z2, 0.5, removed), [z1, z2])
+
+
+def test_no_gradient_reaches_the_similarity_that_weights_the_negatives():
+    negatives = torch.randn(2, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    similarity = torch.full((2, 4), 0.5, requires_grad=True)
+    Reweighted(2.0)(torch.zeros(2), negatives, similarity=similarity).sum().backward()
+    assert negatives.grad.abs().sum() > 0
+    assert similarity.grad is None
 
 
 def test_an_anchor_without_remaining_negatives_has_loss_and_gradient_0():

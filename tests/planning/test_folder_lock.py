@@ -36,6 +36,19 @@ def test_a_running_owner_is_named_and_keeps_its_lock():
     assert f"process {os.getpid()} on" in reason_not_to_unlock()
 
 
+def test_a_process_that_has_not_started_its_first_job_keeps_its_lock(tmp_path):
+    """Between Snakemake's lock and the record of its owner, it plans jobs."""
+    script = tmp_path / "snakemake"
+    script.write_text("import sys; print(flush=True); sys.stdin.read()")
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as planning:
+        planning.stdout.readline()
+        assert f"process {planning.pid} on {socket.gethostname()}" in reason_not_to_unlock()
+        assert f"process {planning.pid} on" in describe_lock()
+        planning.stdin.close()
+    assert reason_not_to_unlock() is None
+
+
 def test_a_killed_owner_is_named_and_its_lock_may_be_removed(locked):
     code = "from trueneg.planning.folder_lock import record_owner; record_owner()"
     ended = subprocess.Popen([sys.executable, "-c", code])

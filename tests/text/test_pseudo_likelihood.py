@@ -156,23 +156,29 @@ def test_sentences_over_the_limit_are_scored_in_windows_and_logged(make, variant
     assert part.log_likelihood[0] < -len(ids) * 0.1
     first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
     capacity = 11 if variant == "causal" else 10
-    terms = []
-    # the score of a token is its score in one of the windows that contain it
+    # Windows overlap by half. A token is scored with the longest past, or where it is nearest to
+    # the middle, and nearer to the beginning of two.
+    starts = [*range(0, len(ids) - capacity, capacity // 2), len(ids) - capacity]
+    expected = 0.0
     for place in range(len(ids)):
-        scores = []
-        for start in range(max(0, place - capacity + 1), min(place, len(ids) - capacity) + 1):
-            window = torch.tensor(
-                [first, *ids[start : start + capacity], *([] if variant == "causal" else [last])]
-            )
-            within = place - start + 1
-            if variant != "causal":
-                window[within] = tokenizer.mask_token_id
-            with torch.no_grad():
-                log_p = model(input_ids=window[None]).logits[0].log_softmax(-1)
-            scores.append(log_p[within - (variant == "causal"), ids[place]].item())
-        terms.append((min(scores), max(scores)))
-    low, high = np.sum(terms, axis=0)
-    assert low - 1e-4 <= part.log_likelihood[0] <= high + 1e-4
+        containing = [start for start in starts if start <= place < start + capacity]
+        from_middle = [abs(2 * (place - start) - capacity + 1) for start in containing]
+        nearest = max(
+            start
+            for start, far in zip(containing, from_middle, strict=True)
+            if far == min(from_middle)
+        )
+        start = min(containing) if variant == "causal" else nearest
+        window = torch.tensor(
+            [first, *ids[start : start + capacity], *([] if variant == "causal" else [last])]
+        )
+        within = place - start + 1
+        if variant != "causal":
+            window[within] = tokenizer.mask_token_id
+        with torch.no_grad():
+            log_p = model(input_ids=window[None]).logits[0].log_softmax(-1)
+        expected += log_p[within - (variant == "causal"), ids[place]].item()
+    assert part.log_likelihood[0] == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("variant", ["original", "within_word_l2r", "causal"])

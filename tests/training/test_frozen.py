@@ -2,6 +2,8 @@
 step.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,11 +13,12 @@ from tests.models.towers.test_sentence_transformers_tower import folder_of
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import settings_of, texture_source
 from trueneg.config.reading import load_configuration
-from trueneg.config.runs import features_key, frozen_towers
+from trueneg.config.runs import Run, features_key, frozen_towers
 from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.stored_features import read_features, write_features
 from trueneg.errors import UserError
+from trueneg.training.engine import TrainingJob
 from trueneg.training.frozen import (
     NOTHING_FROZEN,
     build_tower,
@@ -257,6 +260,20 @@ def test_two_columns_of_a_file_are_different_data(tmp_path, source):
         )
         stored.append(read_features(path, source.checksum).weights)
     assert stored[0] != stored[1]
+
+
+def test_the_weights_of_each_frozen_tower_are_part_of_the_id(weights, source, vectors):
+    frozen = read_frozen(vector_names(weights), source, vectors)
+    run = Run("study", "world", "CL", 0, weights)
+    checksums = {
+        TrainingJob._data_checksum(SimpleNamespace(_source=source, _frozen=towers), run)
+        for towers in (
+            frozen,
+            frozen._replace(images=frozen.images._replace(weights="others")),
+            frozen._replace(texts=frozen.texts._replace(weights="others")),
+        )
+    }
+    assert len(checksums) == 3
 
 
 @pytest.mark.parametrize(

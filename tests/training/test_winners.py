@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from pandas import DataFrame
 
 from tests.studies import tuned_study
 from tests.training.interrupted import new_job
@@ -10,8 +11,9 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.runs import jobs
 from trueneg.errors import UserError
 from trueneg.stats.candidates import CANDIDATE
+from trueneg.stats.comparison import KEYS
 from trueneg.stats.measurement import Measurement
-from trueneg.store.winners import chosen
+from trueneg.store.winners import chosen, select_from
 from trueneg.training.engine import train_runs
 
 
@@ -58,6 +60,29 @@ def test_only_the_winner_is_trained_and_a_finished_run_is_reused(tmp_path):
     assert "variant" not in manifest
     assert [one["id"] for one in manifest["runs"]] == [run["id"]]
     assert model.stat().st_mtime_ns == before
+
+
+def test_winners_are_selected_on_validation_rows_alone():
+    """Better on the test split, and with a seed that has test rows only."""
+    low, high = '{"temperature":0.1}', '{"temperature":0.5}'
+    values = {("validation", low): 0.4, ("validation", high): 0.6, ("test", low): 0.9}
+    rows = DataFrame(
+        dict.fromkeys(KEYS)
+        | {"study": "tuned", "dataset": "digits", "task": "knn", "metric": "accuracy"}
+        | {"objective": "CL", "split": split, "variant": variant, "run": f"{variant}{seed}"}
+        | {"seed": seed, "value": value + seed / 1e4}
+        for (split, variant), value in values.items()
+        for seed in ((100, 101, 102) if split == "test" else (100, 101))
+    )
+    settings = {
+        "rule": "largest mean",
+        "measured": Measurement("knn", "accuracy")._asdict(),
+        "candidates": {"CL": [low, high]},
+    }
+    content, used = select_from(rows, settings)
+    assert content["winners"]["digits"]["CL"]["variant"] == {"temperature": 0.5}
+    assert content["seeds"] == [100, 101]
+    assert set(used["split"]) == {"validation"}
 
 
 def test_winners_selected_on_a_compared_seed_are_refused(tmp_path):

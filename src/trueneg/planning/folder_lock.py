@@ -36,8 +36,8 @@ def describe_lock() -> str:
             )
         case owner, False:
             return (
-                f"{owner} was killed and left a lock in this folder, which `snakemake --unlock`"
-                " removes.\n"
+                f"{owner} was killed and left a lock in this folder. `snakemake --unlock` removes"
+                " it, which is safe because that process has ended.\n"
             )
         case owner, None:
             return (
@@ -65,13 +65,28 @@ def _owner() -> tuple[str, bool | None] | None:
     """Return the process that locked the current folder, and whether it is running; None: on
     another host, so unknown.
     """
-    locks = list(LOCKS.glob("*")) if OWNER.is_file() else []
-    # A lock that is newer than the record belongs to a process that has not started its first job.
-    if not locks or max(lock.stat().st_mtime_ns for lock in locks) > OWNER.stat().st_mtime_ns:
+    newest = max((lock.stat().st_mtime_ns for lock in LOCKS.glob("*")), default=None)
+    if newest is None:
         return None
+    # A lock that is newer than the record belongs to a process that has not started its first job.
+    if not OWNER.is_file() or OWNER.stat().st_mtime_ns < newest:
+        if (starting := _starting()) is None:
+            return None
+        return f"Snakemake process {starting} on {socket.gethostname()}", True
     process, started, host = OWNER.read_text(encoding="utf-8").split()
     lives = _lives(int(process), float(started)) if host == socket.gethostname() else None
     return f"Snakemake process {process} on {host}", lives
+
+
+def _starting() -> int | None:
+    """Return the id of another Snakemake process in the current folder; None if there is none."""
+    ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    for process in psutil.process_iter(["cwd", "cmdline"]):
+        is_here = process.info["cwd"] == os.getcwd() and process.pid not in ours
+        command = [Path(part).name for part in (process.info["cmdline"] or ())[:3]]
+        if is_here and "snakemake" in command:
+            return process.pid
+    return None
 
 
 def _lives(process: int, started: float) -> bool:

@@ -62,6 +62,15 @@ def test_sentences_without_their_true_class_probability_exchange_it(source, subs
     ).any()
 
 
+def test_the_statistics_of_images_are_those_of_the_training_split(source, subset):
+    pixels = np.asarray(source.images[subset.train], np.float64) / 255
+    means, deviations = PairData(source, subset, CPU).statistics
+    assert means == pytest.approx(pixels.mean((0, 2, 3)), rel=1e-6)
+    assert deviations == pytest.approx(pixels.std((0, 2, 3)), rel=1e-6)
+    everything = np.asarray(source.images, np.float64) / 255
+    assert means != pytest.approx(everything.mean((0, 2, 3)), rel=1e-6)
+
+
 def test_an_epoch_of_images_pairs_each_image_with_a_uniformly_drawn_sentence_of_its_report(
     source, subset
 ):

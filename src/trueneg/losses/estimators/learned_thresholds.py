@@ -83,7 +83,9 @@ class LearnedThresholds(Selecting, nn.Module):
         return f"samples={self.samples}, share={self.share}, learning_rate={self.learning_rate}"
 
     def marked(self, anchors: Anchors) -> Tensor:
-        return anchors.cosines > anchors.required("threshold").to(anchors.negatives)[:, None]
+        # By rounding, equal samples have cosines above 1, where thresholds start.
+        cosines = anchors.cosines.clamp(max=1)
+        return cosines > anchors.required("threshold").to(anchors.negatives)[:, None]
 
     def thresholds_of(self, index: Tensor, side: int = 0) -> Tensor:
         """Return the thresholds of samples, (B,), as anchors of a direction.
@@ -116,7 +118,7 @@ class LearnedThresholds(Selecting, nn.Module):
         views, others = (size // count for size in similarity.shape)
         before = self.values[samples]
         is_negative = ~(samples[:, None] == samples).repeat(views, others)
-        is_above = similarity > before.repeat(views)[:, None]
+        is_above = similarity.clamp(max=1) > before.repeat(views)[:, None]
         above = (is_above & is_negative).sum(1, dtype=before.dtype)
         shares = (above / is_negative.sum(1).clamp(min=1)).view(views, count).mean(0)
         self.learn(samples, shares, is_negative[:count].any(1))
