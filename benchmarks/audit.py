@@ -164,14 +164,15 @@ def rates_of(table, name, drawn_rows, rng):
     hits = (in_range & (false[drawn_rows] & (drawn_rows >= 0))[..., None]).sum(1)
     counts, places = np.unique(np.concatenate([hits, rated], axis=1), axis=0, return_inverse=True)
     hits, rated = np.split(counts, 2, axis=1)
-    names = [f"{start}–{end}" for start, end in zip((1, *np.add(ENDS, 1)), ENDS, strict=False)]
-    parts = {"all": np.arange(len(sizes))} | {key: [at] for at, key in enumerate(names)}
+    parts = {"all": np.arange(len(sizes))}
+    for at, end in enumerate(ENDS[: len(sizes)]):
+        parts[f"{ENDS[at - 1] + 1 if at else 1}–{end}"] = [at]
     for part, columns in parts.items():
         size = sizes[columns]
         is_part = np.isin(table.ranges, columns)
         truth = false[is_part].mean()
         ends = [end[places.ravel()] for end in limits(hits[:, columns], rated[:, columns], size)]
-        pairs = int(np.median(rated[:, columns].sum(1)))
+        pairs = int(np.median(rated[places.ravel()][:, columns].sum(1)))
         reference = simple(truth, size.sum(), pairs, len(drawn_rows), rng)
         yield described(name, f"{part} ({pairs} pairs)", truth, ends, reference)
 
