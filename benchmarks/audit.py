@@ -31,6 +31,9 @@ BATCH = 50  # audits at once
 QUANTILES = (0.5, 0.8, 0.9, 0.95, 0.98)  # of the similarity, as thresholds
 JUDGED = 2_000
 RIGHT = {True: 0.85, False: 0.97}  # of a judge's opinions, by the truth
+RATES_HEADER = ["data", "ranks", "rate", "coverage", "median width", "ratio", "of means"]
+THRESHOLDS_HEADER = ["data", "removed", "precision", "recall", "coverage of all"]
+THRESHOLDS_HEADER += ["width of precision", "width of recall"]
 ENCODER = {
     "model": "all-MiniLM-L6-v2",
     "revision": None,
@@ -134,12 +137,13 @@ def of_texts(name, path, count, folder):
 
 
 def described(name, part, truth, found, reference):
-    """Return a row: coverage, median width, and its ratio to that of the reference."""
+    """Return a row: coverage, median width, and ratios of widths to those of the reference."""
     low, high = found
     covers = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
-    width = np.median(high - low)
-    cells = [f"{truth:.2%}", f"{covers.mean():.2%}", f"{width:.2%}"]
-    return [name, part, *cells, f"{width / np.median(np.subtract(*reference[::-1])):.2f}"]
+    widths, others = high - low, reference[1] - reference[0]
+    ratios = [f"{each(widths) / each(others):.2f}" for each in (np.median, np.mean)]
+    cells = [f"{truth:.2%}", f"{covers.mean():.2%}", f"{np.median(widths):.2%}"]
+    return [name, part, *cells, *ratios]
 
 
 def simple(truth, total, pairs, audits, rng):
@@ -160,21 +164,22 @@ def rates_of(table, name, drawn_rows, rng):
     hits = (in_range & (false[drawn_rows] & (drawn_rows >= 0))[..., None]).sum(1)
     counts, places = np.unique(np.concatenate([hits, rated], axis=1), axis=0, return_inverse=True)
     hits, rated = np.split(counts, 2, axis=1)
-    names = [f"{start}–{end}" for start, end in zip((1, *np.add(ENDS, 1)), ENDS, strict=False)]
-    parts = {"all": np.arange(len(sizes))} | {key: [at] for at, key in enumerate(names)}
+    parts = {"all": np.arange(len(sizes))}
+    for at, end in enumerate(ENDS[: len(sizes)]):
+        parts[f"{ENDS[at - 1] + 1 if at else 1}–{end}"] = [at]
     for part, columns in parts.items():
         size = sizes[columns]
         is_part = np.isin(table.ranges, columns)
         truth = false[is_part].mean()
         ends = [end[places.ravel()] for end in limits(hits[:, columns], rated[:, columns], size)]
-        pairs = int(np.median(rated[:, columns].sum(1)))
+        pairs = int(np.median(rated[places.ravel()][:, columns].sum(1)))
         reference = simple(truth, size.sum(), pairs, len(drawn_rows), rng)
         yield described(name, f"{part} ({pairs} pairs)", truth, ends, reference)
 
 
 def further(table, name, drawn_rows, rng):
-    """Yield rows of what is estimated one audit at a time: thresholds, together, and the rate
-    with a judge.
+    """Return rows of what is estimated one audit at a time: the rate with a judge, and thresholds,
+    which must all be covered together.
     """
     false, sizes = table.false[name], table.sizes
     values = np.quantile(table.similarity, QUANTILES)
@@ -199,13 +204,22 @@ def further(table, name, drawn_rows, rng):
             rate_with_judge(verdicts, opinion[rows], ranges, sizes, judged.reshape(-1, 2))[1:3]
         )
         alone.append(rate(verdicts, ranges, sizes)[1:3])
-    ends = np.transpose(judged_ends)
-    yield described(name, "all, with a judge", false.mean(), ends, np.transpose(alone))
+    judged = described(
+        name, "all, with a judge", false.mean(), np.transpose(judged_ends), np.transpose(alone)
+    )
     middle = np.median(widths, axis=0).reshape(-1, 2)
+    by_threshold = []
     for at, value in enumerate(QUANTILES):
-        cells = [f"{precision[at]:.2%}", f"{recall[at]:.2%}", f"{np.mean(covers):.2%}"]
-        half = [f"{middle[at, 0]:.2%}", f"{middle[at, 1]:.2%}"]
-        yield [name, f"nearest {1 - value:.0%}", *cells, *half]
+        shares = precision[at], recall[at], np.mean(covers), *middle[at]
+        by_threshold.append([name, f"nearest {1 - value:.0%}", *(f"{each:.2%}" for each in shares)])
+    return judged, by_threshold
+
+
+def show(*rows):
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+        if row in (RATES_HEADER, THRESHOLDS_HEADER):
+            print(f"|---|---|{'--:|' * (len(row) - 2)}")
 
 
 def main():
@@ -227,21 +241,16 @@ def main():
     rng = np.random.default_rng(0)
     counts = [BATCH] * -(-options.audits // BATCH)
     rows = np.concatenate([table.frame.drawn(PAIRS, rng, count) for count in counts])
-    header = "| data | ranks | rate | coverage | median width | ratio |\n|---|---|--:|--:|--:|--:|"
-    print(header)
-    later = []
+    show(RATES_HEADER)
     for name in table.false:
-        for row in rates_of(table, name, rows[: options.audits], rng):
-            print(f"| {' | '.join(row)} |", flush=True)
-        later += further(table, name, rows[: options.further], rng)
-    for row in (row for row in later if len(row) == 6):
-        print(f"| {' | '.join(row)} |")
-    print(
-        "\n| data | removed | precision | recall | coverage of all | width of precision | of recall"
-        " |\n|---|---|--:|--:|--:|--:|--:|"
-    )
-    for row in (row for row in later if len(row) == 7):
-        print(f"| {' | '.join(row)} |")
+        show(*rates_of(table, name, rows[: options.audits], rng))
+    later = [further(table, name, rows[: options.further], rng) for name in table.false]
+    for judged, _ in later:
+        show(judged)
+    print()
+    show(THRESHOLDS_HEADER)
+    for _, by_threshold in later:
+        show(*by_threshold)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,26 @@ def test_mining(run):
     rows = cells(run("mining", "--texts", 40, 60))
     assert [row[0] for row in rows] == ["40", "60"]
     assert all(float(value) >= 0 for row in rows for value in row[1:])
+
+
+def test_audit(run):
+    tiny = ["--audits", 40, "--further", 2]
+    rows = cells(run("audit", "drawn", *tiny, ANCHORS=150, DEPTH=30, RATES=(0, 0.5), PAIRS=20))
+    assert [row[1].partition(" ")[0] for row in rows[:4]] == ["all", "1–5", "6–10", "11–30"]
+    assert [row[2] for row in rows if row[1] == "all (20 pairs)"] == ["0.00%", "50.00%"]
+    assert len(rows) == 2 * 4 + 2 + 2 * 5
+
+
+def test_audit_of_texts(run, tmp_path, monkeypatch):
+    texts = pd.DataFrame({"text": [f"text {number}" for number in range(80)]})
+    texts.assign(category=np.arange(80) % 4).to_csv(tmp_path / "texts.csv", index=False)
+    vectors = np.random.default_rng(0).normal(size=(80, 5))
+    monkeypatch.setattr(np, "load", lambda path: vectors)
+    monkeypatch.setattr(Path, "exists", lambda path: True)
+    arguments = ["banking77", tmp_path / "texts.csv", "--audits", 30, "--further", 1]
+    rows = cells(run("audit", *arguments, DEPTH=30, PAIRS=40))
+    assert rows[0][:2] == ["banking77", "all (40 pairs)"]
+    assert 15 < float(rows[0][2].rstrip("%")) < 35
 
 
 def test_augment(run):

@@ -13,6 +13,7 @@ from numpy import ndarray
 from scipy import special
 
 LEVEL = 0.95
+TINY = 1e-12  # against division by zero
 LEAST = 5  # ratings that each opinion of a judge needs in a range
 
 
@@ -83,7 +84,7 @@ def in_batch_bound(verdicts: ndarray, ranges: ndarray, sizes: ndarray, candidate
         candidates: number of all pairs of an anchor and another sample, the table's included.
     """
     extended = sizes.astype(float)
-    extended[-1] += candidates - sizes.sum()
+    extended[sizes.nonzero()[0][-1]] += candidates - sizes.sum()
     return rate(verdicts, ranges, extended, 2 * LEVEL - 1).high
 
 
@@ -126,18 +127,18 @@ def _recall(verdicts: ndarray, above: ndarray, weights: ndarray, level: float) -
     The lower end counts the unsure ratings below the threshold only, the upper end those above.
     """
     unsure = np.isnan(verdicts)
+    is_false = verdicts == 1
     ends = []
-    for is_counted in (~above, above):
-        false = weights * ((verdicts == 1) | unsure & is_counted)
-        effective = false.sum() ** 2 / max((false**2).sum(), 1e-300)
-        hits = effective * (false * above).sum() / max(false.sum(), 1e-300)
+    for side in (~above, above):
+        false = weights * (is_false | unsure & side)
+        effective = false.sum() ** 2 / max((false**2).sum(), TINY)
         ends.append(
-            (1 - _upper(effective - hits, effective, level), _upper(hits, effective, level))
+            _upper(effective * false[side].sum() / max(false.sum(), TINY), effective, level)
         )
-    counted = weights * np.where(unsure, 0.5, verdicts)
-    share = (counted * above).sum() / counted.sum() if counted.any() else np.nan
-    pairs = int(np.count_nonzero(counted))
-    return Rate(float(share), float(ends[0][0]), float(ends[1][1]), pairs, int(unsure.sum()))
+    counted = weights * (is_false + unsure / 2)
+    share = counted[above].sum() / counted.sum() if counted.any() else np.nan
+    pairs = np.count_nonzero(counted)
+    return Rate(float(share), float(1 - ends[0]), float(ends[1]), pairs, int(unsure.sum()))
 
 
 def rate_with_judge(
@@ -159,7 +160,7 @@ def rate_with_judge(
     """
     count = len(sizes)
     cells = np.bincount(2 * ranges + opinions, minlength=2 * count).reshape(count, 2)
-    is_split = (cells >= LEAST).all(axis=1) & (judged > 0).all(axis=1)
+    is_split = (cells >= LEAST).all(axis=1)
     totals = np.maximum(judged.sum(axis=1), 1)
     shares = np.where(is_split, judged[:, 1] / totals, 0)
     parts = sizes * np.stack([1 - shares, shares], axis=1).T
@@ -204,27 +205,25 @@ def limits(
     ends = []
     for counted in (rated - false, false):
         known = np.where(rated > 0, sizes, 0)
-        share = known.sum(-1) / np.maximum(sizes.sum(-1), 1e-300)
-        shares = known / np.maximum(known.sum(-1, keepdims=True), 1e-300)
+        share = known.sum(-1) / np.maximum(sizes.sum(-1), TINY)
+        shares = known / np.maximum(known.sum(-1, keepdims=True), TINY)
         weights = shares / np.maximum(rated, 1)
         room = weights * (counted < rated)
         is_raised = np.arange(room.shape[-1]) == room.argmax(-1)[..., None]
         q = np.minimum((counted + is_raised) / np.maximum(rated, 1), 1)
         mean = (shares * q).sum(-1)
         variance = (weights * shares * q * (1 - q)).sum(-1)
-        largest = np.where(room.max(-1) > 0, room.max(-1), 1)
-        is_certain = variance < 1e-12  # Clopper and Pearson's last but one count
-        effective = np.where(
-            is_certain, 1 / largest, mean * (1 - mean) / np.maximum(variance, 1e-12)
-        )
-        limit = _upper(effective * mean - 1, effective, level)
-        limit = np.where(room.max(-1) > 0, limit, 1)
+        largest = room.max(-1)
+        # without variance: as many ratings as the largest weight stands for
+        spread = mean * (1 - mean) / np.maximum(variance, TINY)
+        effective = np.where(variance > TINY, spread, 1 / np.maximum(largest, TINY))
+        limit = np.where(largest > 0, _upper(effective * mean - 1, effective, level), 1)
         ends.append(share * limit + 1 - share)
     return 1 - ends[0], ends[1]
 
 
 def _upper(false: ndarray, rated: ndarray, level: float) -> ndarray:
     """Return the upper limit of Clopper and Pearson; the numbers need not be integers."""
-    above = np.maximum(rated - false, 1e-300)
+    above = np.maximum(rated - false, TINY)
     limit = special.betaincinv(false + 1, above, (1 + level) / 2)
     return np.where(false < rated, limit, 1)

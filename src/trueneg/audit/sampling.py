@@ -21,12 +21,10 @@ class Sample(NamedTuple):
 
     Attributes:
         rows: (n,) rows of the table, by range of ranks and from the most similar.
-        ranges: (n,) range of ranks of each.
         weights: (n,) number of the table's pairs that each stands for.
     """
 
     rows: ndarray
-    ranges: ndarray
     weights: ndarray
 
 
@@ -54,8 +52,8 @@ def draw(
 
     Each range is cut by similarity into as many cells of equal size as it contributes pairs, and
     each cell contributes one pair. All pairs of a range have the same chance. If the pairs of one
-    group are more than 1/n of the table, as many of them as exceed it, chosen at random, have none;
-    then the sample can be smaller.
+    group are more than 1/n of the table, their chances are lower, so that the group counts for 1/n,
+    and the sample is smaller.
 
     Args:
         anchors: (N,) integer, the anchor of each pair.
@@ -65,12 +63,11 @@ def draw(
         pairs: number of pairs to draw.
         seed: the same seed draws the same pairs.
     """
-    owners = owners_of(anchors, groups)
-    drawn = Frame(owners, ranges, similarity).drawn(pairs, rng_for(seed, "audit"))[0]
+    frame = Frame(owners_of(anchors, groups), ranges, similarity)
+    drawn = frame.drawn(pairs, rng_for(seed, "audit"))[0]
     rows = drawn[drawn >= 0]
-    sizes = np.bincount(ranges)
-    weights = sizes / np.maximum(np.bincount(ranges[rows], minlength=len(sizes)), 1)
-    return Sample(rows, ranges[rows], weights[ranges[rows]])
+    stands_for = frame.sizes / np.maximum(np.bincount(ranges[rows], None, len(frame.sizes)), 1)
+    return Sample(rows, stands_for[ranges[rows]])
 
 
 def owners_of(anchors: ndarray, groups: ndarray) -> ndarray:
@@ -107,32 +104,20 @@ class Frame:
         counts = allocated(self.sizes, pairs)
         starts = np.cumsum(self.sizes) - self.sizes
         places = [
-            start + (rng.random((times, 1)) + np.arange(count * SLOTS)) * (size / (count * SLOTS))
-            for start, size, count in zip(starts, self.sizes, counts, strict=True)
-            if count
+            start + size * (rng.random((times, 1)) + np.arange(slots)) / slots
+            for start, size, slots in zip(starts, self.sizes, counts * SLOTS, strict=True)
         ]
         rows = self.order[np.concatenate(places, axis=1).astype(int)].ravel()
         cells = np.arange(len(rows)) // SLOTS
-        audit = cells // counts.sum()
-        owners = self.owners[rows] + audit * (self.owners.max() + 1)
-        kept = np.flatnonzero(_positions(owners, rng)[1] < SLOTS)
-        for _ in range(SLOTS.bit_length() - 1):
+        owners = self.owners[rows] + cells // counts.sum() * (self.owners.max() + 1)
+        kept = np.arange(len(rows))
+        while len(kept) > cells[-1] + 1:
             kept = kept[_half(owners[kept], cells[kept], rng)]
-        chosen = np.full(times * counts.sum(), -1)
+        kept = rng.permutation(kept)  # of a large group's, any one
+        kept = kept[np.unique(owners[kept], return_index=True)[1]]
+        chosen = np.full(cells[-1] + 1, -1)
         chosen[cells[kept]] = rows[kept]
         return chosen.reshape(times, -1)
-
-
-def _positions(labels: ndarray, rng: np.random.Generator) -> tuple[ndarray, ndarray]:
-    """Return an order by label that is random within labels, and each element's position among
-    those of its label.
-    """
-    order = np.argsort(labels + rng.random(len(labels)))
-    is_first = np.diff(labels[order], prepend=-1) != 0
-    counted = np.arange(len(labels))
-    positions = np.empty_like(order)
-    positions[order] = counted - np.maximum.accumulate(np.where(is_first, counted, 0))
-    return order, positions
 
 
 def _half(owners: ndarray, cells: ndarray, rng: np.random.Generator) -> ndarray:
@@ -143,15 +128,17 @@ def _half(owners: ndarray, cells: ndarray, rng: np.random.Generator) -> ndarray:
     paths and circles of even length, whose slots are kept in turn: the two ways to do so are the
     components of a graph that has each slot twice, kept and not kept.
     """
+    count = len(owners)
     links = []
     for labels in (owners, cells):
-        order, positions = _positions(labels, rng)
-        second = np.flatnonzero(positions[order] % 2)
-        links.append([order[second - 1], order[second]])
+        order = np.argsort(labels + rng.random(count))
+        ordered = labels[order]
+        position = np.arange(count) - np.searchsorted(ordered, ordered)  # among its label's
+        second = np.flatnonzero(position % 2)
+        links.append(order[[second - 1, second]])
     one, other = np.concatenate(links, axis=1)
-    count = len(owners)
     ends = np.concatenate([one, other]), np.concatenate([other, one]) + count
-    graph = csr_array((np.ones(len(ends[0]), bool), ends), shape=(2 * count, 2 * count))
+    graph = csr_array((np.ones(len(ends[0])), ends), shape=(2 * count, 2 * count))
     ways, part = connected_components(graph, directed=False)
     chance = rng.permutation(ways)[part]
     return chance[:count] < chance[count:]
