@@ -84,7 +84,7 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
         shared = probability_of_shared_class(labels, np.ones(len(labels)))
         expected["classes"] = shared * (batch - 1) / negatives
     rows = source.anchors[subset.train]
-    true = from_class_frequency(labels)
+    true = from_class_frequency(labels) if source.label_names else None
     eta_of = functools.partial(_eta, source, settings["objective"], rows, true)
     facts = _facts(settings, negatives, expected, eta_of)
     return facts | _repeated(numbers) | _draws(settings, len(subset.train))

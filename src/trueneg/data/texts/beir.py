@@ -96,14 +96,19 @@ def _files(settings: Section) -> list[tuple[Path, str]]:
     files = _judgements(folder)
     if settings["splits"] == "drawn" and files:
         return [(file, "") for file in files]
-    splits = [split_name(file.stem) for file in files]
-    if not {"train", "test"} <= set(splits) or len(set(splits)) < len(splits) or "" in splits:
+    if not has_splits(folder):
         found = ", ".join(file.name for file in files) or "none"
         raise UserError(
             f"{folder}: the files of judgements are {found}; expected qrels/train.tsv, test.tsv"
             " and, if there is one, dev.tsv. Rename them, or set dataset.splits: drawn."
         )
-    return list(zip(files, splits, strict=True))
+    return [(file, split_name(file.stem)) for file in files]
+
+
+def has_splits(folder: Path) -> bool:
+    """Return whether the files of judgements are official splits, one file each."""
+    splits = [split_name(file.stem) for file in _judgements(folder)]
+    return sorted(splits) in (["test", "train"], ["test", "train", "validation"])
 
 
 def _judged(
