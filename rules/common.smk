@@ -81,3 +81,4 @@ wildcard_constraints:
     pairs="[a-z0-9_]+-[0-9]+px-[0-9a-f]+",
     texts="[a-z0-9_]+-[0-9a-f]+",
     features="[a-z_]+-(images|texts)-[0-9a-f]+",
+    ranking="(-bm25)?",

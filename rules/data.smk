@@ -142,17 +142,17 @@ rule features:
 
 
 rule mine:
-    """Find the nearest training texts of each anchor with a frozen tower; a killed job resumes."""
+    """Find the nearest training texts of each anchor by a tower or BM25; a killed job resumes."""
     input:
         source=trainings.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         vectors="results/features/{features}.npz",
     output:
-        mined="results/{study}/mined/{dataset}/{features}/{block}.npz",
+        mined="results/{study}/mined/{dataset}/{features}{ranking}/{block}.npz",
     log:
-        "results/{study}/logs/mine/{dataset}/{features}/{block}.log",
+        "results/{study}/logs/mine/{dataset}/{features}{ranking}/{block}.log",
     benchmark:
-        "results/{study}/timings/mine/{dataset}/{features}/{block}.jsonl"
+        "results/{study}/timings/mine/{dataset}/{features}{ranking}/{block}.jsonl"
     priority: BEFORE_TRAINING
     conda:
         "../envs/trueneg.yaml"

@@ -61,6 +61,7 @@ def test_what_is_mined_for_a_data_set_is_listed_once_with_its_tower_and_without_
         "Near": {"name": "cl", **scales, "hard_negatives": {}},
         "Far": {"name": "cl", **scales, "hard_negatives": {"range_min": 30}},
         "Other": {"name": "cl", **scales, "hard_negatives": {"text_encoder": other}},
+        "Words": {"name": "cl", **scales, "hard_negatives": {"bm25": True}},
     }
     training_jobs = jobs_of(
         mine=text_study(
@@ -73,9 +74,10 @@ def test_what_is_mined_for_a_data_set_is_listed_once_with_its_tower_and_without_
         )
     )
     miners = training_jobs.miners(Wildcards(study="mine", dataset="text_table"))
-    assert list(miners.values()) == ["all-MiniLM-L6-v2", "bge-small"]
+    assert list(miners.values()) == ["all-MiniLM-L6-v2", "bge-small", "BM25"]
+    assert len(miners) == 3
     assert all(path.endswith("/seed0-1.npz") for path in miners)
-    first, _ = (path.replace("seed0-1", "seed90-91") for path in miners)
+    first, *_ = (path.replace("seed0-1", "seed90-91") for path in miners)
     pilot = {"dataset": "text_table", "objective": "Near,logit_scale=10", "block": "seed90-91"}
     assert training_jobs.mined(Wildcards(study="mine", **pilot)) == [first]
 

@@ -74,9 +74,12 @@ def test_the_loss_is_over_the_hard_negatives_and_those_in_the_batch(given, in_ba
     assert loss == pytest.approx(sum(losses) / count, rel=1e-6)
 
 
-def guided_mass(u, rated, limit, is_in_scope):
-    """The mass of the columns that a guide rates at most as high as the positive, less a margin."""
-    return sum(u[j] for j in u if not (is_in_scope(j) and rated[j] > limit))
+def guided_mass(u, rated, limit, is_in_scope, alpha):
+    """The mass of the columns that a guide rates at most as high as the positive, less a margin,
+    with hardness weights.
+    """
+    kept = [j for j in u if not (is_in_scope(j) and rated[j] > limit)]
+    return sum(u[j] * math.exp(alpha * is_in_scope(j) * math.log(u[j]) / SCALE) for j in kept)
 
 
 def hardness_mass(u, is_in_scope, beta):
@@ -90,13 +93,16 @@ def hardness_mass(u, is_in_scope, beta):
 
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("scope", ["all", "in_batch", "hard"])
-@pytest.mark.parametrize("name", ["guided", "hcl"])
-def test_a_correction_looks_at_the_hard_negatives_of_its_anchor_or_at_the_rest(name, scope, given):
+@pytest.mark.parametrize(("name", "alpha"), [("guided", 0), ("guided", 5.0), ("hcl", 0)])
+def test_a_correction_looks_at_the_hard_negatives_of_its_anchor_or_at_the_rest(
+    name, alpha, scope, given
+):
     source = question_source(given=given)
     frozen = frozen_of(source, np.float64, guide={"text_encoder": vectors_of(source, seed=7)})
     tower = SETTINGS["text_encoder"]
     settings_of_name = {
-        "guided": {"guide": {"name": "encoder", "text_encoder": tower}, "margin": 0.05},
+        "guided": {"guide": {"name": "encoder", "text_encoder": tower}, "margin": 0.05}
+        | {"hardness": alpha},
         "hcl": {"class_probability": 0, "beta": 0.5},
     }
     objective = {"name": name, "scope": scope, "hard_negatives": {"num_negatives": HARD}}
@@ -125,7 +131,7 @@ def test_a_correction_looks_at_the_hard_negatives_of_its_anchor_or_at_the_rest(n
             "hard": lambda j, i=i: j >= count and j % count == i,
         }[scope]
         if name == "guided":
-            mass = guided_mass(used, rated, rated[i] - 0.05, is_in_scope)
+            mass = guided_mass(used, rated, rated[i] - 0.05, is_in_scope, alpha)
         else:
             mass = hardness_mass(used, is_in_scope, 0.5)
         differ += mass != sum(used.values())

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.cli.model_card import export
-from trueneg.config.runs import Run, RunSettings, jobs, mining_key
+from trueneg.config.runs import Run, RunSettings, features_key, jobs, miner
 from trueneg.data.draw import draw_subsets
 from trueneg.data.mining import write_mined
 from trueneg.errors import UserError
@@ -73,9 +73,11 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
     }
     draw_subsets(kind, **files, settings=settings["dataset"], seeds=range(seeds))
     mined = None
-    if (miner := mining_key(settings)) is not None:
+    if (made_of := miner(settings)) is not None:
         mined = place / "mined.npz"
-        write_mined(**files, vectors=results / f"features/{miner}.npz", mined=mined)
+        vectors = results / f"features/{features_key(made_of)}.npz"
+        bm25 = settings["objective"]["hard_negatives"].get("bm25", False)
+        write_mined(**files, vectors=vectors, mined=mined, bm25=bm25)
     train_runs(
         [Run(name, "all data", method, seed, settings).to_json() for seed in range(seeds)],
         **files,

@@ -535,6 +535,9 @@ def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
     }
 
 
+BM25 = "-bm25"
+
+
 def miner(settings: RunSettings) -> dict[str, Any] | None:
     """Return what the vectors are made of that a run's hard negatives are mined with; None: it
     mines none.
@@ -546,9 +549,12 @@ def miner(settings: RunSettings) -> dict[str, Any] | None:
 
 
 def mining_key(settings: RunSettings) -> str | None:
-    """Return the name of these vectors."""
+    """Return the name of these vectors, with what ranks the texts instead, if anything does."""
     made_of = miner(settings)
-    return None if made_of is None else features_key(made_of)
+    if made_of is None:
+        return None
+    is_by_words = settings["objective"]["hard_negatives"].get("bm25", False)
+    return features_key(made_of) + BM25 * is_by_words
 
 
 def features_key(made_of: Mapping[str, Any]) -> str:

@@ -1,9 +1,11 @@
-"""Mining of hard negatives: the nearest candidates of each training anchor by a frozen tower.
+"""Mining of hard negatives: the nearest candidates of each training anchor by a frozen tower, or by
+words.
 
 What was mined is a file of its own, whose checksum is part of the ids of the runs that use it:
 vectors differ in their last digits between processors, so that another one may mine other texts.
 """
 
+import functools
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -42,7 +44,7 @@ class Mined(NamedTuple):
     Attributes:
         anchors: (n,) rows of the source's sentences, sorted.
         candidates: (n, M) int32 rows of the candidates; −1: there are fewer.
-        similarity: (n, M) float32 cosines, rounded; −inf where there is no candidate.
+        similarity: (n, M) float32 cosines by the tower, rounded; −inf where there is no candidate.
     """
 
     anchors: ndarray
@@ -56,7 +58,13 @@ class Mined(NamedTuple):
         return digest
 
 
-def mine(source: TextSource, subset: Subset, vectors: ndarray, cache: Path | None = None) -> Mined:
+def mine(
+    source: TextSource,
+    subset: Subset,
+    vectors: ndarray,
+    cache: Path | None = None,
+    bm25: bool = False,
+) -> Mined:
     """Find the nearest texts of each training anchor.
 
     The candidates are the training texts that can be positives: those of given pairs, otherwise
@@ -68,6 +76,7 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray, cache: Path | Non
         subset: a subset of them; no other split is seen.
         vectors: (R, D) vectors of the source's sentences.
         cache: folder of what is mined, from which a killed job resumes; None: memory.
+        bm25: whether texts are ranked by words, and only those with a common word are candidates.
     """
     rows = source.matching[subset.train]
     numbers = source.text_numbers[subset.train]
@@ -78,14 +87,19 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray, cache: Path | Non
     candidates.sort()
     anchors, places = np.unique(rows[:, 0], return_index=True)
     positives = _positives(numbers, found)[numbers[places, 0]]
-    nearest = _nearest(vectors[anchors], vectors[candidates], candidates, positives)
+    ranking = None
+    if bm25:
+        sentences = source.sentences["sentence"]
+        texts = (sentences.iloc[each].tolist() for each in (anchors, candidates))
+        ranking = _by_words(*texts)
+    nearest = _nearest(vectors[anchors], vectors[candidates], candidates, positives, ranking)
     at_once = max(1, BLOCK // len(candidates))
     if cache is None:
         starts = range(0, len(anchors), at_once)
         both = np.concatenate([nearest(slice(start, start + at_once)) for start in starts])
     else:
         content = content_hash(vectors, rows, numbers).hexdigest()
-        made_of = {"version": VERSIONS["mining"], "content": content}
+        made_of = {"version": VERSIONS["mining"], "content": content, "bm25": bm25}
         both = resumed_array(cache, made_of, len(anchors), nearest, at_once)
     return Mined(anchors, both[:, 0], both[:, 1].view(np.float32))
 
@@ -102,25 +116,55 @@ def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
 
 
 def _nearest(
-    anchors: ndarray, candidates: ndarray, rows: ndarray, positives: csr_array
+    anchors: ndarray,
+    candidates: ndarray,
+    rows: ndarray,
+    positives: csr_array,
+    ranking: Callable[[slice], ndarray] | None,
 ) -> Callable[[slice], ndarray]:
     """Return what finds the rows of the nearest candidates of some anchors, and the bytes of their
-    similarities, (n, 2, M) int32; exact.
+    similarities, (n, 2, M) int32; exact. `ranking` returns what they are ranked by, (n, C); None:
+    the similarities.
     """
     depth = min(DEPTH, len(candidates))
     unit = _normalised(candidates).T
 
     def of_anchors(block: slice) -> ndarray:
         cosines = (_normalised(anchors[block]) @ unit).round(DIGITS)
-        cosines[positives[block].nonzero()] = -np.inf
-        nearest = np.sort(np.argpartition(-cosines, depth - 1, axis=1)[:, :depth], axis=1)
-        of_nearest = np.take_along_axis(cosines, nearest, axis=1)
+        scores = cosines if ranking is None else ranking(block)
+        scores[positives[block].nonzero()] = -np.inf
+        nearest = np.sort(np.argpartition(-scores, depth - 1, axis=1)[:, :depth], axis=1)
         # of equal ones, the first row is the nearest
-        order = np.argsort(-of_nearest, axis=1, kind="stable")
-        similarity = np.take_along_axis(of_nearest, order, axis=1).astype(np.float32)
-        found = rows[np.take_along_axis(nearest, order, axis=1)].astype(np.int32)
-        found[similarity == -np.inf] = -1
+        order = np.argsort(-np.take_along_axis(scores, nearest, axis=1), axis=1, kind="stable")
+        nearest = np.take_along_axis(nearest, order, axis=1)
+        is_none = np.take_along_axis(scores, nearest, axis=1) == -np.inf
+        similarity = np.take_along_axis(cosines, nearest, axis=1).astype(np.float32)
+        similarity[is_none] = -np.inf
+        found = np.where(is_none, -1, rows[nearest]).astype(np.int32)
         return np.stack([found, similarity.view(np.int32)], axis=1)
+
+    return of_anchors
+
+
+def _by_words(anchors: list[str], candidates: list[str]) -> Callable[[slice], ndarray]:
+    """Return what computes the BM25 of the candidates for some anchors, (n, C), rounded; −inf
+    without a common word.
+    """
+    try:
+        import bm25s
+    except ImportError as error:
+        raise UserError(
+            "hard_negatives.bm25 is true, but the package bm25s is missing; install it with: pip"
+            " install 'trueneg[bm25]'."
+        ) from error
+    split = functools.partial(bm25s.tokenize, stopwords=None, return_ids=False, show_progress=False)
+    index = bm25s.BM25()
+    index.index(split(candidates), show_progress=False)
+    words = split(anchors)
+
+    def of_anchors(block: slice) -> ndarray:
+        scores = np.stack([index.get_scores(each or [""]) for each in words[block]])
+        return np.where(scores > 0, scores.round(DIGITS), -np.inf)
 
     return of_anchors
 
@@ -187,7 +231,11 @@ def write_false_shares(source: str | Path, mined: Mapping[str, str], shares: str
 
 
 def write_mined(
-    source: str | Path, subsets: str | Path, vectors: str | Path, mined: str | Path
+    source: str | Path,
+    subsets: str | Path,
+    vectors: str | Path,
+    mined: str | Path,
+    bm25: bool = False,
 ) -> None:
     """Mine the hard negatives of every seed of a block; a killed job resumes after its last
     finished piece.
@@ -197,6 +245,7 @@ def write_mined(
         subsets: the subsets of the block (parquet).
         vectors: stored vectors of the tower that mines.
         mined: npz file to write.
+        bm25: see :func:`mine`.
     """
     texts = read_texts(source)
     stored = read_features(vectors, texts.checksum)
@@ -205,7 +254,7 @@ def write_mined(
     cache = Path(mined).with_suffix("")
     with owner_only(texts.restricted):
         for seed, subset in read_subsets(subsets).items():
-            of_seed = mine(texts, subset, of_sentences, cache / str(seed))
+            of_seed = mine(texts, subset, of_sentences, cache / str(seed), bm25)
             arrays |= {f"{seed} {name}": values for name, values in of_seed._asdict().items()}
             arrays[f"{seed} {CHECKSUM}"] = np.array(of_seed.checksum)
         write_arrays(mined, {**arrays, "data": np.array(texts.checksum)})

@@ -7,6 +7,8 @@ from typing import Any
 
 from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss
+from trueneg.losses.estimators.hardness import HardnessWeighted
+from trueneg.losses.estimators.sequence import Sequence
 from trueneg.losses.registry import ALIASES, ESTIMATORS, WHOLE_LOSSES
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
 from trueneg.losses.targets import RULES, Rule
@@ -31,7 +33,8 @@ def build(
         objective: mapping of the objective's ``name`` and its parameters. For an estimator, it can
             also contain ``decoupled`` (bool) and ``targets``: a mapping of a ``name`` (``onehot``,
             ``half_uniform``, ``fnc``, ``same_class``, ``softmax`` or ``wcl_one_head``) and the
-            parameters of that rule in :mod:`trueneg.losses.targets`. ``supcon`` is ``cl`` with the
+            parameters of that rule in :mod:`trueneg.losses.targets`; and, for a mask, ``hardness``,
+            the alpha of :class:`HardnessWeighted` for what it leaves. ``supcon`` is ``cl`` with the
             targets ``same_class``.
         temperature: t of a :class:`ContrastiveLoss`.
         directions: None for two views (:class:`ContrastiveLoss`); ``"text"``, ``"image"`` or
@@ -87,13 +90,17 @@ def build(
                 f"targets is {targets!r}; expected a mapping with a name, one of"
                 f" {', '.join(RULES)}."
             )
+    hardness = values.pop("hardness", 0)
     if samples is not None and "samples" in parameters(name):
         values.setdefault("samples", samples)
     _check_parameters(name, values)
     options: dict[str, Any] = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
     if name in WHOLE_LOSSES:
         return WHOLE_LOSSES[name](**values, **options)
-    estimator = ESTIMATORS[name](**values)
+    estimator: Any = ESTIMATORS[name](**values)
+    if hardness:
+        scope = values.get(SCOPE, "all")
+        estimator = Sequence([estimator, HardnessWeighted(hardness, scope=scope)])
     options |= {"decoupled": decoupled, "target_rule": _rule(targets)}
     if directions is None:
         return ContrastiveLoss(estimator, temperature, **options)

@@ -147,16 +147,19 @@ class TrainingJobs:
 
     def miners(self, wildcards: Any) -> dict[str, str]:
         """Return the paths of the hard negatives that all matching jobs need, without pilots beside
-        others, each with the name of the tower that mines.
+        others, each with the name of the tower that mines, or of BM25.
         """
         jobs = self._matching(wildcards)
         names = {}
         for job in [job for job in jobs if not job.is_pilot] or jobs:
             for choice in job.choices.values():
-                made = runs.miner(choice.runs[0].settings)
+                settings = choice.runs[0].settings
+                made = runs.miner(settings)
                 if made is not None:
-                    path = MINED.format(**vars(job), features=runs.features_key(made))
-                    names[path] = made["tower"].get("model") or made["tower"]["name"]
+                    key: Any = runs.mining_key(settings)
+                    tower = made["tower"].get("model") or made["tower"]["name"]
+                    name = "BM25" if key.endswith(runs.BM25) else tower
+                    names[MINED.format(**vars(job), features=key)] = name
         return names
 
     def mined(self, wildcards: Any) -> list[str]:

@@ -12,6 +12,7 @@ from pandas import DataFrame, Series
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import evaluation_name, metric_name
+from trueneg.specs.tasks.texts.retrieval import BY_LABEL, OF_ALL, RECALL_OF_ALL
 from trueneg.stats.measurement import KEYS, Measurement, measurements
 from trueneg.store.rows import COLUMNS
 
@@ -124,6 +125,10 @@ TEXT_LABELS = {
     "seen": "held-out texts like those of the training",
     "unseen": "texts of labels without training",
 }
+TEXT_LABELS |= {
+    f"{labels}{BY_LABEL}": f"{title}, every text with the label is right"
+    for labels, title in TEXT_LABELS.items()
+}
 # classifiers evaluated by label fraction
 TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")
 
@@ -210,7 +215,7 @@ def _by_class(task: str, metrics: Collection[str], whole: str) -> TableLayout:
 TEXT_TASKS = TableLayout(
     {
         "task": ("knn", "linear probe", "retrieval", "clustering"),
-        "metric": ("accuracy", "R", "MRR", "nDCG", "V-measure"),
+        "metric": ("accuracy", "R", RECALL_OF_ALL, "MRR", "nDCG", *OF_ALL, "V-measure"),
         "labels": TEXT_LABELS,
         "group": [None],
     },

@@ -29,6 +29,13 @@ class HardNegativeSettings(Settings):
     text_encoder: TextTower | None = Field(
         None, description="tower that mines, computed once; none: the study's own, which is frozen"
     )
+    bm25: Boolean = Field(
+        False,
+        description=(
+            "rank texts by the words in common with the anchor (BM25, package bm25s) instead;"
+            " bounds and margins are still of the tower's similarity"
+        ),
+    )
     num_negatives: Count = Field(4, description="H, number of hard negatives of each anchor")
     range_min: CountFromZero = Field(0, description="number of the nearest ones to skip")
     range_max: Sweepable[Annotated[Count, Field(le=DEPTH)]] = Field(

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import pytrec_eval
 import torch
 from sklearn.metrics import average_precision_score, ndcg_score
 
@@ -18,13 +19,14 @@ SETTINGS = {"retrieval": {"ks": KS, "all_answers": True}}
 
 def expected(scores, relevant):
     """Compute every metric query by query; among equal scores, irrelevant candidates come first."""
-    ranks, ndcgs, averages, r_precisions = [], [], [], []
+    ranks, ndcgs, averages, r_precisions, recalls = [], [], [], [], []
     for row, is_relevant in zip(scores, relevant, strict=True):
         order = sorted(range(len(row)), key=lambda place: (-row[place], is_relevant[place]))
         places = [position for position, place in enumerate(order, start=1) if is_relevant[place]]
         ranks.append(places[0])
         averages.append(sum(n / place for n, place in enumerate(places, start=1)) / len(places))
         r_precisions.append(sum(place <= len(places) for place in places) / len(places))
+        recalls.append([sum(place <= k for place in places) / len(places) for k in KS])
         gain = sum(1 / math.log2(1 + place) for place in places if place <= 10)
         ndcgs.append(
             gain / sum(1 / math.log2(1 + place) for place in range(1, min(10, len(places)) + 1))
@@ -32,10 +34,35 @@ def expected(scores, relevant):
     metrics = {("R", k): sum(rank <= k for rank in ranks) / len(ranks) for k in KS}
     return metrics | {
         ("MRR", None): sum(1 / rank for rank in ranks) / len(ranks),
+        ("MRR", 10): sum(1 / rank for rank in ranks if rank <= 10) / len(ranks),
+        **{("recall", k): mean for k, mean in zip(KS, np.mean(recalls, axis=0), strict=True)},
         ("nDCG", 10): sum(ndcgs) / len(ndcgs),
         ("MAP", None): sum(averages) / len(averages),
         ("R-precision", None): sum(r_precisions) / len(r_precisions),
     }
+
+
+def by_trec_eval(scores, relevant):
+    """Compute the metrics of several right answers with NIST's program."""
+    run, truth = (
+        {f"q{q}": {f"c{c}": kind(each) for c, each in enumerate(row)} for q, row in enumerate(rows)}
+        for kind, rows in ((float, scores), (int, relevant))
+    )
+    first = {
+        query: dict(sorted(of_query.items(), key=lambda pair: -pair[1])[:10])
+        for query, of_query in run.items()
+    }
+    measures = {"map", "Rprec", "ndcg_cut.10", f"recall.{','.join(map(str, KS))}"}
+    found = pytrec_eval.RelevanceEvaluator(truth, measures).evaluate(run)
+    at_ten = pytrec_eval.RelevanceEvaluator(truth, {"recip_rank"}).evaluate(first)
+    names = {"map": ("MAP", None), "Rprec": ("R-precision", None), "ndcg_cut_10": ("nDCG", 10)}
+    names |= {f"recall_{k}": ("recall", k) for k in KS}
+    means = {
+        name: np.mean([of_query[measure] for of_query in found.values()])
+        for measure, name in names.items()
+    }
+    ranks = [of_query["recip_rank"] for of_query in at_ten.values()]
+    return means | {("MRR", 10): np.mean(ranks)}
 
 
 def of_part(found, split, labels):
@@ -65,6 +92,9 @@ def test_texts_with_the_label_of_the_query_are_relevant():
         part = of_part(found, split, labels)
         assert part == pytest.approx(expected(scores.tolist(), relevant.tolist()))
         # no scores are equal
+        judged = by_trec_eval(scores, relevant)
+        assert len(judged) == 4 + len(KS)
+        assert {key: part[key] for key in judged} == pytest.approx(judged)
         assert part["nDCG", 10] == pytest.approx(ndcg_score(relevant, scores, k=10))
         averages = [
             average_precision_score(*of_query) for of_query in zip(relevant, scores, strict=True)
@@ -110,9 +140,14 @@ def test_other_answers_with_the_label_are_right_if_judged_by_label():
     same = own | ((labels[:12, None] == labels[candidates]) & (labels[:12, None] >= 0))
     same[1, 12] = False
     asked = labels[:12] >= 0
-    assert of_part(found, "test", "seen by label") == pytest.approx(
-        expected(scores[asked].tolist(), same[asked].tolist())
-    )
+    by_label = of_part(found, "test", "seen by label")
+    assert by_label == pytest.approx(expected(scores[asked].tolist(), same[asked].tolist()))
+    for part, queries, relevant in (
+        (of_part(found, "test", "seen"), slice(None), own),
+        (by_label, asked, same),
+    ):
+        judged = by_trec_eval(scores[queries], relevant[queries])
+        assert {key: part[key] for key in judged} == pytest.approx(judged)
 
 
 @pytest.mark.usefixtures("block")

@@ -2,13 +2,15 @@
 exist.
 """
 
+import numpy as np
 import pytest
 
 from tests.config.mistakes import mistakes
 from tests.declared import declared, written
-from tests.evaluation.texts.embedded import labelled_run, paired_run
+from tests.evaluation.texts.embedded import embedded_run, labelled_run, paired_run, values
 from trueneg.config.reading import load_configuration
 from trueneg.evaluation.evaluate import rows_of
+from trueneg.evaluation.texts import retrieval
 from trueneg.report.layouts import texts
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
@@ -187,3 +189,40 @@ def test_every_measurement_has_a_place_in_the_table(names):
     groups = {place.group for place in layout}
     heads = {(place.top, place.name) for place in layout}
     assert len(layout) == len(groups) * len(heads)
+
+
+@pytest.mark.parametrize("dataset", [GIVEN | {"label_column": "label"}, LABELLED])
+def test_all_answers_are_declared_written_and_in_the_table(dataset):
+    """Pairs with labels are judged twice, by their own answers and by label."""
+    wanted = {"all_answers": True, "ks": [1, 10]}
+    study = text_study(dataset, KNN, evaluation={"retrieval": wanted})
+    study = load_configuration({"mine": study}, "mine.yaml").studies["mine"]
+    rows = np.arange(24)
+    parts = {"bank": rows[:12], "validation": rows[12:18], "test": rows[18:]}
+    if study.positives_by_label:
+        run = embedded_run(np.eye(24), labels=rows % 3, **parts)
+    else:
+        pairs = [(row, (row + 3) % 24) for row in rows]
+        run = embedded_run(np.eye(24), labels=rows % 3, pairs=pairs, **parts)
+    found = values(retrieval, run, {"retrieval": wanted})
+    expected = {one for one in declared(study) if one[1].task == "retrieval"}
+    assert found.keys() == expected
+    names = {"study": "s", "dataset": "d", "objective": "CL", "variant": "{}", "seed": 0}
+    shown = {
+        place.measured
+        for place in texts(
+            to_table(
+                names | {"run": "r", "split": split, "value": value} | measured._asdict()
+                for (split, measured), value in found.items()
+            )
+        )
+    }
+    by_label = {measured.labels for measured in shown}
+    assert by_label == ({"seen"} if study.positives_by_label else {"seen", "seen by label"})
+    assert {(one.metric, one.k) for one in shown} == {
+        *(("R", k) for k in (1, 10)),
+        *(("recall", k) for k in (1, 10)),
+        *(("MRR", k) for k in (None, 10)),
+        *((metric, None) for metric in ("MAP", "R-precision")),
+        ("nDCG", 10),
+    }

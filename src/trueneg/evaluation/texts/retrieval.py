@@ -18,7 +18,7 @@ from trueneg.evaluation.retrieval import as_array, ranks
 from trueneg.evaluation.texts import EmbeddedTexts, Measured
 from trueneg.specs.sections import Section
 from trueneg.specs.tasks.base import SPLITS
-from trueneg.specs.tasks.texts.retrieval import BY_LABEL, CUTOFF, OF_ALL
+from trueneg.specs.tasks.texts.retrieval import BY_LABEL, CUTOFF, OF_ALL, RECALL_OF_ALL
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
@@ -30,8 +30,8 @@ Search = tuple[Tensor, Tensor, ndarray, tuple[ndarray, ndarray], ndarray]
 
 
 def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measured]:
-    """Yield R@k with its chance level, the mean reciprocal rank, nDCG and, if wanted, MAP and
-    R-precision; equal similarities count against the encoder.
+    """Yield R@k with its chance level, the mean reciprocal rank, nDCG and, if wanted, what depends
+    on all right answers; equal similarities count against the encoder.
     """
     wanted = settings["retrieval"]
     for run, split in itertools.product(runs, SPLITS):
@@ -139,7 +139,7 @@ def metrics(
         (present,) = np.nonzero(own[rows] >= 0)
         scores[present, own[rows][present]] = -np.inf
         is_relevant = relevant[groups[rows]].toarray()
-        of_all = _of_all(scores, is_relevant) if all_answers else ()
+        of_all = _of_all(scores, is_relevant, ks) if all_answers else ()
         ranked.append((*_ranked(scores, is_relevant), *of_all))
     best, gains, *others = (np.concatenate(parts) for parts in zip(*ranked, strict=True))
     # By chance, k candidates are drawn without replacement.
@@ -151,7 +151,10 @@ def metrics(
         yield "chance", None, _average_precision_by_chance(total, found)
     yield from (("R", k, best <= k) for k in ks)
     yield from (("MRR", None, 1 / best), ("nDCG", CUTOFF, gains))
-    yield from ((name, None, values) for name, values in zip(OF_ALL, others, strict=False))
+    if all_answers:
+        yield "MRR", CUTOFF, (best <= CUTOFF) / best
+        measured = [*((name, None) for name in OF_ALL), *((RECALL_OF_ALL, k) for k in ks)]
+        yield from ((*of, values) for of, values in zip(measured, others, strict=True))
 
 
 def _ranked(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
@@ -175,8 +178,9 @@ def _ranked(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
     return ranks(scores, relevant), hits @ discounts / ideal
 
 
-def _of_all(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
-    r"""Return each query's average precision, and its R-precision: the precision among the first m.
+def _of_all(scores: ndarray, relevant: ndarray, ks: Sequence[int]) -> list[ndarray]:
+    r"""Return each query's average precision, its R-precision (the precision among the first m),
+    and the share of its relevant candidates among the first k.
 
     .. math::
 
@@ -190,7 +194,8 @@ def _of_all(scores: ndarray, relevant: ndarray) -> tuple[ndarray, ndarray]:
     precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
     count = relevant.sum(1)
     at_count = np.take_along_axis(precision, count[:, None] - 1, axis=1)[:, 0]
-    return (precision * hits).sum(1) / count, at_count
+    recalls = [hits[:, :k].sum(1) / count for k in ks]
+    return [(precision * hits).sum(1) / count, at_count, *recalls]
 
 
 def _average_precision_by_chance(total: ndarray, found: ndarray) -> ndarray:

@@ -403,6 +403,18 @@ class PairCorrection(PairObjective):
     )
 
 
+class PairMask(PairCorrection):
+    """Settings shared by objectives on pairs that remove negatives by a mask."""
+
+    hardness: Sweepable[NonNegative] = Field(
+        0.0,
+        description=(
+            "α: weights e^(α·cosine) of the columns in `scope` that the mask leaves, without"
+            " gradient, as sentence-transformers' hardness_strength (5 or 9)"
+        ),
+    )
+
+
 class ProbabilityObjective(PairCorrection):
     """An objective on pairs that uses the class probability of each sentence; a grid of a and k is
     selected like any sweep.

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import EstimatorObjective, PairCorrection, TwoViewObjective
+from trueneg.specs.objectives.base import EstimatorObjective, PairMask, TwoViewObjective
 from trueneg.specs.settings import Real, Sweepable
 
 
@@ -25,7 +25,7 @@ class TwoViewGuidedRemoval(GuidedRemoval, TwoViewObjective):
     """
 
 
-class PairGuidedRemoval(GuidedRemoval, PairCorrection):
+class PairGuidedRemoval(GuidedRemoval, PairMask):
     """Removes negatives that a guide rates more similar than the anchor's own positive (GISTEmbed,
     Qwen3).
     """

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import EstimatorObjective, PairCorrection, TwoViewObjective
+from trueneg.specs.objectives.base import EstimatorObjective, PairMask, TwoViewObjective
 from trueneg.specs.settings import Boolean, Fraction, Real, Sweepable, values_of
 
 
@@ -50,7 +50,7 @@ class TwoViewOracle(OracleSettings, TwoViewObjective):
     """
 
 
-class PairOracle(OracleSettings, PairCorrection):
+class PairOracle(OracleSettings, PairMask):
     """The mass over the known true negatives: uses the truth to show the possible gain; not a
     usable method.
     """

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import EstimatorObjective, PairCorrection, TwoViewObjective
+from trueneg.specs.objectives.base import EstimatorObjective, PairMask, TwoViewObjective
 from trueneg.specs.settings import Share, Sweepable
 
 
@@ -21,7 +21,7 @@ class TwoViewQuantile(QuantileSettings, TwoViewObjective):
     """
 
 
-class PairQuantile(QuantileSettings, PairCorrection):
+class PairQuantile(QuantileSettings, PairMask):
     """Removes the share of an anchor's negatives with the largest logits (the control `fnd` of
     GloFND).
     """

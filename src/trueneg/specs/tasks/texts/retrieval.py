@@ -7,12 +7,13 @@ from typing import Any
 from pydantic import Field
 
 from trueneg.specs.settings import Boolean, Count, NonEmpty
-from trueneg.specs.tasks.base import CHANCE, RECALL, DisplayedMetric
+from trueneg.specs.tasks.base import CHANCE, RECALL, DisplayedMetric, percent
 from trueneg.specs.tasks.texts import TextTask
 from trueneg.stats.measurement import Measurement
 
-CUTOFF = 10  # of nDCG, as is usual
+CUTOFF = 10  # of nDCG and MRR, as is usual
 OF_ALL = ("MAP", "R-precision")  # depend on the ranks of all right answers
+RECALL_OF_ALL = "recall"  # so does recall@k, unlike R@k
 BY_LABEL = " by label"  # after the labels of rows: every text with the query's label is right
 
 
@@ -24,7 +25,7 @@ class TextRetrievalSettings(TextTask):
     ROWS = BY_SAMPLE = ("retrieval",)
     NEEDS = "given pairs or labels"
     METRICS = (
-        {"R": RECALL["R"]}
+        {"R": RECALL["R"], RECALL_OF_ALL: percent("mean share of right answers found")}
         | CHANCE
         | {name: DisplayedMetric(name, decimals=3) for name in ("MRR", "nDCG", *OF_ALL)}
     )
@@ -37,7 +38,8 @@ class TextRetrievalSettings(TextTask):
     all_answers: Boolean = Field(
         False,
         description=(
-            "also MAP and R-precision; given pairs with labels are also judged by label, so that"
+            "also MAP, R-precision, MRR@10 and recall@k, the share of a query's right answers among"
+            " the first k; given pairs with labels are also judged by label, so that"
             " other right answers count"
         ),
     )
@@ -51,6 +53,7 @@ class TextRetrievalSettings(TextTask):
         }
         if self.all_answers:
             lengths |= {metric: [None] for metric in OF_ALL} | {"chance": [*self.ks, None]}
+            lengths |= {RECALL_OF_ALL: self.ks, "MRR": [None, CUTOFF]}
         judged = [""]
         if self.all_answers and study.dataset.labelled and not study.positives_by_label:
             judged.append(BY_LABEL)
