@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from tests.cli.test_check_towers import bert
-from tests.cli.test_init import questions
+from tests.cli.test_init import photographs, questions
 from tests.projects import ROOT
 from tests.studies import tiny_study
-from trueneg.cli.estimates import START, UNMEASURED
+from trueneg.cli.estimates import EVALUATED, START, UNMEASURED
 from trueneg.cli.main import main
 from trueneg.config.runs import features_key, frozen_towers
 
@@ -149,12 +149,32 @@ def test_the_paces_of_a_tower_and_of_updates_decide_the_estimate(frozen, monkeyp
         assert not any("in all" in line for line in lines)  # longer than a day
         return
     parts, whole = parts_and_whole(lines)
-    first, _, second, _, towers, _ = map(seconds_of, parts)
+    first, others, second, others_second, towers, _ = map(seconds_of, parts)
     assert (first, second) == pytest.approx((pace * 64 * 100, pace * 56 * 100), abs=30)
+    # 16 jobs that train and as many that evaluate; then 8, and 8 more for each test sample
+    evaluated = EVALUATED * 64 * 168
+    assert others == pytest.approx(2 * 16 * START + evaluated, abs=30)
+    assert others_second == pytest.approx(3 * 8 * START + 2 * evaluated, abs=30)
     assert towers == pytest.approx(START + pace * 240, abs=1)
     # each is rounded to whole seconds or minutes
     rounding = sum(30 if " min" in part else 0.5 for part in [*parts, whole])
     assert seconds_of(whole) == pytest.approx(sum(map(seconds_of, parts)), abs=rounding)
+
+
+def test_images_that_were_only_opened_are_estimated(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    photographs(tmp_path / "pets", classes=("cat", "dog"))
+    assert main(["init", "images", "pets", "--minutes", "1"]) == 0
+    monkeypatch.setattr("trueneg.cli.planned_data.DECODED", 10)
+    monkeypatch.setattr(
+        "trueneg.cli.check.check_towers", lambda runs: ([], dict.fromkeys(names(runs), (0.01, 8)))
+    )
+    capsys.readouterr()
+    assert main(["check", "my_study.yaml"]) == 0
+    output = capsys.readouterr().out
+    assert "240 images opened" in output.replace("240 of 240", "240")
+    assert "unknown duration" not in output
+    assert "in all: " in output
 
 
 @pytest.mark.long

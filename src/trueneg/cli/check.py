@@ -52,6 +52,7 @@ from trueneg.store.winners import WINNERS, chosen, read_winners
 PUBLISHED = CHECKOUT / "config/published.csv"
 A_DAY = 86_400.0  # seconds; longer studies are not for this machine
 DONE = (*RunStore.TRAINED, "stale")
+FIRST = "first stage: "
 ByStage: TypeAlias = dict[str, list[list[PlannedRun]]]  # for each job of a stage
 
 
@@ -114,7 +115,7 @@ def describe_trained(
         lines += pkgutil.resolve_name(study.PLANNED_NETWORKS)(study, runs, results)
     if not missing:
         return [*lines, "Nothing to train: every run is in the store."]
-    return lines + _times(missing, runs, results, paces)
+    return lines + _times(study, missing, runs, results, paces)
 
 
 def describe_experiments(
@@ -252,13 +253,17 @@ def _missing(study: TrainedStudy, planned: Iterable[Planned], winners: Path | No
 
 
 def _times(
+    study: TrainedStudy,
     missing: ByStage,
     runs: Sequence[PlannedRun],
     results: Path,
     paces: Paces,
 ) -> list[str]:
     """Estimate how long the missing runs would take, by stage and in all."""
-    times = {stage: estimated_time(of_jobs, paces) for stage, of_jobs in missing.items()}
+    times = {
+        stage: estimated_time(of_jobs, paces, study.primary.over != "runs" and stage != FIRST)
+        for stage, of_jobs in missing.items()
+    }
     lines = [f"{stage}{sentence}" for stage, (sentence, _) in times.items()]
     towers, of_towers = towers_to_compute(runs, results, paces)
     seconds = sum(each for _, each in times.values()) + of_towers + OTHERS  # NaN: unknown
@@ -305,11 +310,7 @@ def _stage(study: TrainedStudy, job: Job, winners: Path | None) -> str:
     """
     if study.tuning is None:
         return ""
-    return (
-        "first stage: "
-        if job.is_pilot
-        else f"second stage{', at most' if winners is None else ''}: "
-    )
+    return FIRST if job.is_pilot else f"second stage{', at most' if winners is None else ''}: "
 
 
 def _runs(job: Job, winners: Path | None) -> list[Run]:

@@ -18,12 +18,15 @@ UNMEASURED = "no run of their kind finished here; `trueneg check --time` measure
 NO_DATA = "their data do not exist yet"
 
 
-def estimated_time(missing: Sequence[Sequence[PlannedRun]], paces: Paces) -> tuple[str, float]:
+def estimated_time(
+    missing: Sequence[Sequence[PlannedRun]], paces: Paces, by_sample: bool = False
+) -> tuple[str, float]:
     """Estimate the time to train and evaluate missing runs.
 
     Args:
         missing: runs to train, for each job.
         paces: the paces of runs.
+        by_sample: whether a third job measures the runs on each test sample.
 
     Returns:
         A sentence, and the seconds of one process on this machine's processor (NaN: unknown, or on
@@ -44,10 +47,13 @@ def estimated_time(missing: Sequence[Sequence[PlannedRun]], paces: Paces) -> tup
             else:
                 unknown[UNMEASURED] += 1
     parts = _durations(seconds, unknown)
-    others = 2 * len(missing) * START + EVALUATED * sum(data.images for _, data in runs)
+    evaluations = 1 + by_sample
+    others = (1 + evaluations) * len(missing) * START
+    others += evaluations * EVALUATED * sum(data.images for _, data in runs)
     sentence = (
         f"{counted(len(runs), 'run')} to train in {counted(len(missing), 'job')}:"
-        f" {'; '.join(parts) or 'seconds'}; starting these and as many evaluation jobs, and"
+        f" {'; '.join(parts) or 'seconds'}; starting these and {'twice ' * by_sample}as many"
+        " evaluation jobs, and"
         f" evaluating, about {duration(others)}."
     )
     is_known = not unknown and devices <= {"cpu"}

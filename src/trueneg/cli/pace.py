@@ -27,6 +27,7 @@ from trueneg.store.records import read_json
 from trueneg.store.run_store import RunStore
 
 MEASURED_UPDATES = 3
+ENCODERS = {"encoder", "text_encoder", "positive_encoder"}
 AGAIN = "Delete it; `trueneg check --time` measures again."
 
 
@@ -83,9 +84,14 @@ class Paces:
         kind = speed_key(run.settings)
         if kind in self._finished:
             return self._finished[kind]
-        is_quick = frozen_towers(run.settings).keys() & {"encoder", "text_encoder"}
+        frozen = frozen_towers(run.settings).keys()
+        is_quick = frozen & ENCODERS
         measures = self._measures or is_quick
-        if measures and kind not in self._measured and data.checksum is not None:
+        # images that were only opened have no pixels yet, which frozen towers do not need
+        is_known = data.checksum is not None or (
+            data.subset is not None and ENCODERS & run.settings.keys() <= frozen
+        )
+        if measures and kind not in self._measured and is_known:
             if (measured := _measured_update(run, data, self.towers)) is None:
                 return None
             self._measured[kind] = measured
@@ -174,9 +180,10 @@ def _random_vectors(
     stored = {}
     for section, made in frozen_towers(settings).items():
         name = features_key(made)
-        if name not in towers or made.get("regions") == "needed":
+        count = samples_of(made, data)
+        if name not in towers or made.get("regions") == "needed" or not count:
             return None
-        shape = (samples_of(made, data), 1 + (made["tower"].get("views") or 0), towers[name][1], 1)
+        shape = (count, 1 + (made["tower"].get("views") or 0), towers[name][1], 1)
         values = np.random.default_rng(0).standard_normal(shape, np.float32)
         stored[section] = StoredFeatures(values, None, "", "")
     rows = {text: row for row, text in enumerate(set(data.sentences))}
