@@ -54,9 +54,9 @@ def text_cells(rows: DataFrame, roles: Mapping[str, str], labels: Series | None)
 def known_positives(cells: DataFrame) -> ndarray:
     """Return the codes of all pairs of a text and a positive of it, in both directions."""
     is_positive = cells["role"] == POSITIVE
-    anchor = _anchor_forms(cells)[is_positive].to_numpy()
+    anchor = anchor_forms(cells)[is_positive].to_numpy()
     positive = cells["form"][is_positive].to_numpy()
-    return np.unique([_pair(anchor, positive), _pair(positive, anchor)])
+    return np.unique([pair_codes(anchor, positive), pair_codes(positive, anchor)])
 
 
 def certain(cells: DataFrame, known: ndarray) -> Series:
@@ -67,11 +67,11 @@ def certain(cells: DataFrame, known: ndarray) -> Series:
         cells: of :func:`text_cells`.
         known: of :func:`known_positives`, for all rows of the file.
     """
-    anchor = _anchor_forms(cells)
+    anchor = anchor_forms(cells)
     negative = cells["role"] == NEGATIVE
     positives = cells.loc[cells["role"] == POSITIVE, ["row", "form"]].drop_duplicates()
     own = cells[["row", "form"]].merge(positives, how="left", indicator=True)["_merge"] == "both"
-    is_known = np.isin(_pair(anchor.to_numpy(), cells["form"].to_numpy()), known)
+    is_known = np.isin(pair_codes(anchor.to_numpy(), cells["form"].to_numpy()), known)
     reasons = {
         REPEATED: cells.duplicated(["row", "role", "form"]),
         "a positive of its anchor in another row": negative & is_known,
@@ -119,11 +119,12 @@ def false_in_batch(cells: DataFrame) -> float:
     return float((apart + of_one_label - rows) / (rows * (rows - 1)))
 
 
-def _anchor_forms(cells: DataFrame) -> Series:
+def anchor_forms(cells: DataFrame) -> Series:
     """Return the form of the anchor of each text's row."""
     anchors = cells[cells["role"] == ANCHOR].set_index("row")["form"]
     return anchors.reindex(cells["row"]).set_axis(cells.index).astype(np.uint64)
 
 
-def _pair(first: ndarray, second: ndarray) -> ndarray:
+def pair_codes(first: ndarray, second: ndarray) -> ndarray:
+    """Return a code of each pair of forms."""
     return first * MIXED + second

@@ -42,6 +42,7 @@ TEXTS = (
 )
 POSITIVES = (
     "positive",
+    "pos",
     "answer",
     "response",
     "reply",

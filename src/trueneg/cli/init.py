@@ -97,17 +97,17 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
     study = NewStudy("text", path, minutes, file)
     table = UserTable(path, chosen)
     study.found = table.found
-    text = _text(table)
+    text = choose_text(table)
     table.leave_out(table.rows[text].map(is_missing), "without a text")
     fields: dict[str, Any] = {"text": text, "split": table.split(), "group": table.group("text")}
-    column = _label(table, text)
+    column = choose_label(table, text)
     if column is None:
         if chosen.get("merge_labels") or chosen.get("leave_out"):
             raise UserError(
                 f"{path} is read as pairs of texts, without labels; remove --merge-labels and"
                 " --leave-out, or choose a column of labels with --label."
             )
-        fields["positive"] = _pairs(table, text)
+        fields["positive"] = choose_positive(table, text)
     else:
         _labels(table, text, column)
     study.found.append(table.unused(table.roles))
@@ -128,7 +128,7 @@ def _shared_texts(settings: Section) -> str:
     return without_leaks(text_table.read_source(settings).samples, "leave_out")[1]
 
 
-def _text(table: UserTable) -> str:
+def choose_text(table: UserTable) -> str:
     """Choose the column of texts, and say whether the encoder knows its script."""
     chosen = [table.chosen.get("positive"), table.chosen.get("label")]
     texts = [name for name in table.texts() if name not in chosen]
@@ -150,7 +150,7 @@ def _text(table: UserTable) -> str:
     return text
 
 
-def _label(table: UserTable, text: str) -> str | None:
+def choose_label(table: UserTable, text: str) -> str | None:
     """Choose the column of the labels; None if the texts come in pairs.
 
     Raises:
@@ -259,7 +259,7 @@ def _rare(place: Path, labels: pd.Series, label: str, unit: str) -> tuple[pd.Ind
     return rare, f"{few}: {counts(labels[labels.isin(rare)], SHOWN_RARE)}"
 
 
-def _pairs(table: UserTable, text: str) -> str:
+def choose_positive(table: UserTable, text: str) -> str:
     """Choose the column of positives, and leave out the rows that are no pairs.
 
     Raises:
@@ -419,7 +419,7 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {path}.")
     image = _images(table, folder)
-    text = _text(table)
+    text = choose_text(table)
     cells = table.rows[text].str.strip(SPACE)
     table.leave_out(cells.map(is_missing), "without a text")
     repeated = table.rows.assign(text=cells)[table.usable].duplicated([image, "text"])

@@ -68,11 +68,11 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
     candidates = np.sort(rows[first, column])
     found = found[rows[first, column].argsort()]
     anchors, places = np.unique(rows[:, 0], return_index=True)
-    positives = _positives(numbers[:, : column + 1], found)[numbers[places, 0]]
-    return Mined(anchors, *_nearest(vectors[anchors], vectors[candidates], candidates, positives))
+    positives = known_positives(numbers[:, : column + 1], found)[numbers[places, 0]]
+    return Mined(anchors, *nearest(vectors[anchors], vectors[candidates], candidates, positives))
 
 
-def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
+def known_positives(numbers: ndarray, candidates: ndarray) -> csr_array:
     """Return (T, C) bool: the candidates that are no negatives of each text, by their numbers."""
     both = np.concatenate([numbers[:, [0, -1]], numbers[:, [-1, 0]], numbers[:, [0, 0]]])
     places = pd.Index(candidates).get_indexer(both[:, 1])
@@ -81,7 +81,7 @@ def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
     return csr_array((np.ones(known.shape[1], bool), known), shape=shape)
 
 
-def _nearest(
+def nearest(
     anchors: ndarray, candidates: ndarray, rows: ndarray, positives: csr_array
 ) -> tuple[ndarray, ndarray]:
     """Return the rows of the nearest candidates of each anchor, and their similarities; exact,
@@ -90,10 +90,10 @@ def _nearest(
     depth = min(DEPTH, len(candidates))
     found = np.empty((len(anchors), depth), np.int32)
     similarity = np.empty((len(anchors), depth), np.float32)
-    unit = _normalised(candidates).T
+    unit = normalised_vectors(candidates).T
     count = 1 + len(anchors) * len(candidates) // BLOCK
     for block in np.array_split(np.arange(len(anchors)), count):
-        cosines = (_normalised(anchors[block]) @ unit).round(DIGITS)
+        cosines = (normalised_vectors(anchors[block]) @ unit).round(DIGITS)
         cosines[positives[block].nonzero()] = -np.inf
         nearest = np.sort(np.argpartition(-cosines, depth - 1, axis=1)[:, :depth], axis=1)
         of_nearest = np.take_along_axis(cosines, nearest, axis=1)
@@ -105,7 +105,8 @@ def _nearest(
     return found, similarity
 
 
-def _normalised(vectors: ndarray) -> ndarray:
+def normalised_vectors(vectors: ndarray) -> ndarray:
+    """Return vectors of unit length; of zeros, zeros."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny)
 
