@@ -150,7 +150,7 @@ def subset_of(source: TextSource, dataset: dict[str, Any] | None = None, seed: i
 
 def with_pairs_of(source: TextSource, dataset: dict[str, Any]) -> dict[str, Any]:
     """The settings of a data set with the source's pairs, if there are any."""
-    return dataset | ({"positives": "given"} if len(source.pairs) else {})
+    return dataset | ({"positives": "given"} if source.has_positives else {})
 
 
 @functools.lru_cache(maxsize=32)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.cli.test_init import TOPICS, dataset, init, photographs, questions
 from tests.data.image_layouts import write_classes
+from tests.data.test_beir import write_folder
 from tests.data.test_leakage import shared_with
 from trueneg.cli.main import main
 from trueneg.cli.planned_data import planned_data
@@ -446,16 +447,44 @@ def test_columns_of_other_types_are_named_with_their_type(kind, ending, capsys):
     assert f"{column} ({said})" in message
 
 
-def test_lines_with_lists_of_positives_and_negatives_are_explained(capsys):
+def test_lines_of_query_pos_and_neg_make_a_study(capsys):
     lines = [
-        json.dumps({"query": text, "pos": [f"About {text}"], "neg": ["Nothing.", str(number)]})
+        {"query": text, "pos": [f"About {text}"], "neg": ["Nothing.", "It is late."][: number % 3]}
         for number, text in enumerate(questions()["message"])
     ]
-    Path("pairs.jsonl").write_text("\n".join(lines))
-    message = refused(capsys, "text", "pairs.jsonl")
-    assert re.search(r"pos \(lists of texts.*\); neg \(lists\)", message)
-    assert "one pair per row" in message
-    assert "negative_columns" in message
+    Path("pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    message = accepted(capsys, "text", "pairs.jsonl")
+    assert "hard negatives: neg" in message
+    assert (dataset().text_column, dataset().positive_column) == ("query", "pos")
+    assert dataset().negative_columns == ["neg"]
+    assert source_of_study().rows.shape[1] == 1 + 1 + 2
+
+
+def test_columns_of_sentence_transformers_make_a_study(capsys):
+    texts = questions()["message"]
+    table = pd.DataFrame({"anchor": texts, "positive": "About " + texts})
+    for place in (1, 2):
+        table[f"negative_{place}"] = f"Not {place} of " + texts
+    table.to_csv("triplets.csv", index=False)
+    accepted(capsys, "text", "triplets.csv")
+    assert (dataset().text_column, dataset().positive_column) == ("anchor", "positive")
+    assert dataset().negative_columns == ["negative_1", "negative_2"]
+
+
+@pytest.mark.parametrize("names", [("train", "test"), ("test",)])
+def test_a_folder_of_queries_and_a_corpus_makes_a_study(names, capsys):
+    numbers = range(260)
+    corpus = [{"_id": f"d{n}", "text": f"Answer {n}."} for n in range(300)]
+    queries = [{"_id": f"q{n}", "text": f"Question {n}?"} for n in numbers]
+    qrels = {
+        name: [(f"q{n}", f"d{n}", 1) for n in numbers if n % len(names) == place]
+        for place, name in enumerate(names)
+    }
+    write_folder(Path("data"), corpus, queries, qrels)
+    message = accepted(capsys, "text", "data")
+    assert "260 queries with right answers in 300 texts" in message
+    assert dataset().splits == ("official" if len(names) > 1 else "drawn")
+    assert main(["check", "my_study.yaml"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,15 @@ def untrained_of(study):
 
 @pytest.mark.parametrize(
     "dataset",
-    [{}, GIVEN, GIVEN | {"negative_columns": ["wrong"]}, {"labels": LABELS}, {"text": "words"}],
+    [
+        {},
+        GIVEN,
+        GIVEN | {"negative_columns": ["wrong"]},
+        {"negative_columns": ["wrong"]},
+        {"labels": LABELS},
+        {"text": "words"},
+        {"label_column": [["concept", "name"], "kind"], "group_column": ["concept"]},
+    ],
 )
 def test_valid_data_are_accepted(dataset):
     words = WORDS | {
@@ -59,6 +67,7 @@ def test_valid_data_are_accepted(dataset):
         )
     }
     assert mistakes(words=words, intents=intents(dataset)) == []
+    assert len(datasets(loaded(words=words, intents=intents(dataset)))) == 1
 
 
 @pytest.mark.parametrize(
@@ -134,10 +143,6 @@ def test_valid_data_are_accepted(dataset):
         (
             intents({"positive_column": "answer"}),
             ["dataset.positives is same_label", ".positive_column"],
-        ),
-        (
-            intents({"negative_columns": ["wrong"]}),
-            ["dataset.negative_columns needs .positives: given"],
         ),
         (intents({"label_column": None}), ["dataset.label_column is missing", "same_label"]),
         (

@@ -101,6 +101,75 @@ def test_numeric_labels_are_the_same_in_every_format(tmp_path):
     assert first.checksum == second.checksum
 
 
+GROUPED = [
+    ["q1", "a1", "C1|C2", "flu", "cause"],
+    ["q2", "a2", "", "Flu ", "cause"],
+    ["q3", "a3", "n/a", "Flu", "cure"],
+    ["q4", "a4", "7", "flu", "cure"],
+    ["q5", "a5", "7.0", "other", " cure"],
+    ["q6", "a6", "C1|C2", "", "cause"],
+    ["q7", "a7", "C1", "flu", "cause"],
+    ["q8", "a8", "C2", "flu", "cause"],
+]
+
+
+def grouped(path, rows=GROUPED, **changes):
+    """Settings of pairs whose group of right answers is named by concept or, without one, by name,
+    together with the kind.
+    """
+    write_csv(path, rows, ("text", "answer", "concept", "name", "kind"))
+    path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    lists = {"label_column": [["concept", "name"], "kind"], "positive_column": "answer"}
+    return settings_of(path.with_name(f"{path.name}.gz"), **lists | changes)
+
+
+def test_several_columns_name_the_group_of_right_answers(tmp_path):
+    source = text_table.read_source(grouped(tmp_path / "a.csv"))
+    concepts = ["C1|C2", "Flu", "Flu", "7", "7", "C1|C2", "C1", "C2"]
+    groups = [(first, row[4].strip()) for first, row in zip(concepts, GROUPED, strict=True)]
+    same = [[first == second for second in groups] for first in groups]
+    assert (source.labels[:, None] == source.labels).tolist() == same
+    assert (source.sentences["class"].to_numpy()[source.pairs[:, 1]] == source.labels).all()
+    single = text_table.read_source(grouped(tmp_path / "b.csv", label_column="kind"))
+    listed = text_table.read_source(grouped(tmp_path / "c.csv", label_column=["kind"]))
+    assert single.checksum == listed.checksum
+
+
+def test_a_row_of_no_group_is_named_and_skipped_on_request(tmp_path):
+    rows = [*GROUPED, ["q9", "a9", "-", "", "cause"], ["q10", "a10", "C9", "flu", ""]]
+    settings = grouped(tmp_path / "a.csv", rows)
+    with pytest.raises(UserError, match=r"line 10: concept or name, kind is ''.*a label") as error:
+        text_table.read_source(settings)
+    assert "line 11" in str(error.value)
+    assert "2 of 10 rows are skipped: 2 without a label" in text_table.check_table(
+        settings | {"skip_incomplete": 2}
+    )
+
+
+def test_test_texts_may_have_groups_that_training_lacks(tmp_path):
+    settings = grouped(tmp_path / "a.csv")
+    test = grouped(tmp_path / "b.csv", [["q9", "a9", "C9", "", "cause"]])["path"]
+    assert "C9 · cause" in text_table.read_source(settings | {"test_path": test}).label_names
+
+
+def test_several_columns_name_what_is_never_in_two_splits(tmp_path):
+    generator = np.random.default_rng(0)
+    rows = [
+        [f"q{row}", f"a{row}", concept if row % 3 else "", "" if row % 3 else concept, "cause"]
+        for row, concept in enumerate(generator.integers(0, 40, 200).astype(str))
+    ]
+    settings = grouped(tmp_path / "a.csv", rows, group_column=[["concept", "name"]])
+    splits = {"positives": "given", "labels": None, "validation": 0.2, "test": 0.3}
+    source = text_table.read_source(settings)
+    subset = text_subset(source, settings | splits, 0)
+    concepts = [
+        {rows[pair][2] or rows[pair][3] for pair in samples.tolist()}
+        for samples in (subset.train, subset.validation, subset.test)
+    ]
+    assert all(concepts)
+    assert sum(map(len, concepts)) == len(set.union(*concepts))
+
+
 def test_given_pairs_refer_to_one_row_per_text_and_label(tmp_path):
     source = text_table.read_source(write_pairs(tmp_path / "pairs.csv"))
     rows = source.sentences
@@ -113,10 +182,47 @@ def test_given_pairs_refer_to_one_row_per_text_and_label(tmp_path):
     assert [source.label_names[label] for label in source.labels] == [row[-1] for row in NEGATIVES]
     numbers = {
         text: number
-        for row, (*texts, _) in zip(source.text_numbers, NEGATIVES, strict=True)
-        for text, number in zip(texts, row, strict=True)
+        for row, texts in zip(source.text_numbers, NEGATIVES, strict=True)
+        for text, number in zip(texts[:2], row, strict=True)
     }
-    assert len(set(numbers.values())) == len({text for row in NEGATIVES for text in row[:-1]})
+    assert len(set(numbers.values())) == len({text for row in NEGATIVES for text in row[:2]})
+
+
+FIVE = [
+    ("q1", ["a1", "b1"], ["n1", "n2", "n3"]),
+    ("q2", ["a2"], []),
+    ("q3", ["a3", "b3", "c3"], ["n1", "q1", "A3."]),
+    ("q4", ["a4"], ["n4"]),
+    ("q4", ["b4"], ["n5", "a4", "Q4"]),
+]
+
+
+def test_lists_columns_and_lines_of_query_pos_neg_are_read_alike(tmp_path):
+    lines = [{"query": text, "pos": pos, "neg": neg, "id": 7} for text, pos, neg in FIVE]
+    written = "\n".join(map(json.dumps, lines))
+    (tmp_path / "a.jsonl").write_text(written)
+    pd.DataFrame(lines).to_parquet(tmp_path / "a.parquet")
+    as_json = [[text, json.dumps(pos), json.dumps(neg)] for text, pos, neg in FIVE]
+    write_csv(tmp_path / "a.csv", as_json, ("query", "pos", "neg"))
+    wide = [[text, json.dumps(pos), *(neg + [""] * 3)[:3]] for text, pos, neg in FIVE]
+    write_csv(tmp_path / "b.csv", wide, ("query", "pos", "negative_1", "negative_2", "negative_3"))
+    columns = {"text_column": "query", "positive_column": "pos", "label_column": None}
+    several = [f"negative_{place}" for place in (1, 2, 3)]
+    checksums = set()
+    for name in ("a.jsonl", "a.parquet", "a.csv", "b.csv"):
+        negatives = several if name == "b.csv" else ["neg"]
+        settings = settings_of(tmp_path / name, negative_columns=negatives, **columns)
+        source = text_table.read_source(settings)
+        checksums.add(source.checksum)
+        assert "left out of its loss: 3 (" in source.skipped
+        assert "fewer than 3 hard negatives: 2, of which 1 have none" in source.skipped
+    assert len(checksums) == 1
+    texts = source.sentences["sentence"].to_numpy(object)
+    assert [list(dict.fromkeys(texts[row])) for row in source.matching] == [
+        [text, *pos] for text, pos, _ in FIVE
+    ]
+    hard = [[texts[row] for row in pair[4:] if row != pair[0]] for pair in source.pairs]
+    assert hard == [neg for *_, neg in FIVE]
 
 
 def test_test_texts_have_rows_of_their_own(tmp_path):
@@ -198,7 +304,7 @@ def test_an_invalid_row_is_named(tmp_path, rows, message):
     ("place", "value", "message"),
     [
         (1, "", r"line 3: answer is ''; expected a positive"),
-        (3, "", r"line 3: worse is ''; expected a negative"),
+        (3, "['a', b, 'c']", r"line 3: worse is .*; expected a text, or a list of texts"),
         (1, "Q2 !", r"line 3: answer is 'Q2 !'; expected a text that differs"),
     ],
 )
@@ -214,12 +320,11 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(tmp_path, caplog):
     wrong = [
         ["", "a", "b", "c", "x"],
         ["q", " ", "b", "c", "x"],
-        ["q", "a", "b", "", "x"],
         ["q", "a", "b", "c", ""],
         ["q", "Q.", "b", "c", "x"],
     ]
     settings = write_pairs(tmp_path / "table.csv", [*NEGATIVES, *wrong]) | {
-        "skip_incomplete": 5,
+        "skip_incomplete": 4,
         "labels": None,
     }
     test = write_csv(
@@ -228,10 +333,9 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(tmp_path, caplog):
         ("text", "answer", "wrong", "worse", "category"),
     )
     facts = [
-        "5 of 10 rows",
-        "1 without a text",
-        "1 without a positive",
-        "1 without a negative",
+        "4 of 9 rows",
+        "1 without a text (line 7)",
+        "1 without a positive (line 8)",
         "1 without a label",
         "1 whose positive is its text",
     ]
@@ -241,13 +345,11 @@ def test_incomplete_rows_are_skipped_and_counted_on_request(tmp_path, caplog):
     )
     expected = text_table.read_source(write_pairs(tmp_path / "complete.csv"))
     assert text_table.read_source(settings).checksum == expected.checksum
-    assert (
-        expected.skipped,
-        text_table.check_table(settings | {"path": str(tmp_path / "none.csv")}),
-    ) == ("", "")
+    assert "rows are skipped" not in expected.skipped
+    assert text_table.check_table(settings | {"path": str(tmp_path / "none.csv")}) == ""
     text_table.read_texts(settings)
     assert all(fact in caplog.messages[-1] for fact in ["table.csv", *facts])
-    with pytest.raises(UserError, match=r"5 of 10 rows.*at most 1\b"):
+    with pytest.raises(UserError, match=r"4 of 9 rows.*at most 0\b"):
         text_table.read_source(settings | {"skip_incomplete": True})
 
 
@@ -604,11 +706,14 @@ def test_true_false_and_missing_labels_are_read_in_any_spelling(tmp_path):
 
 
 @pytest.mark.parametrize("missing", LACKING)
-def test_a_missing_negative_is_named_or_skipped(tmp_path, missing):
-    settings = write_pairs(tmp_path / "a.csv", [*NEGATIVES, ["q9", "a9", "x", missing, "x"]])
-    with pytest.raises(UserError, match=r"line 7: worse is .*; expected a negative"):
-        text_table.read_source(settings)
-    assert len(text_table.read_source(settings | {"skip_incomplete": 1}).pairs) == len(NEGATIVES)
+def test_the_anchor_stands_for_a_missing_negative(tmp_path, missing):
+    rows = [*NEGATIVES, ["q9", "a9", "q3", missing, "x"], ["q8", "a8", missing, missing, "x"]]
+    source = text_table.read_source(write_pairs(tmp_path / "a.csv", rows))
+    texts = source.sentences["sentence"].to_numpy(object)[source.pairs[-2:]]
+    assert texts.tolist() == [["q9", "a9", "q3", "q9"], ["q8", "a8", "q8", "q8"]]
+    assert "fewer than 2 hard negatives: 2, of which 1 have none (line 7, line 8)" in (
+        source.skipped
+    )
 
 
 @pytest.mark.parametrize(

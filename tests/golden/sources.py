@@ -16,6 +16,7 @@ from tests import questions
 from tests.data import (
     image_layouts,
     official_layouts,
+    test_beir,
     test_open_i_pairs,
     test_table_pairs,
     test_text_sources,
@@ -318,7 +319,15 @@ def _clinc150(folder: Path) -> dict[str, Any]:
     return _texts(test_text_sources.clinc(folder / "data.json", test_text_sources.CLINC), folder)
 
 
-TEXTS: dict[str, Callable[[Path], Any]] = {"text_table": _text_table, "clinc150": _clinc150}
+def _beir(folder: Path) -> dict[str, Any]:
+    return _texts(test_beir.write_folder(folder / "beir"), folder)
+
+
+TEXTS: dict[str, Callable[[Path], Any]] = {
+    "text_table": _text_table,
+    "clinc150": _clinc150,
+    "beir": _beir,
+}
 
 
 def _image_subsets() -> dict[str, Any]:

@@ -23,7 +23,7 @@ from trueneg.audit.text_rows import (
     row_codes,
     text_cells,
 )
-from trueneg.data.cells import identifier, is_missing
+from trueneg.data.cells import identifier, texts_of
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.data.tables import cell_text
 from trueneg.io.files import atomic_write
@@ -72,7 +72,8 @@ def clean(
     """Write a file without what is certainly false or marked, and return what was removed.
 
     A negative leaves its cell or its list; a row is left out if it has no positive left, or repeats
-    an earlier one. Rows without an anchor or a positive are copied.
+    an earlier one. Rows without an anchor or a positive, or with a list that cannot be read, are
+    copied.
 
     Args:
         path: the file.
@@ -121,8 +122,9 @@ def _blocks(
             for column in roles
         }
         table = DataFrame(texts)
-        needed = [column for column, role in roles.items() if role != NEGATIVE]
-        is_usable = ~table[needed].map(is_missing).any(axis=1)
+        counts = table.map(lambda cell: -1 if (texts := texts_of(cell)) is None else len(texts))
+        least = Series(roles).ne(NEGATIVE).astype(int)
+        is_usable = (counts >= least).all(axis=1)
         labels = None
         if label is not None:
             named = Series([cell_text(row.values.get(label)) for row in block], dtype=object)

@@ -8,7 +8,7 @@ from numpy import ndarray
 from pandas import DataFrame, Series
 from pandas.util import hash_array, hash_pandas_object
 
-from trueneg.data.cells import is_missing, listed_texts
+from trueneg.data.cells import is_missing, listed_texts, texts_of
 from trueneg.data.tables import single_spaced
 from trueneg.text.cleaning import normalised
 
@@ -37,7 +37,7 @@ def text_cells(rows: DataFrame, roles: Mapping[str, str], labels: Series | None)
     """
     parts = []
     for column, role in roles.items():
-        texts = rows[column].map(lambda cell: listed_texts(cell) or [cell]).to_numpy()
+        texts = rows[column].map(_texts).to_numpy()
         part = DataFrame({"row": np.arange(len(rows)), "column": column, "role": role})
         part = part.assign(text=texts).explode("text", ignore_index=True)
         part["place"] = part.groupby("row").cumcount()
@@ -117,6 +117,10 @@ def false_in_batch(cells: DataFrame) -> float:
     of_one_label = (of_label[0] * of_label[1]).drop("", errors="ignore").sum()
     rows = len(anchors)
     return float((apart + of_one_label - rows) / (rows * (rows - 1)))
+
+
+def _texts(cell: str) -> list[str]:
+    return listed_texts(cell) or ([cell] if texts_of(cell) else [])
 
 
 def anchor_forms(cells: DataFrame) -> Series:

@@ -1,6 +1,5 @@
 """Say how many negatives of the user's file are false, before anything is trained."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,14 +28,13 @@ from trueneg.audit.text_rows import (
 )
 from trueneg.cli.columns import POSITIVES, UserTable, known
 from trueneg.cli.init import choose_label, choose_positive, choose_text
-from trueneg.data.cells import class_names, is_missing
+from trueneg.data.cells import class_names, texts_of
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.report.audit_page import write_page, write_rating_page
 from trueneg.specs.guides.encoder import TextTower
 from trueneg.specs.sections import Section
 
-NEGATIVES = re.compile(r"(hard)?neg(ative)?s?\d*")  # names of columns, without punctuation
 SUSPECTS = 20
 RATING_PAGE = "rate.html"
 MARGINS = (0.0, 0.05, 0.1, 0.2, 0.3)  # relative ones whose precision and recall are estimated
@@ -83,18 +81,19 @@ def text_roles(table: UserTable) -> tuple[dict[str, str], str | None]:
     Raises:
         UserError: if columns are ambiguous.
     """
-    names = {name: re.sub(r"[\W_]", "", name.lower()) for name in table.kinds}
-    found = [name for name, letters in names.items() if NEGATIVES.fullmatch(letters)]
-    wanted = table.chosen.get("negatives") or found
-    negatives = [table.choose("negative", [name]) for name in wanted]
+    for name in table.chosen.get("negatives") or ():
+        table.choose("negative", [name])
+    negatives = [*table.roles] or table.negatives()
     text = choose_text(table)
     roles = {text: ANCHOR}
-    if any(map(table.chosen.get, ("positive", "matches"))) or known(table.texts(), POSITIVES):
+    if any(map(table.chosen.get, ("positive", "matches"))) or known(
+        table.free("text", "texts"), POSITIVES
+    ):
         roles[choose_positive(table, text)] = POSITIVE
         label = table.choose("label", [])
     else:
         label = choose_label(table, text)
-    return roles | dict.fromkeys(filter(None, negatives), NEGATIVE), label
+    return roles | dict.fromkeys(negatives, NEGATIVE), label
 
 
 def read_texts(path: Path, chosen: Mapping[str, Any]) -> TextFile:
@@ -107,11 +106,13 @@ def read_texts(path: Path, chosen: Mapping[str, Any]) -> TextFile:
     Raises:
         UserError: if the file cannot be read, or its columns are ambiguous.
     """
-    table = UserTable(path, chosen, ("text", "texts"))
+    table = UserTable(path, chosen)
     roles, label = text_roles(table)
     for column, role in roles.items():
+        texts = table.rows[column].map(texts_of)
+        table.leave_out(texts.isna(), f"whose {column} is a list that cannot be read")
         if role != NEGATIVE:
-            table.leave_out(table.rows[column].map(is_missing), f"without a {column}")
+            table.leave_out(texts.str.len() == 0, f"without a {column}")
     group = table.group("text")
     table.found.append(table.unused(table.roles))
     rows = table.rows[table.usable]

@@ -98,6 +98,6 @@ def _columns(path: Path, chosen: Mapping[str, Any]) -> tuple[dict[str, str], str
             first = [row.raw for row in itertools.islice(file.rows(), LOOKED_AT)]
             file.write(head, iter([first]))
         try:
-            return text_roles(UserTable(head, chosen, ("text", "texts")))
+            return text_roles(UserTable(head, chosen))
         except UserError as error:
             raise UserError(str(error).replace(str(head), str(path))) from error

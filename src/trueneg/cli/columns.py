@@ -42,6 +42,7 @@ TEXTS = (
 )
 POSITIVES = (
     "positive",
+    "positives",
     "pos",
     "answer",
     "response",
@@ -53,6 +54,7 @@ POSITIVES = (
     "sentence2",
     "text2",
 )
+NEGATIVE = r"(hard)?neg(ative)?s?\d*"  # the letters and digits of a name
 LABELS = ("label", "class", "category", "intent", "topic", "target")
 NO_LABELS = ("fold", "language", "lang", "annotator")
 SCORES = ("score", "similarity", "rating", "relevance", "gold", "goldlabel", "label")
@@ -139,6 +141,11 @@ def known(names: Iterable[str], likely: Sequence[str]) -> list[str]:
     return sorted(found, key=lambda name: likely.index(plain_names[name]))
 
 
+def is_negative(name: str) -> bool:
+    """Return whether a name means hard negatives, such as ``neg`` or ``negative_1``."""
+    return re.fullmatch(NEGATIVE, re.sub(r"[\W_]", "", name.lower())) is not None
+
+
 def is_group(name: str, words: str = "|".join(GROUPS)) -> bool:
     """Return whether a name means a group, in any spelling."""
     return re.fullmatch(OF_GROUPS.format(words), re.sub(r"[\W_]", "", name.lower())) is not None
@@ -218,6 +225,14 @@ class UserTable:
         found = self.free(*self.of_texts)
         length = {name: self.rows[name].str.len().mean() for name in found}
         return list(dict.fromkeys([*known(found, TEXTS), *sorted(found, key=lambda n: -length[n])]))
+
+    def negatives(self) -> list[str]:
+        """Give a role to the columns of hard negatives, and return them."""
+        found = [name for name in self.free("text", "texts", "list") if is_negative(name)]
+        self.roles |= dict.fromkeys(found, "negative")
+        if found:
+            self.found.append(f"hard negatives: {', '.join(found)}")
+        return found
 
     def group(self, unit: str) -> str | None:
         """Choose the column of what must not be split, if it has several groups of several rows."""

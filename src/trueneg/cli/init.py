@@ -25,7 +25,7 @@ from trueneg.cli.columns import (
     is_group,
     known,
 )
-from trueneg.cli.new_study import NewStudy
+from trueneg.cli.new_study import SAMPLE, NewStudy
 from trueneg.cli.planned_data import DECODED
 from trueneg.data.cells import class_names, is_missing, truth
 from trueneg.data.doubtful_labels import doubtful_names, merged, several_labels_of, spelling
@@ -35,9 +35,10 @@ from trueneg.data.images.sources import image_folder, parquet
 from trueneg.data.images.subsets import make_subset
 from trueneg.data.leakage import without_leaks
 from trueneg.data.pairs import image_table
+from trueneg.data.pairs.registry import source_module
 from trueneg.data.table_formats import SPACE
 from trueneg.data.tables import refuse_several_labels
-from trueneg.data.texts import text_table
+from trueneg.data.texts import beir
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.specs.sections import Section
@@ -49,9 +50,9 @@ SKEWED = 3  # times the median label; from there, balanced accuracy is primary
 SMALL = 96  # pixels: side of small images in the frozen tower
 USUAL = 160  # of other images
 ONE_PER_ROW = (
-    "Expected one text per row, and with positives one pair per row: give each text of a list its"
-    " own row, such as with pandas' explode; hard negatives are read from columns of one text each"
-    " (dataset.negative_columns)."
+    "Expected a column with one text per row: give each text of a list its own row, such as with"
+    " pandas' explode. Lists are read as positives (--positive) and as hard negatives (columns such"
+    " as neg or negative_1)."
 )
 CHOOSE_TEXT = "If a column does contain texts, choose it with --text."
 CHOOSE_LABEL = "Choose a column with --label or --positive, or add one."
@@ -95,11 +96,15 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
             " them: texts with labels, or pairs."
         )
     study = NewStudy("text", path, minutes, file)
+    if path.is_dir():
+        return _corpus(study, path)
     table = UserTable(path, chosen)
     study.found = table.found
+    negatives = table.negatives()
     text = choose_text(table)
     table.leave_out(table.rows[text].map(is_missing), "without a text")
-    fields: dict[str, Any] = {"text": text, "split": table.split(), "group": table.group("text")}
+    fields: dict[str, Any] = {"text": text, "negatives": negatives}
+    fields |= {"split": table.split(), "group": table.group("text")}
     column = choose_label(table, text)
     if column is None:
         if chosen.get("merge_labels") or chosen.get("leave_out"):
@@ -124,8 +129,21 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
 
 
 def _shared_texts(settings: Section) -> str:
-    """Return a sentence about texts and groups that the table's own splits share."""
-    return without_leaks(text_table.read_source(settings).samples, "leave_out")[1]
+    """Return a sentence about texts and groups that the user's own splits share."""
+    source = source_module(settings["source"]).read_source(settings)
+    return without_leaks(source.samples, "leave_out")[1]
+
+
+def _corpus(study: NewStudy, folder: Path) -> str:
+    """Write a study of queries and a corpus in a folder."""
+    splits = "official" if beir.has_splits(folder) else "drawn"
+    settings = {"path": str(folder), "splits": splits, "candidates": "corpus"}
+    rows, corpus, _ = beir.read_rows(settings | {"restricted": False, "skip_incomplete": True})
+    study.found.append(f"{len(rows):,} queries with right answers in {len(corpus):,} texts")
+    # none can be left out
+    study.sample(pd.Series("", rows.index), pd.Series("test", rows.index), "queries")
+    study.seconds -= SAMPLE["text"] * len(corpus)
+    return study.write("text_corpus", 3, _shared_texts, folder=str(folder), splits=splits)
 
 
 def choose_text(table: UserTable) -> str:
@@ -157,7 +175,7 @@ def choose_label(table: UserTable, text: str) -> str | None:
         UserError: if both are possible, or neither.
     """
     named = known(table.free(), LABELS)
-    partners = known(table.texts(), POSITIVES)
+    partners = known(table.free("text", "texts"), POSITIVES)
     if table.chosen.get("positive") or table.chosen.get("matches"):
         return None
     if table.chosen.get("label"):
@@ -265,8 +283,8 @@ def choose_positive(table: UserTable, text: str) -> str:
     Raises:
         UserError: if it is unknown which rows are pairs.
     """
-    texts = table.texts()
-    positive = table.choose("positive", known(texts, POSITIVES) or texts)
+    listed = known(table.free("text", "texts"), POSITIVES)
+    positive = table.choose("positive", listed or table.texts())
     if positive is None:
         raise UserError(
             f"{table.path} has no second column of texts ({table.unused(table.roles)})."

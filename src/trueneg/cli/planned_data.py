@@ -26,6 +26,7 @@ from trueneg.io import privacy
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.sections import Section
 from trueneg.specs.sources import OWN
+from trueneg.specs.texts.text_table import column_names
 from trueneg.store import data_input
 from trueneg.store.data_input import DataInput
 from trueneg.store.identity import identity
@@ -150,7 +151,7 @@ def _accounts(settings: Section) -> list[str]:
         plain(name)
         for key, value in settings.items()
         if "_column" in key
-        for name in np.ravel(value or [])
+        for name in column_names(value)
     }
     lines = []
     for file, _ in tables_of(settings):

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from trueneg.config.configuration import Configuration, RuleResources
 from trueneg.specs.kinds import KINDS
 from trueneg.specs.resources import Resources
-from trueneg.specs.settings import Settings, is_technical, models_within, tag_of
+from trueneg.specs.settings import Settings, is_sweepable, is_technical, models_within, tag_of
 
 HEADER = """# Configuration
 
@@ -77,7 +77,7 @@ def _section(model: type[Settings], title: str, hidden: str) -> str:
 
 def _row(key: str, field: FieldInfo) -> str:
     shown = f"*{key}*" if is_technical(field) else key
-    sweep = " ↔" if "Tag(tag='sweep')" in repr(field.annotation) + repr(field.metadata) else ""
+    sweep = " ↔" if is_sweepable(field) else ""
     written = "required"
     if not field.is_required():
         default = field.get_default(call_default_factory=True)

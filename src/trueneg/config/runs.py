@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, NamedTuple, get_origin
+from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
@@ -20,7 +20,7 @@ from trueneg.specs.kinds.trained import TrainedStudy, short_digest
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.pairs.base import SEED
 from trueneg.specs.resources import Device
-from trueneg.specs.settings import Settings, format_value
+from trueneg.specs.settings import Settings, format_value, is_sweepable
 from trueneg.specs.sources import data_name
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
@@ -109,15 +109,13 @@ def training_devices(settings: RunSettings) -> tuple[Device, int]:
 
 
 def swept(section: Settings) -> dict[str, list[Any]]:
-    """Return a section's sweeps by field, with dotted paths for nested sections; fields of list
-    type are excluded.
-    """
+    """Return a section's sweeps by field, with dotted paths for nested sections."""
     fields = type(section).model_fields
     sweeps = dict[str, list[Any]]()
     for name, value in section:
         if isinstance(value, Settings):
             sweeps |= {f"{name}.{path}": values for path, values in swept(value).items()}
-        elif isinstance(value, list) and get_origin(fields[name].annotation) is not list:
+        elif isinstance(value, list) and is_sweepable(fields[name]):
             sweeps[name] = value
     return sweeps
 

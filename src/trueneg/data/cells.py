@@ -156,6 +156,22 @@ def listed_texts(cell: str) -> list[str]:
     return []
 
 
+def texts_of(cell: str) -> list[str] | None:
+    """Return the texts of a cell with one text or a list of texts, with single spaces, without
+    missing ones; None if it has a list that cannot be read.
+
+    Example:
+        >>> [texts_of(cell) for cell in ('["a", " ", "b  c"]', " a\\nb ", "[]", "['a', b, 'c']")]
+        [['a', 'b c'], ['a b'], [], None]
+    """
+    texts = [] if re.fullmatch(r"\s*\[\s*]\s*", cell) else [cell]
+    if lists_texts(cell):
+        texts = listed_texts(cell)
+        if not texts:
+            return None
+    return [" ".join(text.split()) for text in texts if not is_missing(text)]
+
+
 def several_labels(labels: Iterable[str]) -> list[str]:
     """Return those of different labels that look like several ones, such as ``a|b``: lists, and
     what consists of other labels.

@@ -77,14 +77,14 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
     numbers = source.text_numbers[subset.train, 0]
     batch = settings["training"]["batch_size"]
     mined = settings["objective"].get("hard_negatives")
-    given = source.pairs.shape[1] - 2 if len(source.pairs) else 0
+    given = source.rows.shape[1] - source.matching.shape[1]
     negatives = batch * (1 + (given if mined is None else mined["num_negatives"])) - 1
     expected = {"texts": probability_of_shared_class(numbers, np.ones(len(numbers)))}
     if source.label_names and mined is None:  # which given hard negatives lack
         shared = probability_of_shared_class(labels, np.ones(len(labels)))
         expected["classes"] = shared * (batch - 1) / negatives
     rows = source.anchors[subset.train]
-    true = from_class_frequency(labels)
+    true = from_class_frequency(labels) if source.label_names else None
     eta_of = functools.partial(_eta, source, settings["objective"], rows, true)
     facts = _facts(settings, negatives, expected, eta_of)
     return facts | _repeated(numbers) | _draws(settings, len(subset.train))

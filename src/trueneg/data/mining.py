@@ -61,20 +61,23 @@ def mine(source: TextSource, subset: Subset, vectors: ndarray) -> Mined:
         subset: a subset of them; no other split is seen.
         vectors: (R, D) vectors of the source's sentences.
     """
-    rows = source.rows[subset.train]
+    rows = source.matching[subset.train]
     numbers = source.text_numbers[subset.train]
     column = min(1, rows.shape[1] - 1)
-    found, first = np.unique(numbers[:, column], return_index=True)
-    candidates = np.sort(rows[first, column])
-    found = found[rows[first, column].argsort()]
+    found, first = np.unique(numbers[:, column:], return_index=True)
+    candidates = rows[:, column:].ravel()[first]
+    found = found[candidates.argsort()]
+    candidates.sort()
     anchors, places = np.unique(rows[:, 0], return_index=True)
-    positives = known_positives(numbers[:, : column + 1], found)[numbers[places, 0]]
+    positives = known_positives(numbers, found)[numbers[places, 0]]
     return Mined(anchors, *nearest(vectors[anchors], vectors[candidates], candidates, positives))
 
 
 def known_positives(numbers: ndarray, candidates: ndarray) -> csr_array:
     """Return (T, C) bool: the candidates that are no negatives of each text, by their numbers."""
-    both = np.concatenate([numbers[:, [0, -1]], numbers[:, [-1, 0]], numbers[:, [0, 0]]])
+    anchors = np.repeat(numbers[:, 0], numbers.shape[1])
+    pairs = np.stack([anchors, numbers.ravel()], axis=1)  # each anchor's first one is itself
+    both = np.concatenate([pairs, pairs[:, ::-1]])
     places = pd.Index(candidates).get_indexer(both[:, 1])
     known = np.unique(np.stack([both[:, 0], places])[:, places >= 0], axis=1)
     shape = (numbers.max() + 1, len(candidates))

@@ -61,6 +61,7 @@ class ScoredSentences:
                 **{
                     name: mapped_array(path, name) if name == cls.MAPPED else archive[name]
                     for name in cls.ARRAYS
+                    if name in archive
                 },
                 name=str(archive["name"]),
                 sentences=sentences,

@@ -37,6 +37,7 @@ class Values(NamedTuple):
     unique: bool = False
 
 
+EXAMPLES = 3  # places that a message names
 OBJECTS = {"list", "dict", "bytes"}  # types of which no text can be made
 NUMBER = Values(r"\d+", "a number")
 # Expected instead of a list in a column of texts.
@@ -175,7 +176,8 @@ class Rows:
         later checks ignore those.
         """
         if kind and self.skipped.allowed:
-            self.skipped.add(kind, int(wrong.sum()))
+            places = f" ({first_places(self.table[wrong])})" if wrong.any() else ""
+            self.skipped.add(f"{kind}{places}", int(wrong.sum()))
             self.table = self.table[~wrong]
         else:
             self.mistakes.append(
@@ -301,6 +303,11 @@ def places_of(path: str | Path, columns: Sequence[str], texts: Sequence[str]) ->
         has_text = table.apply(lambda cells, text=text: cells.str.contains(text, regex=False))
         places += [f"{path}, {place}" for place in table.index[has_text.any(axis=1)][:1]]
     return places
+
+
+def first_places(rows: DataFrame | Series) -> str:
+    """Return the places of the first rows, for messages."""
+    return ", ".join(map(str, rows.index[:EXAMPLES]))
 
 
 def single_spaced(texts: Series) -> Series:

@@ -123,6 +123,11 @@ def technical(default: Any, description: str) -> Any:
     return Field(default, description=description, json_schema_extra={"technical": True})
 
 
+def is_sweepable(field: FieldInfo) -> bool:
+    """Return whether a list of values of a field is a sweep, and not one value."""
+    return "Tag(tag='sweep')" in repr(field.annotation) + repr(field.metadata)
+
+
 def is_technical(field: FieldInfo) -> bool:
     """Return whether a field was created by :func:`technical`."""
     return isinstance(field.json_schema_extra, dict) and bool(

@@ -176,7 +176,7 @@ def with_vectors_apart(
             if not isinstance(source, TextSource):
                 continue  # different images may share a text
             texts = source.sentences["sentence"].to_numpy(object)
-            numbers = numbers[np.unique(texts, return_inverse=True)[1]][source.rows[:, :2]]
+            numbers = numbers[np.unique(texts, return_inverse=True)[1]][source.matching]
         leakage = settings["dataset"].get("leakage")
         subset = without_equal_vectors(subset, source.samples, numbers, leakage)
     return subset

@@ -90,7 +90,8 @@ class PairCriterion:
         bound_gradient = values.pop("bound_gradient", False)
         self._leaves_out_report = settings.get("own_report") == "left out"
         self._same_text = settings.get("same_text") or "keep"
-        self._mined = settings.get("hard_negatives") or {}
+        self._in_batch = (settings.get("hard_negatives") or {"in_batch": True})["in_batch"]
+        self._lacks_negatives = getattr(data, "lacks_negatives", False)
         self._all_positives = model.averages_positives(settings)
         self._eta = self._probability(
             values.pop("class_probability", None),
@@ -241,7 +242,7 @@ class PairCriterion:
             is_known = self._same_text == "known"
             same = (self._data.known_positives if is_known else self._data.same_text)(pairs)
             excluded = same if excluded is None else excluded | same
-        if self._mined:
+        if self._lacks_negatives:
             unused = self._unused_columns(pairs)
             excluded = unused if excluded is None else excluded | unused
         return excluded
@@ -255,7 +256,7 @@ class PairCriterion:
         owners = places.remainder(count)
         is_unused = (places >= count) & (pairs.columns == pairs.anchors[owners])
         is_unused = is_unused.expand(count, -1)
-        if self._mined["in_batch"]:
+        if self._in_batch:
             return is_unused
         return is_unused | (owners != places[:count, None])
 

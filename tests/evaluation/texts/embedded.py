@@ -21,9 +21,21 @@ PARTS = (
 
 
 def embedded_run(
-    vectors, labels=None, texts=None, pairs=(), positives=None, rated=None, seed=0, **parts
+    vectors,
+    labels=None,
+    texts=None,
+    pairs=(),
+    positives=None,
+    rated=None,
+    seed=0,
+    several=1,
+    corpus=(),
+    **parts,
 ):
-    """Return a run; vectors are normalised, and parts that are not given are empty."""
+    """Return a run; vectors are normalised, and parts that are not given are empty.
+
+    Pairs have several positives; `corpus` are rows of texts that are only searched.
+    """
     anchors = functional.normalize(torch.as_tensor(np.asarray(vectors)), dim=1)
     positives = (
         anchors
@@ -33,6 +45,7 @@ def embedded_run(
     classes = np.full(len(anchors), -1) if labels is None else np.asarray(labels)
     texts = [f"text {row}" for row in range(len(anchors))] if texts is None else texts
     sentences = pd.DataFrame({"sentence": texts, "class": classes, "split": ""})
+    sentences.loc[list(corpus), "split"] = "corpus"
     names = tuple(f"label {number:02}" for number in range(classes.max() + 1))
     tables = (
         {}
@@ -40,7 +53,12 @@ def embedded_run(
         else {"rated": pd.DataFrame(rated, columns=["first", "second", "score"])}
     )
     source = TextSource(
-        "made up", sentences, np.array(pairs, np.int64).reshape(-1, 2), names, **tables
+        "made up",
+        sentences,
+        np.array(pairs, np.int64).reshape(-1, 1 + several),
+        names,
+        **tables,
+        positives=several,
     )
     samples = {name: np.asarray(parts.get(name, ()), np.int64) for name in PARTS}
     subset = Subset(

@@ -116,6 +116,45 @@ def test_other_answers_with_the_label_are_right_if_judged_by_label():
 
 
 @pytest.mark.usefixtures("block")
+def test_all_positives_of_a_text_are_relevant_among_the_whole_corpus():
+    vectors = np.random.default_rng(6).standard_normal((30, 6))
+    # three answers each, the first in place of missing ones; row 26 repeats the text of row 11
+    pairs = [(row, 10 + row, 14 + row, 10 + row) for row in range(4)]
+    pairs += [(row, 10 + row, 14 + row, 18 + row) for row in range(4, 8)]
+    labels = np.full(30, -1)
+    labels[:26] = np.tile([0, 1], 13)
+    texts = [f"text {row}" for row in range(30)]
+    texts[26], vectors[26] = "Text 11!", vectors[11]
+    run = embedded_run(
+        vectors,
+        labels=labels,
+        texts=texts,
+        pairs=pairs,
+        several=3,
+        corpus=range(26, 30),
+        validation=[0],
+        test=range(8),
+    )
+    found = values(retrieval, run, SETTINGS)
+    candidates = [*range(10, 26), *range(27, 30)]
+    scores = (run.anchors[:8] @ run.anchors[candidates].T).tolist()
+    own = [[place in pair[1:] for place in candidates] for pair in pairs]
+    searched = {place for pair in pairs for place in pair[1:]} | set(range(27, 30))
+    kept = [column for column, place in enumerate(candidates) if place in searched]
+
+    def of_kept(rows):
+        return [[row[column] for column in kept] for row in rows]
+
+    part = of_part(found, "test", "seen")
+    assert part == pytest.approx(expected(of_kept(scores), of_kept(own)))
+    same = [
+        [labels[row] == labels[place] and place < 26 for place in candidates] for row in range(8)
+    ]
+    by_label = of_part(found, "test", "seen by label")
+    assert by_label == pytest.approx(expected(of_kept(scores), of_kept(same)))
+
+
+@pytest.mark.usefixtures("block")
 def test_a_text_is_no_wrong_answer_to_itself():
     vectors = np.random.default_rng(3).standard_normal((8, 5))
     vectors[4:] = vectors[:4] + 0.01  # duplicates of one another, listed in both orders

@@ -3,6 +3,7 @@ study may score.
 """
 
 import hashlib
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,22 +26,33 @@ from trueneg.text.cleaning import normalised
 log = logging.getLogger(__name__)
 
 
-def source_of(settings: Section, table: DataFrame, skipped: str) -> TextSource:
+def source_of(
+    settings: Section,
+    table: DataFrame,
+    skipped: str,
+    positives: int = 1,
+    corpus: Sequence[str] = (),
+) -> TextSource:
     """Return a source, with the rated pairs of the settings; hard negatives have no label.
 
     Args:
         settings: ``source``, and optionally ``restricted`` and ``rated``.
         table: ``split`` (as in :class:`~trueneg.data.texts.text_source.TextSource`), ``label`` (its
             name; empty: none), optionally ``group``, then one column of texts, or those of anchors,
-            positives and hard negatives.
+            positives and hard negatives, of which all but the first positive may be missing.
         skipped: a sentence about the rows left out; empty if none.
+        positives: number of columns of positives.
+        corpus: texts that retrieval searches beside the positives.
     """
     names = sorted(set(table["label"]) - {""})
     about = table.columns.intersection(["split", "group"])
     columns = table.columns.drop([*about, "label"])
     classes = pd.Index(names).get_indexer(table["label"])  # empty: -1
+    present = table[columns].notna().to_numpy()
     of_columns = [
-        table[about].assign(**{"sentence": table[name], "class": classes if place < 2 else -1})
+        table[about]
+        .assign(**{"sentence": table[name], "class": classes if place <= positives else -1})
+        .loc[present[:, place]]
         for place, name in enumerate(columns)
     ]
     sentences = pd.concat(of_columns, ignore_index=True)[["sentence", "class", *about]]
@@ -49,17 +61,46 @@ def source_of(settings: Section, table: DataFrame, skipped: str) -> TextSource:
         # in order of first appearance
         numbers = sentences.groupby(list(sentences), sort=False).ngroup().to_numpy(np.int64)
         sentences = sentences.drop_duplicates(ignore_index=True)
-        pairs = np.stack(np.split(numbers, len(columns)), axis=1)
+        pairs = np.empty(present.shape, np.int64)
+        pairs.T[present.T] = numbers
+        # what stands for missing positives and hard negatives
+        stands_in = np.where(np.arange(len(columns)) <= positives, min(positives, 1), 0)
+        pairs = np.where(present, pairs, pairs[:, stands_in])
     restricted = settings.get("restricted", False)
     rated = _read_rated(settings)
     both = pd.concat([rated["first"], rated["second"]])
+    searched = DataFrame({"sentence": list(corpus), "class": -1, "split": "corpus"})
     texts = DataFrame({"sentence": both, "class": -1, "split": "rated"})
-    first = len(sentences) + np.arange(len(rated))
-    sentences = pd.concat([sentences, texts], ignore_index=True).astype({"class": np.int64})
+    first = len(sentences) + len(searched) + np.arange(len(rated))
+    sentences = pd.concat([sentences, searched, texts], ignore_index=True)
+    sentences = sentences.astype({"class": np.int64})
     rated = rated.assign(first=first, second=first + len(rated))
     return TextSource(
-        settings["source"], sentences, pairs, tuple(names), rated, restricted, skipped
+        settings["source"],
+        sentences,
+        pairs,
+        tuple(names),
+        rated,
+        restricted,
+        skipped,
+        positives=positives,
     )
+
+
+def source_of_rows(
+    settings: Section, rows: DataFrame, skipped: str, corpus: Sequence[str] = ()
+) -> TextSource:
+    """Return a source, as :func:`source_of` does, of rows whose ``positives`` and ``negatives`` are
+    lists of texts.
+    """
+    positives, negatives = (
+        DataFrame(dict(enumerate(itertools.zip_longest(*rows[name]))), rows.index)
+        for name in ("positives", "negatives")
+    )
+    columns = [positives.add_prefix("positive "), negatives.add_prefix("negative ")]
+    about = rows.drop(columns=["text", "positives", "negatives"])
+    table = pd.concat([about, rows["text"], *columns], axis=1)
+    return source_of(settings, table, skipped, positives.shape[1], corpus)
 
 
 def label_sets(names: Sequence[str], settings: Section | None) -> list[ndarray]:
@@ -114,8 +155,7 @@ class TextFiles:
         if source.label_names:
             numbers = label_sets(source.label_names, settings["labels"])[0]
         is_open = source.sentences["split"].isin(["", "train"]).to_numpy()[source.anchors]
-        rows = source.pairs if len(source.pairs) else source.anchors
-        chosen = rows[np.isin(source.labels, numbers) & is_open].ravel()
+        chosen = source.rows[np.isin(source.labels, numbers) & is_open].ravel()
         texts = source.sentences["sentence"].iloc[chosen]
         group = texts.map(lambda text: hashlib.sha256(normalised(text).encode()).hexdigest()[:16])
         return DataFrame({"report": group, "patient": group, "text": texts})

@@ -1,4 +1,6 @@
-"""The input of text training: texts, their labels, and pairs of them if they are given."""
+"""The input of text training: texts, their labels, and their positives and hard negatives if they
+are given.
+"""
 
 import functools
 from collections.abc import Mapping
@@ -25,21 +27,25 @@ RATED = {"first": "int64", "second": "int64", "score": "float64"}
 
 @dataclass(frozen=True, eq=False)
 class TextSource(ScoredSentences):
-    """Texts, their labels and pairs; R rows of texts, P pairs with H hard negatives, C labels.
+    """Texts, their labels and pairs; R rows of texts, P anchors with Q positives and H hard
+    negatives, C labels.
 
-    A *sample* is a pair or, without pairs, a text, whose positive is drawn in training.
+    A *sample* is an anchor with its positives and hard negatives or, without any, a text. One of
+    several positives is drawn in training, and one of the same label if Q is 0.
 
     Args:
         name: name of the source, such as ``"clinc150"``.
         sentences: R rows: ``sentence`` (the text, with single spaces), ``class`` (number of its
             label; −1: none), ``split`` (``train``, ``validation`` or ``test``: official; empty: to
-            be drawn; ``rated``: only in rated pairs), and optionally ``group`` (what two splits
-            never share, such as an author) and the columns of
+            be drawn; ``rated``: only in rated pairs; ``corpus``: only searched in retrieval), and
+            optionally ``group`` (what two splits never share, such as an author) and the columns of
             :class:`~trueneg.data.pairs.pair_source.PairSource` with class probabilities η and
             likelihoods, NaN for texts that no run is trained on.
-        pairs: int64, shape (P, 2 + H): rows of anchor, positive and hard negatives; P = 0:
-            positives are drawn.
+        pairs: int64, shape (P, 1 + Q + H): rows of anchor, positives and hard negatives; P = 0:
+            there are none. The first positive stands for missing ones, and the anchor for missing
+            hard negatives.
         label_names: C distinct names, sorted.
+        positives: Q.
         rated: rated pairs: ``first``, ``second`` (rows) and ``score``.
         restricted: whether the texts are confidential: never shown, and stored in files that only
             their owner can read.
@@ -60,7 +66,7 @@ class TextSource(ScoredSentences):
         ([1, 1, 0], [[0], [0], [1]])
     """
 
-    ARRAYS = ("pairs", "rated")
+    ARRAYS = ("pairs", "rated", "positives")
     CONTENT = "a source of texts"
 
     name: str
@@ -71,11 +77,13 @@ class TextSource(ScoredSentences):
     restricted: bool = False
     skipped: str = ""
     language_model: Mapping[str, Any] | None = None
+    positives: int = 1
     checksum: str = field(init=False)
 
     def __post_init__(self):
         # in a file, an array
         object.__setattr__(self, "rated", DataFrame(self.rated, columns=list(RATED)).astype(RATED))
+        object.__setattr__(self, "positives", int(self.positives))
         digest = content_hash(
             self.pairs, self.sentences["class"].to_numpy(np.int64), self.rated.to_numpy(np.float64)
         )
@@ -84,6 +92,8 @@ class TextSource(ScoredSentences):
         )
         if "group" in self.sentences:
             update_with_texts(digest, self.sentences["group"].fillna(""))
+        if self.positives != 1:
+            update_with_texts(digest, [self.positives])
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @property
@@ -99,10 +109,25 @@ class TextSource(ScoredSentences):
 
     @functools.cached_property
     def rows(self) -> ndarray:
-        """Rows of each sample's texts, (n, 2 + H) int64, or (n, 1) without pairs."""
+        """Rows of each sample's texts, (n, 1 + Q + H) int64, or (n, 1) without pairs."""
         if len(self.pairs):
             return self.pairs
         return np.flatnonzero(self.sentences["split"] != "rated")[:, None]
+
+    @property
+    def matching(self) -> ndarray:
+        """Rows of each sample's anchor and positives, (n, 1 + Q) int64, or (n, 1) without pairs."""
+        return self.rows[:, : 1 + self.positives]
+
+    @property
+    def has_positives(self) -> bool:
+        """Whether the samples have positives of their own."""
+        return self.matching.shape[1] > 1
+
+    @functools.cached_property
+    def corpus(self) -> ndarray:
+        """Rows of the texts that retrieval searches beside the positives."""
+        return np.flatnonzero(self.sentences["split"] == "corpus")
 
     @functools.cached_property
     def labels(self) -> ndarray:
@@ -110,18 +135,23 @@ class TextSource(ScoredSentences):
         return self.sentences["class"].to_numpy(np.int64)[self.anchors]
 
     @functools.cached_property
+    def numbers(self) -> ndarray:
+        """Number of each row's text, (R,) int64; texts equal when normalised share one."""
+        return pd.factorize(self.sentences["sentence"].map(normalised))[0]
+
+    @functools.cached_property
     def text_numbers(self) -> ndarray:
-        """Numbers of each sample's texts, of the shape of :attr:`rows`; texts equal when normalised
-        share one.
-        """
-        return pd.factorize(self.sentences["sentence"].map(normalised))[0][self.rows]
+        """Numbers of each sample's anchor and positives, of the shape of :attr:`matching`."""
+        return self.numbers[self.matching]
 
     @functools.cached_property
     def samples(self) -> Samples:
-        """The samples, with their anchor and positive: only training uses hard negatives."""
+        """The samples, with their anchor and positives: only training uses hard negatives."""
         split = self.sentences["split"].to_numpy(object)[self.anchors]
         sentences = self.sentences["sentence"]
-        groups = {"texts": pd.factorize(sentences.map(same_form))[0][self.rows[:, :2]]}
+        used, places = np.unique(self.matching, return_inverse=True)
+        forms = pd.factorize(sentences.iloc[used].map(same_form))[0]
+        groups = {"texts": forms[places.reshape(self.matching.shape)]}
         if "group" in self.sentences:
             groups["groups"] = pd.factorize(self.sentences["group"])[0][self.anchors]
         names = sentences.to_numpy(object)[self.anchors]
@@ -129,9 +159,9 @@ class TextSource(ScoredSentences):
 
     def looks(self) -> Looks:
         """By what near duplicates among the anchors and positives are recognised."""
-        numbers = self.text_numbers[:, :2]
+        numbers = self.text_numbers
         _, first, rows = np.unique(numbers, return_index=True, return_inverse=True)
-        texts = self.sentences["sentence"].to_numpy(object)[self.rows[:, :2].ravel()[first]]
+        texts = self.sentences["sentence"].to_numpy(object)[self.matching.ravel()[first]]
         return looks_of_texts(texts.tolist(), rows.reshape(numbers.shape))
 
 

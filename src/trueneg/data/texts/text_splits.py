@@ -124,10 +124,10 @@ def _splits(
     stratum = source.labels[free]
     groups = source.samples.groups
     group = groups["groups"][free] if "groups" in groups else None
-    if len(source.pairs):
+    if source.has_positives:
         stratum = label_set[free]
         # mined hard negatives are texts of other pairs, and would join all pairs
-        shared = source.text_numbers[:, :2]
+        shared = source.text_numbers
         if "groups" in groups:
             shared = np.column_stack([shared, shared.max() + 1 + groups["groups"]])
         group = connected_groups(shared[free] * 4 + stratum[:, None])  # no group is in two sets
@@ -138,7 +138,7 @@ def _splits(
 
 def _too_few_held_out(source: TextSource, settings: Section, part: ndarray) -> str:
     """Return a sentence about splits of pairs that are smaller than requested; empty if none."""
-    if not len(source.pairs) or (source.sentences["split"] != "").any():
+    if not source.has_positives or (source.samples.split != "").any():
         return ""
     short = []
     for name in ("validation", "test"):
@@ -166,7 +166,7 @@ def _leave_out_repeated(source: TextSource, part: ndarray, left_out: Skipped) ->
     """Leave out samples with a text that an earlier part has, except for the test part of labels
     that are trained on.
     """
-    texts = source.text_numbers[:, :2]
+    texts = source.text_numbers
     taken = texts[part == "bank"]
     for name in tuple(PARTS)[1:]:
         is_repeated = (part == name) & np.isin(texts, taken).any(1)
@@ -189,7 +189,7 @@ def _refuse_unusable(
     needed = [*held_out, *(name for name in UNSEEN if limits.get(name.removesuffix("_bank")))]
     if empty := ", ".join(name for name in needed if name not in part):
         remedy = "add texts, or change dataset.labels, dataset.validation or dataset.test"
-        if len(source.pairs):
+        if source.has_positives:
             remedy += "; pairs that share an anchor or a positive are kept in one split"
         raise UserError(f"{where}: no text is in {empty}; expected at least one; {remedy}.")
     if "eta" in source.sentences:

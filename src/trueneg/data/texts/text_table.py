@@ -1,28 +1,37 @@
 """The user's own texts: a table with one row per text or per pair, and optionally a second one with
 test texts.
 
-The tables have one of the formats of :func:`trueneg.data.tables.read_columns`. A row has a text or,
-with a column of positives, a pair and its hard negatives; optionally the label of the row.
+The tables have one of the formats of :func:`trueneg.data.tables.read_columns`. A row has a text,
+and optionally its positives, its hard negatives and its label. A cell has one text, or a JSON list
+of positives or hard negatives.
 """
 
-import pandas as pd
-from pandas import DataFrame
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from trueneg.data.cells import class_names, identifier, is_missing, lists_texts
+import pandas as pd
+from pandas import DataFrame, Series
+
+from trueneg.data.cells import class_names, identifier, is_missing, lists_texts, texts_of
 from trueneg.data.tables import (
     ONE_TEXT,
     Rows,
+    first_places,
     read_columns,
     refuse_several_labels,
     require_distinct,
     required_splits,
     single_spaced,
 )
-from trueneg.data.texts.text_files import TextFiles, source_of
+from trueneg.data.texts.text_files import TextFiles, source_of_rows
 from trueneg.data.texts.text_source import TextSource
 from trueneg.errors import UserError
 from trueneg.specs.sections import Section
+from trueneg.specs.settings import values_of
+from trueneg.specs.texts.text_table import column_names
 from trueneg.text.cleaning import normalised
+
+ABOUT = ("label", "split", "group")  # what a row may have beside its texts
 
 
 def read_source(settings: Section) -> TextSource:
@@ -40,74 +49,153 @@ def read_source(settings: Section) -> TextSource:
             label.
     """
     path = settings["path"]
-    label = settings["label_column"]
-    table, skipped = _rows(settings, path)
-    if table["text 0"].map(normalised).nunique() < 2:
+    label = _title(settings["label_column"])
+    table, skipped = read_rows(settings, path)
+    if table["text"].map(normalised).nunique() < 2:
         raise UserError(
             f"{path}: all texts in {settings['text_column']} are the same; expected at least two"
             " different ones."
         )
     names = set(table["label"])
-    if label is not None and len(names) in (1, len(table)):
+    if label and len(names) in (1, len(table)):
         raise UserError(
             f"{path}: {label} has {len(names):,} different labels in {len(table):,} rows; expected"
             " at least two, and several rows of each; set dataset.label_column."
         )
-    if label is not None:
+    known = None  # groups of right answers, any of which a test text may have
+    if isinstance(settings["label_column"], str):
         refuse_several_labels(path, label, names, settings["restricted"])
+        known = names
     if settings.get("test_path"):
-        test, skipped_test = _rows(settings, settings["test_path"], names)
+        test, skipped_test = read_rows(settings, settings["test_path"], known)
         table = pd.concat([table, test.assign(split="test")], ignore_index=True)
         skipped = " ".join(
             filter(None, (skipped, skipped_test and f"Of the test texts, {skipped_test}"))
         )
-    return source_of(settings, table, skipped)
+    return source_of_rows(settings, table, skipped)
 
 
-def _rows(settings: Section, path: str, labels: set[str] | None = None) -> tuple[DataFrame, str]:
-    """Return the usable rows of a table, as :func:`source_of` needs them, and a sentence about
-    those left out (empty if none).
+def read_rows(
+    settings: Section, path: str, labels: set[str] | None = None
+) -> tuple[DataFrame, str]:
+    """Read the usable rows of a table.
+
+    Args:
+        settings: as in :func:`read_source`.
+        path: the table.
+        labels: all labels that a row may have; None: any.
+
+    Returns:
+        Rows indexed by their places: ``text``, ``positives`` and ``negatives`` (lists of texts),
+            ``split`` and ``label`` (empty: none) and, if there are any, ``group``. Sentences about
+            what is left out, and about missing negatives; empty if there is nothing to say.
     """
-    text, positive, label = (settings[f"{name}_column"] for name in ("text", "positive", "label"))
-    split: str | None = settings.get("split_column")
-    group: str | None = settings.get("group_column")
-    texts = [text, *filter(None, [positive]), *settings["negative_columns"]]
-    columns = [*texts, *filter(None, (label, split, group))]
-    require_distinct("dataset", columns)
-    table = read_columns(path, columns, texts=texts, restricted=settings["restricted"])
-    table[texts] = table[texts].apply(single_spaced)
-    if label is not None:
-        table[label] = class_names(table[label], labels)
-    if split is not None:
-        table[split] = required_splits(path, split, table[split], settings["restricted"])
-    if group is not None:
-        table[group] = table[group].map(identifier)
-    rows = Rows(path, table, settings)
-    named = {text: "text", positive: "positive", label: "label", split: "split", group: "group"}
-    for column in columns:
-        name = named.get(column, "negative")
+    text, positive = settings["text_column"], settings["positive_column"]
+    negatives = settings["negative_columns"]
+    texts = [text, *filter(None, [positive]), *negatives]
+    about = {role: title for role in ABOUT if (title := _title(settings.get(f"{role}_column")))}
+    rows = Rows(path, _read(settings, path, texts, labels), settings)
+    positives = _listed(rows, texts[1 : len(texts) - len(negatives)])
+    listed = _listed(rows, negatives)
+    required = {text: "text"} | ({positive: "positive"} if positive else {})
+    for column, name in (required | {title: role for role, title in about.items()}).items():
         lacks = rows[column].map(is_missing)
+        if column == positive:
+            lacks |= positives[lacks.index].str.len() == 0
         rows.check(column, lacks, f"a {name}; fill it in, or remove the row", f"without a {name}")
-    for column in texts:
-        rows.check(column, rows[column].map(lists_texts), ONE_TEXT)
+    rows.check(text, rows[text].map(lists_texts), ONE_TEXT)
     if positive is not None:
+        own = zip(rows[text].map(normalised), positives[rows.table.index], strict=True)
         rows.check(
             positive,
-            rows[text].map(normalised) == rows[positive].map(normalised),
+            Series([form in map(normalised, each) for form, each in own], rows.table.index),
             "a text that differs from the row's own, also after normalisation; change it, or remove"
             " the row",
             "whose positive is its text",
         )
-    if label is not None and labels is not None:
+    if labels is not None and (label := about.get("label")):
         rows.check(label, ~rows[label].isin({"", *labels}), f"a label of {settings['path']}")
     table, skipped = rows.usable()
-    # a column may be called split or label
-    named_texts = [f"text {number}" for number in range(len(texts))]
-    usable = table[texts].set_axis(named_texts, axis=1).assign(split="", label="")
-    for name, column in (("split", split), ("label", label), ("group", group)):
-        if column is not None:
-            usable[name] = table[column]
-    return usable, skipped
+    usable = DataFrame({"text": table[text], "split": "", "label": ""})
+    usable = usable.assign(**{role: table[title] for role, title in about.items()})
+    usable["positives"] = positives[table.index].map(lambda texts: list(dict.fromkeys(texts)))
+    usable["negatives"] = listed[table.index]
+    return usable, " ".join(filter(None, [skipped, *_checked_negatives(usable)]))
+
+
+def _listed(rows: Rows, columns: Sequence[str]) -> Series:
+    """Return the texts that each row has in some columns; report lists that cannot be read."""
+    listed = Series([[] for _ in rows.table.index], rows.table.index, dtype=object)
+    for column in columns:
+        texts = rows[column].map(texts_of)
+        rows.check(column, texts.isna(), "a text, or a list of texts as JSON writes it")
+        listed += texts.map(lambda each: each or [])
+    return listed
+
+
+def _checked_negatives(rows: DataFrame) -> Iterator[str]:
+    """Yield sentences about hard negatives that equal their text or a positive of it in any row,
+    and about rows with fewer of them than others.
+    """
+    forms = rows["text"].map(normalised)
+    known = {(form, form) for form in forms}
+    for form, positives in zip(forms, rows["positives"], strict=True):
+        known.update((form, normalised(positive)) for positive in positives)
+    sizes = rows["negatives"].str.len()
+    own = Series(
+        [
+            sum((form, normalised(negative)) in known for negative in negatives)
+            for form, negatives in zip(forms, rows["negatives"], strict=True)
+        ],
+        rows.index,
+    )
+    if own.any():
+        yield (
+            f"Hard negatives that are a positive of their text, or the text itself, are left out of"
+            f" its loss: {own.sum():,} ({first_places(own[own > 0])})."
+        )
+    if (is_short := sizes < sizes.max()).any():
+        yield (
+            f"Rows with fewer than {sizes.max()} hard negatives: {is_short.sum():,}, of which"
+            f" {(sizes == 0).sum():,} have none ({first_places(sizes[is_short])}); nothing takes"
+            " their place."
+        )
+
+
+def _read(settings: Section, path: str, texts: list[str], labels: set[str] | None) -> DataFrame:
+    """Return the columns of a table, with labels, splits and groups under their titles."""
+    label, split, group = (settings.get(f"{role}_column") for role in ABOUT)
+    shared = dict.fromkeys([*column_names(label), *column_names(group)])
+    columns = [*texts, *column_names(split), *shared]
+    require_distinct("dataset", columns)
+    table = read_columns(path, columns, texts=texts, restricted=settings["restricted"])
+    table[texts[0]] = single_spaced(table[texts[0]])
+    if split is not None:
+        table[split] = required_splits(path, split, table[split], settings["restricted"])
+    if group is not None:
+        table[_title(group)] = _combined(table, group)
+    if isinstance(label, str):
+        table[label] = class_names(table[label], labels)
+    elif label is not None:
+        table[_title(label)] = _combined(table, label)
+    return table
+
+
+def _title(columns: Any) -> str:
+    """Return what messages call a setting of columns; empty: there are none."""
+    return ", ".join(" or ".join(values_of(part)) for part in values_of(columns) if part)
+
+
+def _combined(table: DataFrame, columns: Any) -> Series:
+    """Return the values of a setting of columns, joined; empty where one of them is missing."""
+    parts = []
+    for part in values_of(columns):
+        first, *others = (table[name].map(identifier) for name in values_of(part))
+        for other in others:
+            first = first.mask(first == "", other)
+        parts.append(first)
+    joined = parts[0].str.cat(parts[1:], sep=" · ") if len(parts) > 1 else parts[0]
+    return joined.mask(sum(part == "" for part in parts) > 0, "")
 
 
 FILES = TextFiles(read_source)

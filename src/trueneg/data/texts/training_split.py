@@ -47,6 +47,7 @@ class TextData(TrainingSentences):
         groups: (T,) class group of each text: 0 common, 1 rare, 2 unknown.
         labels: the same as ``class_of``, for guides that compare labels.
         hard_negatives: draws mined hard negatives; None: there are none.
+        lacks_negatives: whether anchors may stand for missing hard negatives.
     """
 
     def __init__(
@@ -57,10 +58,11 @@ class TextData(TrainingSentences):
         device: torch.device,
         mined: Callable[[ndarray, ndarray, Tensor | None], HardNegatives] | None = None,
     ):
-        if positives == "given":
-            drawn = source.pairs[subset.train]
-        else:
-            drawn = source.anchors[subset.train][:, None]
+        drawn = source.rows[subset.train]
+        self._several = source.matching.shape[1] - 1  # positives to draw from
+        if positives != "given":
+            drawn = np.delete(drawn, np.s_[1 : 1 + self._several], axis=1)
+            self._several = 0
         rows, places = np.unique(drawn, return_inverse=True)
         self.rows = rows
         self.samples = len(rows)
@@ -72,9 +74,11 @@ class TextData(TrainingSentences):
         self._same_of = torch.from_numpy(same).to(device)
         classes = table["class"].to_numpy(np.int64)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
-        given = self._drawn[:, :2] if positives == "given" else None
+        given = self._given_pairs() if positives == "given" else None
         self.hard_negatives = None if mined is None else mined(rows, classes, given)
-        self._known = self._pairs_of_several(same) if positives == "given" else None
+        self._known = None if given is None else self._pairs_of_several(same[given])
+        hard = self._drawn[:, 1 + self._several :]
+        self.lacks_negatives = mined is not None or bool((hard == self._drawn[:, :1]).any())
 
     @property
     def knows_matches(self) -> bool:
@@ -93,7 +97,7 @@ class TextData(TrainingSentences):
         return len(self._drawn)
 
     def epoch(self, unit: str, generator: torch.Generator) -> PairBatch:
-        """Draw every sample once, in random order; returned on the CPU.
+        """Draw every sample once, with one of its positives, in random order; returned on the CPU.
 
         Args:
             unit: not used; there is one kind of epoch.
@@ -104,14 +108,30 @@ class TextData(TrainingSentences):
         """
         order = self._drawn[torch.randperm(len(self._drawn), generator=generator)]
         anchors = order[:, 0]
-        columns = order[:, -max(order.shape[1] - 1, 1) :]
-        if self._partners is not None:
+        positives = order[:, min(self._several, 1)]
+        hard = order[:, 1 + self._several :]
+        if self._partners is not None or self._several > 1:
             uniform = torch.rand(len(order), generator=generator, dtype=torch.float64)
-            columns = self._partners.draw(anchors, uniform)[:, None]
+            positives = self._positives(order, uniform)
         if self.hard_negatives is not None:
-            drawn = self.hard_negatives.draw(anchors, columns[:, 0], generator)
-            columns = torch.cat([columns[:, :1], drawn], dim=1)
-        return PairBatch(anchors, columns)
+            hard = self.hard_negatives.draw(anchors, positives, generator)
+        return PairBatch(anchors, torch.cat([positives[:, None], hard], dim=1))
+
+    def _positives(self, samples: Tensor, uniform: Tensor) -> Tensor:
+        """Return a text with the label of each sample's anchor, or one of its own positives, (n,),
+        from uniform draws in [0, 1).
+        """
+        if self._partners is not None:
+            return self._partners.draw(samples[:, 0], uniform)
+        own = samples[:, 1 : 1 + self._several]
+        different = 1 + (own != own[:, :1]).sum(1)
+        return own.gather(1, (uniform * different).long()[:, None])[:, 0]
+
+    def _given_pairs(self) -> Tensor:
+        """Return the places (n, 2) of each anchor and each of its positives."""
+        anchors = self._drawn[:, :1].expand(-1, self._several)
+        positives = self._drawn[:, 1 : 1 + self._several]
+        return torch.stack([anchors.flatten(), positives.flatten()], dim=1)
 
     def compared(self, pairs: PairBatch) -> Compared:
         """Return what guides compare: anchors with columns."""
@@ -140,11 +160,11 @@ class TextData(TrainingSentences):
         places = torch.searchsorted(self._known, codes).clamp(max=len(self._known) - 1)
         return same | (self._known[places] == codes)
 
-    def _pairs_of_several(self, same: ndarray) -> Tensor | None:
-        """Return the sorted codes of all pairs of texts, in both orders; None if no text is in two
-        different pairs.
+    def _pairs_of_several(self, pairs: ndarray) -> Tensor | None:
+        """Return the sorted codes of pairs of texts (n, 2), in both orders; None if no text is in
+        two different pairs.
         """
-        first, second = same[self._drawn[:, :2]].T
+        first, second = pairs.T
         codes = np.unique([first * self.samples + second, second * self.samples + first])
         is_single = len(np.unique(codes // self.samples)) == len(codes)
         return None if is_single else torch.from_numpy(codes).to(self._device)

@@ -96,7 +96,7 @@ def shown(source: TextSource) -> tuple[ndarray, Sequence[str], Callable[[int], d
     and what shows a row.
     """
     texts, rows = np.unique(source.sentences["sentence"].to_numpy(object), return_inverse=True)
-    return rows[source.rows[:, :2]], source.label_names, lambda row: {"text": texts[row]}
+    return rows[source.matching[:, :2]], source.label_names, lambda row: {"text": texts[row]}
 
 
 def needed_rows(source: TextSource, subset: Subset) -> tuple[ndarray, ndarray]:
@@ -112,8 +112,8 @@ def needed_rows(source: TextSource, subset: Subset) -> tuple[ndarray, ndarray]:
     compared = np.concatenate(of_labels)
     first, second = source.rated[["first", "second"]].to_numpy(np.int64).T
     anchors = np.concatenate([source.anchors[held_out], source.anchors[compared], first])
-    positives = source.pairs[held_out, 1] if len(source.pairs) else first[:0]
-    return np.unique(anchors), np.union1d(positives, second)
+    positives = [source.matching[held_out, 1:].ravel(), source.corpus, second]
+    return np.unique(anchors), np.unique(np.concatenate(positives))
 
 
 def vectors_of(

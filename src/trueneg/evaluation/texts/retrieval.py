@@ -47,7 +47,7 @@ def searches(
     """Yield the name of each part of a split, with the samples whose queries are asked, and the
     search.
     """
-    has_pairs = len(run.source.pairs) > 0
+    has_pairs = run.source.has_positives
     has_labels = bool(run.source.label_names)
     for part, bank, samples in run.parts(split) if has_pairs or has_labels else ():
         if not has_pairs:
@@ -60,22 +60,24 @@ def searches(
 
 
 def of_positives(run: EmbeddedTexts, samples: ndarray) -> tuple[ndarray, Search]:
-    """Search distinct positives, other than the anchor itself, by distinct anchors, which are the
-    groups; return the first sample of each anchor, too.
+    """Search distinct positives and texts of the corpus, other than the anchor itself, by distinct
+    anchors, which are the groups; return the first sample of each anchor, too.
 
     All positives of equal anchors are relevant.
     """
-    rows = run.source.pairs[samples, :2].T
-    texts = run.source.text_numbers[samples, :2].T
-    (asked, anchors, group), (found, positives, candidate) = (
-        np.unique(side, return_index=True, return_inverse=True) for side in texts
+    rows = run.source.matching[samples]
+    searched = np.concatenate([rows[:, 1:].ravel(), run.source.corpus])
+    (asked, anchors, group), (found, first, candidate) = (
+        np.unique(run.source.numbers[side], return_index=True, return_inverse=True)
+        for side in (rows[:, 0], searched)
     )
+    several = rows.shape[1] - 1
     own = pd.Index(found).get_indexer(asked)
     return samples[anchors], (
-        run.anchors[rows[0, anchors]],
-        run.positives[rows[1, positives]],
+        run.anchors[rows[anchors, 0]],
+        run.positives[searched[first]],
         np.arange(len(asked)),
-        (group, candidate),
+        (np.repeat(group, several), candidate[: several * len(rows)]),
         own,
     )
 
@@ -87,7 +89,7 @@ def judged_by_label(
     with the query's label is relevant, too.
     """
     queries, candidates, groups, (answered, candidate), own = search
-    labels = run.labels(samples)  # in the order of `candidate`
+    labels = run.labels(samples).repeat(len(candidate) // len(samples))  # as `candidate`
     of_query = run.labels(asked)
     is_asked = of_query >= 0
     pairs = pd.DataFrame({"label": labels, "candidate": candidate})
@@ -127,7 +129,8 @@ def metrics(
     blocks of queries.
     """
     queries, candidates, groups, members, own = search
-    relevant = csr_array((np.ones(len(members[0]), bool), members))
+    shape = (1 + max(groups.max(), members[0].max()), len(candidates))
+    relevant = csr_array((np.ones(len(members[0]), bool), members), shape=shape)
     total = len(candidates) - (own >= 0)
     blocks = np.array_split(np.arange(len(queries)), 1 + len(queries) * len(candidates) // BLOCK)
     ranked = []

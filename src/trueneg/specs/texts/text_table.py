@@ -1,12 +1,13 @@
 """User-supplied texts, listed in a table."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from trueneg.specs.settings import (
     SPLIT_COLUMN,
     Boolean,
+    NonEmpty,
     PathText,
     Settings,
     SkipIncomplete,
@@ -14,6 +15,28 @@ from trueneg.specs.settings import (
     values_of,
 )
 from trueneg.specs.texts.base import TextPairSettings
+
+_NAME_OR_LIST = Discriminator(lambda setting: "list" if isinstance(setting, list) else "name")
+# A column, or alternatives, of which the first that is not empty counts.
+Column = Annotated[
+    Annotated[str, Tag("name")] | Annotated[NonEmpty[str], Tag("list")], _NAME_OR_LIST
+]
+# A column, or several whose values are combined.
+Columns = Annotated[
+    Annotated[str, Tag("name")] | Annotated[NonEmpty[Column], Tag("list")], _NAME_OR_LIST
+]
+
+
+def column_names(columns: Any) -> list[str]:
+    """Return the names of a setting of columns, in their order.
+
+    Example:
+        >>> column_names([["concept", "name"], "kind"]), column_names("label"), column_names(None)
+        (['concept', 'name', 'kind'], ['label'], [])
+    """
+    if isinstance(columns, list):
+        return [name for part in columns for name in column_names(part)]
+    return [] if columns is None else [columns]
 
 
 class TextTableColumns(Settings):
@@ -25,20 +48,32 @@ class TextTableColumns(Settings):
         "text", description="name of the column with the texts, the anchors of given pairs"
     )
     positive_column: str | None = Field(
-        None, description="given pairs: name of the column with the positives"
+        None,
+        description=(
+            "given pairs: name of the column with the positives, one text or a JSON list; one of"
+            " several is drawn in each epoch"
+        ),
     )
     negative_columns: list[str] = Field(
-        [], description="given pairs: names of columns with hard negatives, one text each"
+        [],
+        description=(
+            "names of columns with hard negatives, one text or a JSON list; rows may have fewer"
+            " than others, or none"
+        ),
     )
-    label_column: str | None = Field(
-        None, description="name of the column with the label of the row; none: no labels"
+    label_column: Columns | None = Field(
+        None,
+        description=(
+            "name of the column with the label of the row; none: no labels; `[a, b]`: rows with"
+            " equal values in both columns have one label; `[[a, b], c]`: b where a is empty"
+        ),
     )
     split_column: str | None = Field(None, description=SPLIT_COLUMN)
-    group_column: str | None = Field(
+    group_column: Columns | None = Field(
         None,
         description=(
             "name of a column with what must not be split between training and test, such as an"
-            " author or a document; none: each text is its own group"
+            " author or a document; lists as in label_column; none: each text is its own group"
         ),
     )
     restricted: Boolean = Field(
@@ -47,8 +82,8 @@ class TextTableColumns(Settings):
     skip_incomplete: SkipIncomplete = Field(
         False,
         description=(
-            "true: leave out and count rows without a text, positive, negative or label, up to a"
-            " tenth of all rows; a number or a share: at most this many; false: refuse them"
+            "true: leave out and count rows without a text, positive or label, up to a tenth of all"
+            " rows; a number or a share: at most this many; false: refuse them"
         ),
     )
 
@@ -78,8 +113,6 @@ class TextTableSettings(TextTableColumns, TextPairSettings):
                 f".positives is {', '.join(positives)}; set .positive_column if, and only if,"
                 " .positives is given"
             )
-        if self.negative_columns and positives != ["given"]:
-            raise ValueError(".negative_columns needs .positives: given; remove it")
         if self.test_path is not None and self.split_column is not None:
             raise ValueError(".test_path and .split_column are both set; remove one")
         if self.label_column is None and ("same_label" in positives or self.labels is not None):
