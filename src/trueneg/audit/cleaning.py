@@ -10,7 +10,7 @@ import pandas as pd
 from numpy import ndarray
 from pandas import DataFrame, Series
 
-from trueneg.audit.hard_negatives import Encoder, given, kept
+from trueneg.audit.hard_negatives import FrozenTexts, given, kept
 from trueneg.audit.row_files import AT_ONCE, Row, row_file, without
 from trueneg.audit.text_rows import (
     ANCHOR,
@@ -48,7 +48,7 @@ def judged_false(codes: ndarray) -> Marks:
     return mark
 
 
-def filtered(settings: Mapping[str, float], encoder: Encoder) -> Marks:
+def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
     """Return a function that marks hard negatives that a filter does not keep."""
     name = ", ".join(f"{name}={value}" for name, value in settings.items())
 

@@ -29,7 +29,7 @@ FILTERS: tuple[dict[str, float], ...] = (
 )
 
 
-class HardNegatives(NamedTuple):
+class HardNegativePairs(NamedTuple):
     """Pairs of an anchor and a hard negative of it.
 
     Attributes:
@@ -47,7 +47,7 @@ class HardNegatives(NamedTuple):
     candidates: int = 0
 
 
-class Encoder:
+class FrozenTexts:
     """A frozen text tower.
 
     Args:
@@ -85,7 +85,7 @@ class Encoder:
         return normalised_vectors(values)
 
 
-def given(cells: DataFrame, vectors: ndarray, reasons: Series) -> HardNegatives:
+def given(cells: DataFrame, vectors: ndarray, reasons: Series) -> HardNegativePairs:
     """Return the hard negatives of a file, each once per row.
 
     Args:
@@ -114,7 +114,7 @@ def given(cells: DataFrame, vectors: ndarray, reasons: Series) -> HardNegatives:
     return _judged(pairs, cells, {unit: np.array([value]) for unit, value in least.items()})
 
 
-def mined(cells: DataFrame, vectors: ndarray) -> HardNegatives:
+def mined(cells: DataFrame, vectors: ndarray) -> HardNegativePairs:
     """Return the nearest texts of each anchor, other than its known positives: of given pairs,
     positives, else any texts; arguments as for :func:`given`.
     """
@@ -147,7 +147,7 @@ def mined(cells: DataFrame, vectors: ndarray) -> HardNegatives:
     return _judged(found_pairs, cells, sorted_own)._replace(candidates=len(candidates))
 
 
-def _judged(pairs: DataFrame, cells: DataFrame, positives: Any) -> HardNegatives:
+def _judged(pairs: DataFrame, cells: DataFrame, positives: Any) -> HardNegativePairs:
     """Add whether pairs are false: certainly, or because both texts have a label in common."""
     labelled = cells[(cells["label"] != "") & (cells["role"] != NEGATIVE)]
     labels, names = pd.factorize(labelled["label"])
@@ -159,10 +159,10 @@ def _judged(pairs: DataFrame, cells: DataFrame, positives: Any) -> HardNegatives
     shares = ends[0].multiply(ends[1]).sum(1) > 0
     is_false = np.where(pairs["is_certain"], 1.0, np.where(is_known, shares, np.nan))
     pairs = pairs.drop(columns="is_certain").assign(is_false=is_false)
-    return HardNegatives(pairs.sort_values(["unit", "rank"], ignore_index=True), positives)
+    return HardNegativePairs(pairs.sort_values(["unit", "rank"], ignore_index=True), positives)
 
 
-def kept(negatives: HardNegatives, settings: Mapping[str, float]) -> ndarray:
+def kept(negatives: HardNegativePairs, settings: Mapping[str, float]) -> ndarray:
     """Return the probability that a filter keeps each pair, if one of the positives is drawn.
 
     Args:
@@ -205,7 +205,7 @@ def similarity_bands(similarity: Series) -> Series:
     return np.floor(similarity.astype(float) / BAND + 1e-6).mul(BAND).round(DIGITS)
 
 
-def chances(negatives: HardNegatives) -> dict[str, ndarray]:
+def chances(negatives: HardNegativePairs) -> dict[str, ndarray]:
     """Return the probability that each filter keeps each pair, by the filter's settings as text."""
     return {
         ", ".join(f"{name}={value}" for name, value in settings.items()) or "none": kept(

@@ -24,7 +24,7 @@ EXAMPLES = 3
 DRAW = "Draw a sample first: trueneg audit FILE."
 
 
-class Rated(NamedTuple):
+class RatedSample(NamedTuple):
     """A sample and its ratings.
 
     Attributes:
@@ -73,7 +73,7 @@ def write_sample(
     return sample
 
 
-def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> Rated:
+def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample:
     """Read the ratings of a sample, by one or several raters.
 
     Args:
@@ -126,7 +126,7 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> Rated:
             f" ({_some(differs)}). Agree on one rating of each, and pass a single file."
         )
     verdicts = by_rater[0].map(VERDICTS).to_numpy()
-    return Rated(pd.read_parquet(folder / PAIRS), record, wanted.to_numpy(), verdicts)
+    return RatedSample(pd.read_parquet(folder / PAIRS), record, wanted.to_numpy(), verdicts)
 
 
 def _some(pairs: pd.Index) -> str:

@@ -10,6 +10,7 @@ from pandas.util import hash_array, hash_pandas_object
 
 from trueneg.data.cells import is_missing, listed_texts, texts_of
 from trueneg.data.tables import single_spaced
+from trueneg.legible import counted
 from trueneg.text.cleaning import normalised
 
 ANCHOR, POSITIVE, NEGATIVE = "anchor", "positive", "negative"
@@ -39,7 +40,7 @@ def text_cells(rows: DataFrame, roles: Mapping[str, str], labels: Series | None)
     for column, role in roles.items():
         texts = rows[column].map(_texts).to_numpy()
         part = DataFrame({"row": np.arange(len(rows)), "column": column, "role": role})
-        part = part.assign(text=texts).explode("text", ignore_index=True)
+        part = part.assign(text=texts).explode("text").dropna(subset="text")
         part["place"] = part.groupby("row").cumcount()
         parts.append(part[~part["text"].map(is_missing)])
     cells = pd.concat(parts, ignore_index=True)
@@ -117,6 +118,22 @@ def false_in_batch(cells: DataFrame) -> float:
     of_one_label = (of_label[0] * of_label[1]).drop("", errors="ignore").sum()
     rows = len(anchors)
     return float((apart + of_one_label - rows) / (rows * (rows - 1)))
+
+
+def about_rows(cells: DataFrame, batch_size: int) -> list[str]:
+    """Return sentences about what is known without a model."""
+    reasons = certain(cells, known_positives(cells))
+    found = DataFrame({"role": cells["role"], "reason": reasons})[reasons != ""].value_counts()
+    repeated = int(row_codes(cells[reasons == ""]).duplicated().sum())
+    sure = [f"{counted(count, role)}: {reason}" for (role, reason), count in found.items()]
+    sure += [f"{counted(repeated, 'row')} repeating another one"] if repeated else []
+    share = false_in_batch(cells)
+    size = min(batch_size, cells["row"].nunique())
+    return [
+        f"certain without a model: {'; '.join(sure) or 'nothing'}",
+        f"in a random batch of {size}, {100 * share:.3g} % of an anchor's {size - 1} negatives are"
+        f" known to be false, {(size - 1) * share:.2g} on average",
+    ]
 
 
 def _texts(cell: str) -> list[str]:

@@ -11,7 +11,7 @@ from pandas import DataFrame, Series
 from pydantic import TypeAdapter, ValidationError
 
 from trueneg.audit import hard_negatives, rates
-from trueneg.audit.hard_negatives import Encoder, HardNegatives
+from trueneg.audit.hard_negatives import FrozenTexts, HardNegativePairs
 from trueneg.audit.rates import Rate
 from trueneg.audit.ratings import SAMPLE, read_ratings, write_sample
 from trueneg.audit.sampling import ENDS, ranges_of
@@ -19,18 +19,16 @@ from trueneg.audit.text_rows import (
     ANCHOR,
     NEGATIVE,
     POSITIVE,
+    about_rows,
     certain,
-    false_in_batch,
     known_positives,
     pair_codes,
-    row_codes,
     text_cells,
 )
 from trueneg.cli.columns import POSITIVES, UserTable, known
 from trueneg.cli.init import choose_label, choose_positive, choose_text
 from trueneg.data.cells import class_names, texts_of
 from trueneg.errors import UserError
-from trueneg.legible import counted
 from trueneg.report.audit_page import write_page, write_rating_page
 from trueneg.specs.guides.encoder import TextTower
 from trueneg.specs.sections import Section
@@ -162,11 +160,11 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> str:
     if folder.exists():
         raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
     file = read_texts(path, chosen)
-    lines = [f"{path}: {'; '.join(file.table.found)}", *about_rows(file, chosen["batch"])]
+    lines = [f"{path}: {'; '.join(file.table.found)}", *about_rows(file.cells, chosen["batch"])]
     if not (NEGATIVE in file.roles.values() or chosen["mine"]):
         lines.append("no hard negatives are given; --mine looks at those that would be mined")
         return "\n".join(lines)
-    encoder = Encoder(tower_of(chosen["encoder"]))
+    encoder = FrozenTexts(tower_of(chosen["encoder"]))
     vectors = encoder.vectors(file.texts.tolist())
     if encoder.truncated:
         lines.append(f"{encoder} truncates {encoder.truncated:,} of {len(file.texts):,} texts")
@@ -245,29 +243,12 @@ def rated_audit(path: Path, folder: Path, ratings: Sequence[Path]) -> str:
     return "\n".join([*lines, f"Wrote {folder / 'rated'}."])
 
 
-def about_rows(file: TextFile, batch_size: int) -> list[str]:
-    """Return sentences about what is known without a model."""
-    cells = file.cells
-    reasons = certain(cells, known_positives(cells))
-    found = DataFrame({"role": cells["role"], "reason": reasons})[reasons != ""].value_counts()
-    repeated = int(row_codes(cells[reasons == ""]).duplicated().sum())
-    sure = [f"{counted(count, role)}: {reason}" for (role, reason), count in found.items()]
-    sure += [f"{counted(repeated, 'row')} repeating another one"] if repeated else []
-    share = false_in_batch(cells)
-    size = min(batch_size, cells["row"].nunique())
-    return [
-        f"certain without a model: {'; '.join(sure) or 'nothing'}",
-        f"in a random batch of {size}, {100 * share:.3g} % of an anchor's {size - 1} negatives are"
-        f" known to be false, {(size - 1) * share:.2g} on average",
-    ]
-
-
 def _interval(rate: Rate) -> str:
     return f"{100 * rate.share:.3g} % ({100 * rate.low:.2g} to {100 * rate.high:.2g})"
 
 
 def _write_sample(
-    folder: Path, path: Path, file: TextFile, negatives: HardNegatives, count: int, what: str
+    folder: Path, path: Path, file: TextFile, negatives: HardNegativePairs, count: int, what: str
 ) -> None:
     """Write a sample of the pairs of which it is not known whether they are false."""
     is_false = negatives.pairs["is_false"]
@@ -292,7 +273,7 @@ def _write_sample(
     write_rating_page(folder / RATING_PAGE, path.name, sample)
 
 
-def _tables(file: TextFile, negatives: HardNegatives) -> dict[str, DataFrame]:
+def _tables(file: TextFile, negatives: HardNegativePairs) -> dict[str, DataFrame]:
     """Return the shares of false negatives by rank and similarity, those that filters leave, and
     the most similar pairs.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.audit.cleaning import clean, filtered, judged_false
-from trueneg.audit.hard_negatives import Encoder
+from trueneg.audit.hard_negatives import FrozenTexts
 from trueneg.audit.ratings import read_ratings
 from trueneg.audit.row_files import AT_ONCE, row_file
 from trueneg.audit.text_rows import POSITIVE
@@ -55,7 +55,7 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
         pairs, _, rows, verdicts = read_ratings(folder, path, chosen["ratings"])
         marks.append(judged_false(pairs["code"].to_numpy()[rows[verdicts == 1]]))
     if settings := filter_settings(chosen["filter"]):
-        marks.append(filtered(settings, Encoder(tower_of(chosen["encoder"]))))
+        marks.append(filtered(settings, FrozenTexts(tower_of(chosen["encoder"]))))
     removed = clean(path, out, roles, label, marks)
     removed.to_csv(report, index=False)
     found = removed.assign(what=removed["column"].mask(removed["column"] == "", "row"))

@@ -54,6 +54,7 @@ ONE_PER_ROW = (
     " pandas' explode. Lists are read as positives (--positive) and as hard negatives (columns such"
     " as neg or negative_1)."
 )
+AUDIT = "`trueneg audit {}` says how many of the hard negatives are false (docs/audit.md)"
 CHOOSE_TEXT = "If a column does contain texts, choose it with --text."
 CHOOSE_LABEL = "Choose a column with --label or --positive, or add one."
 # options that choose a column, if what is detected is not meant
@@ -115,7 +116,7 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
         fields["positive"] = choose_positive(table, text)
     else:
         _labels(table, text, column)
-    study.found.append(table.unused(table.roles))
+    study.found += [table.unused(table.roles), *([AUDIT.format(path)] if negatives else [])]
     fields["table"] = study.rows(table, column)
     if column is None:
         return study.write("text_pairs", 3, _shared_texts, **fields)
