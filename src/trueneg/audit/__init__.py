@@ -1,0 +1,1 @@
+"""False negatives in the user's own files, before anything is trained."""

@@ -55,6 +55,7 @@ ONE_PER_ROW = (
     " pandas' explode. Lists are read as positives (--positive) and as hard negatives (columns such"
     " as neg or negative_1)."
 )
+AUDIT = "`trueneg audit {}` says how many of the hard negatives are false (docs/audit.md)"
 CHOOSE_TEXT = "If a column does contain texts, choose it with --text."
 CHOOSE_LABEL = "Choose a column with --label or --positive, or add one."
 # options that choose a column, if what is detected is not meant
@@ -102,21 +103,21 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
     table = UserTable(path, chosen)
     study.found = table.found
     negatives = table.negatives()
-    text = _text(table)
+    text = choose_text(table)
     table.leave_out(table.rows[text].map(is_missing), "without a text")
-    fields: dict[str, Any] = {"text": text, "negatives": negatives}
-    fields |= {"split": table.split(), "group": table.group("text")}
-    column = _label(table, text)
+    places: dict[str, Any] = {"split": table.split(), "group": table.group("text")}
+    fields = {"text": text, "negatives": negatives} | places
+    column = choose_label(table, text)
     if column is None:
         if chosen.get("merge_labels") or chosen.get("leave_out"):
             raise UserError(
                 f"{path} is read as pairs of texts, without labels; remove --merge-labels and"
                 " --leave-out, or choose a column of labels with --label."
             )
-        fields["positive"] = _pairs(table, text)
+        fields["positive"] = choose_positive(table, text)
     else:
         _labels(table, text, column)
-    study.found.append(table.unused(table.roles))
+    study.found += [table.unused(table.roles), *([AUDIT.format(path)] if negatives else [])]
     fields["table"] = study.rows(table, column)
     if vectors := study.compare(chosen.get("compare")):
         _vectors_of_rows(study, vectors, table, "positive" in fields)
@@ -174,7 +175,7 @@ def _corpus(study: NewStudy, folder: Path) -> str:
     return study.write("text_corpus", 3, _shared_texts, folder=str(folder), splits=splits)
 
 
-def _text(table: UserTable) -> str:
+def choose_text(table: UserTable) -> str:
     """Choose the column of texts, and say whether the encoder knows its script."""
     chosen = [table.chosen.get("positive"), table.chosen.get("label")]
     texts = [name for name in table.texts() if name not in chosen]
@@ -196,7 +197,7 @@ def _text(table: UserTable) -> str:
     return text
 
 
-def _label(table: UserTable, text: str) -> str | None:
+def choose_label(table: UserTable, text: str) -> str | None:
     """Choose the column of the labels; None if the texts come in pairs.
 
     Raises:
@@ -305,7 +306,7 @@ def _rare(place: Path, labels: pd.Series, label: str, unit: str) -> tuple[pd.Ind
     return rare, f"{few}: {counts(labels[labels.isin(rare)], SHOWN_RARE)}"
 
 
-def _pairs(table: UserTable, text: str) -> str:
+def choose_positive(table: UserTable, text: str) -> str:
     """Choose the column of positives, and leave out the rows that are no pairs.
 
     Raises:
@@ -473,7 +474,7 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {path}.")
     image = _images(table, folder)
-    text = _text(table)
+    text = choose_text(table)
     cells = table.rows[text].str.strip(SPACE)
     table.leave_out(cells.map(is_missing), "without a text")
     repeated = table.rows.assign(text=cells)[table.usable].duplicated([image, "text"])

@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_check(commands)
     _add_init(commands)
+    _add_audit(commands)
     _add_runs_and_why(commands)
     _add_export(commands)
     _add_refit(commands)
@@ -162,6 +163,61 @@ def _add_init(commands: Commands) -> None:
             help="file to write (default: my_study.yaml)",
         )
         form.set_defaults(command=writes)
+
+
+def _add_audit(commands: Commands) -> None:
+    audits = commands.add_parser(
+        "audit", help="say how many negatives of a file are false, before training"
+    )
+    cleans = commands.add_parser("clean", help="write a file without what is false in it")
+    for command in (audits, cleans):
+        command.add_argument("file", type=Path, help="texts: CSV, TSV, JSON lines or parquet")
+        for role in ("text", "positive", "label"):
+            of_what = init.TEXT_COLUMNS[role]
+            command.add_argument(f"--{role}", metavar="COLUMN", help=f"column of {of_what}")
+        command.add_argument(
+            "--negative",
+            action="append",
+            dest="negatives",
+            metavar="COLUMN",
+            help="column of hard negatives (may be repeated)",
+        )
+        command.add_argument("--matches", metavar="COLUMN=VALUE", help="as for `trueneg init text`")
+        command.add_argument(
+            "--encoder",
+            default="all-MiniLM-L6-v2",
+            metavar="MODEL",
+            help="model of sentence-transformers, or settings of a text tower, as in"
+            " docs/encoders.md (default: all-MiniLM-L6-v2)",
+        )
+        command.add_argument(
+            "--ratings",
+            type=Path,
+            nargs="+",
+            metavar="RATED.csv",
+            help="ratings of the sample that an audit of this file wrote",
+        )
+    audits.add_argument("--out", type=Path, metavar="FOLDER", help="new folder to write")
+    audits.add_argument(
+        "--mine", action="store_true", help="look at hard negatives that would be mined instead"
+    )
+    audits.add_argument(
+        "--pairs", type=int, default=120, metavar="N", help="pairs to be rated (default: 120)"
+    )
+    audits.add_argument(
+        "--batch", type=int, default=64, metavar="N", help="size of a batch (default: 64)"
+    )
+    cleans.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write")
+    cleans.add_argument("--audit", type=Path, metavar="FOLDER", help="folder of the rated sample")
+    cleans.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="also remove hard negatives by max_score, absolute_margin or relative_margin",
+    )
+    audits.set_defaults(command=_audit)
+    cleans.set_defaults(command=_clean)
 
 
 def _add_runs_and_why(commands: Commands) -> None:
@@ -290,6 +346,28 @@ def _init_pairs(options: argparse.Namespace) -> None:
 
 def _init_images(options: argparse.Namespace) -> None:
     print(legible(init.init_images(options.folder, options.minutes, options.output, vars(options))))
+
+
+def _audit(options: argparse.Namespace) -> None:
+    from trueneg.cli.audit import audit, rated_audit
+
+    folder = options.out or _audit_folder(options)
+    if options.ratings:
+        found = rated_audit(options.file, folder, options.ratings)
+    else:
+        found = audit(options.file, folder, vars(options))
+    print(legible(found))
+
+
+def _clean(options: argparse.Namespace) -> None:
+    from trueneg.cli.clean import clean_file
+
+    folder = options.audit or _audit_folder(options)
+    print(legible(clean_file(options.file, options.out, folder, vars(options))))
+
+
+def _audit_folder(options: argparse.Namespace) -> Path:
+    return Path(f"{options.file.stem}_audit")
 
 
 def _runs(options: argparse.Namespace) -> None:

@@ -86,25 +86,24 @@ def mine(
     found = found[candidates.argsort()]
     candidates.sort()
     anchors, places = np.unique(rows[:, 0], return_index=True)
-    positives = _positives(numbers, found)[numbers[places, 0]]
+    positives = known_positives(numbers, found)[numbers[places, 0]]
     ranking = None
     if bm25:
         sentences = source.sentences["sentence"]
         texts = (sentences.iloc[each].tolist() for each in (anchors, candidates))
         ranking = _by_words(*texts)
-    nearest = _nearest(vectors[anchors], vectors[candidates], candidates, positives, ranking)
+    of_anchors = _nearest(vectors[anchors], vectors[candidates], candidates, positives, ranking)
     at_once = max(1, BLOCK // len(candidates))
     if cache is None:
-        starts = range(0, len(anchors), at_once)
-        both = np.concatenate([nearest(slice(start, start + at_once)) for start in starts])
+        both = _all(of_anchors, len(anchors), at_once)
     else:
         content = content_hash(vectors, rows, numbers).hexdigest()
         made_of = {"version": VERSIONS["mining"], "content": content, "bm25": bm25}
-        both = resumed_array(cache, made_of, len(anchors), nearest, at_once)
-    return Mined(anchors, both[:, 0], both[:, 1].view(np.float32))
+        both = resumed_array(cache, made_of, len(anchors), of_anchors, at_once)
+    return Mined(anchors, *_unpacked(both))
 
 
-def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
+def known_positives(numbers: ndarray, candidates: ndarray) -> csr_array:
     """Return (T, C) bool: the candidates that are no negatives of each text, by their numbers."""
     anchors = np.repeat(numbers[:, 0], numbers.shape[1])
     pairs = np.stack([anchors, numbers.ravel()], axis=1)  # each anchor's first one is itself
@@ -113,6 +112,24 @@ def _positives(numbers: ndarray, candidates: ndarray) -> csr_array:
     known = np.unique(np.stack([both[:, 0], places])[:, places >= 0], axis=1)
     shape = (numbers.max() + 1, len(candidates))
     return csr_array((np.ones(known.shape[1], bool), known), shape=shape)
+
+
+def nearest(
+    anchors: ndarray, candidates: ndarray, rows: ndarray, positives: csr_array
+) -> tuple[ndarray, ndarray]:
+    """Return the rows of the nearest candidates of each anchor, and their similarities."""
+    of_anchors = _nearest(anchors, candidates, rows, positives, None)
+    return _unpacked(_all(of_anchors, len(anchors), max(1, BLOCK // len(candidates))))
+
+
+def _all(of_anchors: Callable[[slice], ndarray], count: int, at_once: int) -> ndarray:
+    return np.concatenate(
+        [of_anchors(slice(start, start + at_once)) for start in range(0, count, at_once)]
+    )
+
+
+def _unpacked(both: ndarray) -> tuple[ndarray, ndarray]:
+    return both[:, 0], both[:, 1].view(np.float32)
 
 
 def _nearest(
@@ -127,10 +144,10 @@ def _nearest(
     the similarities.
     """
     depth = min(DEPTH, len(candidates))
-    unit = _normalised(candidates).T
+    unit = normalised_vectors(candidates).T
 
     def of_anchors(block: slice) -> ndarray:
-        cosines = (_normalised(anchors[block]) @ unit).round(DIGITS)
+        cosines = (normalised_vectors(anchors[block]) @ unit).round(DIGITS)
         scores = cosines if ranking is None else ranking(block)
         scores[positives[block].nonzero()] = -np.inf
         nearest = np.sort(np.argpartition(-scores, depth - 1, axis=1)[:, :depth], axis=1)
@@ -169,7 +186,8 @@ def _by_words(anchors: list[str], candidates: list[str]) -> Callable[[slice], nd
     return of_anchors
 
 
-def _normalised(vectors: ndarray) -> ndarray:
+def normalised_vectors(vectors: ndarray) -> ndarray:
+    """Return vectors of unit length; of zeros, zeros."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny)
 

@@ -22,6 +22,7 @@ from pandas import DataFrame
 from trueneg.io.reading import reason
 
 INVISIBLE = "\u200b\u200e\u200f\u2060\ufeff"  # zero-width characters that come with copied text
+DECLARED = r"\"?sep=([,;|\t])\"?\s*\Z"  # how spreadsheets name the separator
 CLOSE_QUOTES = "Close each quoted text, and double the quotation marks in it."
 SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + INVISIBLE
 
@@ -155,8 +156,7 @@ class _Record(NamedTuple):
 
 def _delimited_rows(text: str, separator: str, places: Places, account: Counter[str]) -> Cells:
     lines = io.StringIO(text, newline="").readlines()
-    # how spreadsheets name the separator
-    declared = re.match(r"\"?sep=([,;|\t])\"?\s*\Z", lines[0], re.IGNORECASE) if lines else None
+    declared = re.match(DECLARED, lines[0], re.IGNORECASE) if lines else None
     if declared:
         account["naming the separator"] = 1
         separator = declared[1]

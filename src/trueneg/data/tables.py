@@ -339,6 +339,11 @@ def repeated_values(table: DataFrame, column: str) -> list[str]:
     ]
 
 
+def cell_text(value: object) -> str:
+    """Return a value of any format as the text of a cell; empty if it is missing or has none."""
+    return _written(_list_as_json(value), False) or ""
+
+
 def _list_as_json(value: object) -> object:
     """Return a list of texts as JSON, empty without texts, and anything else as it is."""
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):

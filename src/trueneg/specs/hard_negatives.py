@@ -1,6 +1,6 @@
 """Hard negatives that are mined with a frozen tower."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,23 @@ from trueneg.specs.settings import (
 )
 
 DEPTH = 1000  # candidates that are kept of each anchor
+BOUNDS = ("max_score", "absolute_margin", "relative_margin")  # settings of similarities
+
+
+def upper_bound(name: str, value: float, positive: Any) -> Any:
+    """Return the largest similarity that a setting allows.
+
+    Args:
+        name: ``max_score``, ``absolute_margin`` or ``relative_margin``.
+        value: its value.
+        positive: similarity of the positive, a tensor or an array.
+    """
+    bounds = {
+        "max_score": positive * 0 + value,
+        "absolute_margin": positive - value,
+        "relative_margin": positive - abs(positive) * value,
+    }
+    return bounds[name]
 
 
 class HardNegativeSettings(Settings):

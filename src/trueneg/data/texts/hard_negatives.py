@@ -12,6 +12,7 @@ from torch.nn.functional import normalize
 
 from trueneg.data.mining import DIGITS, Mined
 from trueneg.errors import UserError
+from trueneg.specs.hard_negatives import BOUNDS, upper_bound
 
 BLOCK = 2**24  # candidates looked at at once
 
@@ -127,15 +128,10 @@ class HardNegatives:
         given pairs, a margin is one from the least similar positive of the anchor.
         """
         own = self._cosine(anchors, positives) if self._least is None else self._least[anchors]
-        bounds = {
-            "max_score": lambda value: torch.full_like(own, value),
-            "absolute_margin": lambda value: own - value,
-            "relative_margin": lambda value: own - own.abs() * value,
-        }
         allowed = torch.ones_like(candidates, dtype=torch.bool)
-        for name, bound in bounds.items():
-            if self._settings[name] is not None:
-                allowed &= similarity <= bound(self._settings[name])[:, None]
+        for name in BOUNDS:
+            if (value := self._settings[name]) is not None:
+                allowed &= similarity <= upper_bound(name, value, own)[:, None]
         if self._settings["min_score"] is not None:
             allowed &= similarity >= self._settings["min_score"]
         if self._settings["without_positives"]:

@@ -40,40 +40,51 @@ def render_page(
         FileNotFoundError: if the PNG of a figure is missing.
     """
     path = Path(path)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = _joined("styles/*.css")
-    script = _joined("scripts/*.js")
+    style = joined(HERE, "styles/*.css")
+    script = joined(HERE, "scripts/*.js")
     entries = [_entry(study, path.parent) for study in studies]
     runs = {run["id"]: run["finished"] for study in studies for run in study["provenance"].runs}
-    text = environment.get_template("page.html").render(
-        studies=entries,
-        unread=unread or {},
-        runs=runs,
-        newest=max(runs.values(), default=""),
-        style=style,
-        script=script,
-        digests=[
-            base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-            for content in (style, script)
-        ],
+    text = (
+        templates(HERE)
+        .get_template("page.html")
+        .render(
+            studies=entries,
+            unread=unread or {},
+            runs=runs,
+            newest=max(runs.values(), default=""),
+            style=style,
+            script=script,
+            digests=digests(style, script),
+        )
     )
     write_text(path, text)
     return path
 
 
-def _joined(pattern: str) -> markupsafe.Markup:
+def templates(folder: Path) -> jinja2.Environment:
+    """Return the templates of a folder, which escape all text."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def joined(folder: Path, pattern: str) -> markupsafe.Markup:
     """Concatenate files of this package. They are trusted code, so they are embedded without
     escaping.
     """
-    return markupsafe.Markup(
-        "\n".join(path.read_text(encoding="utf-8").strip() for path in sorted(HERE.glob(pattern)))
-    )
+    files = sorted(folder.glob(pattern))
+    return markupsafe.Markup("\n".join(path.read_text(encoding="utf-8").strip() for path in files))
+
+
+def digests(*contents: str) -> list[str]:
+    """Return the checksums with which the content security policy allows styles and scripts."""
+    return [
+        base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() for content in contents
+    ]
 
 
 def _entry(study: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -84,7 +95,7 @@ def _entry(study: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     headline = None
     if figures:
         title, _, png = study["figures"][study["headline"]]
-        headline = {"title": title, **_embedded(png, CARD)}
+        headline = {"title": title, **embedded(png, CARD)}
     return {"study": study, "figures": figures, "headline": headline}
 
 
@@ -97,11 +108,11 @@ def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]
         "caption": caption,
         "link": Path(os.path.relpath(png.with_suffix(".pdf"), folder)).as_posix(),
         "description": description,
-        **_embedded(png),
+        **embedded(png),
     }
 
 
-def _embedded(png: Path, within: tuple[int, int] | None = None) -> dict[str, Any]:
+def embedded(png: Path, within: tuple[int, int] | None = None) -> dict[str, Any]:
     """Encode an image, shrunk to fit `within` if given; with few colours, it takes a third of the
     SVG's bytes.
     """

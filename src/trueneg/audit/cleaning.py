@@ -1,0 +1,172 @@
+"""Remove what is false from a file of texts, in the same format and order."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame, Series
+
+from trueneg.audit.hard_negatives import FrozenTexts, given, kept
+from trueneg.audit.row_files import AT_ONCE, Row, row_file, without
+from trueneg.audit.text_rows import (
+    ANCHOR,
+    NEGATIVE,
+    POSITIVE,
+    anchor_forms,
+    certain,
+    known_positives,
+    pair_codes,
+    row_codes,
+    text_cells,
+)
+from trueneg.data.cells import identifier, texts_of
+from trueneg.data.mistakes import COPY_AGAIN
+from trueneg.data.tables import cell_text
+from trueneg.io.files import atomic_write
+from trueneg.io.reading import reading
+
+JUDGED = "judged false"
+REPEATED_ROW = "repeats an earlier row"
+COLUMNS = ["place", "column", "text", "reason", "similarity"]
+
+# Adds reasons of its own to those that are certain, and similarities.
+Marks = Callable[[DataFrame, Series], tuple[Series, Series]]
+
+
+def judged_false(codes: ndarray) -> Marks:
+    """Return a function that marks pairs by their codes."""
+
+    def mark(cells: DataFrame, reasons: Series) -> tuple[Series, Series]:
+        pairs = pair_codes(anchor_forms(cells).to_numpy(), cells["form"].to_numpy())
+        is_judged = (cells["role"] == NEGATIVE) & np.isin(pairs, codes) & (reasons == "")
+        return reasons.mask(is_judged, JUDGED), Series(np.nan, cells.index)
+
+    return mark
+
+
+def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
+    """Return a function that marks hard negatives that a filter does not keep."""
+    name = ", ".join(f"{name}={value}" for name, value in settings.items())
+
+    def mark(cells: DataFrame, reasons: Series) -> tuple[Series, Series]:
+        cells = cells.assign(number=pd.factorize(cells["form"])[0], label="")
+        vectors = encoder.vectors(cells.drop_duplicates("number")["text"].tolist())
+        negatives = given(cells, vectors, reasons)
+        pairs = negatives.pairs.set_index("cell")
+        removed = pairs[kept(negatives, settings) == 0]
+        return (
+            reasons.mask(reasons.index.isin(removed.index), f"filter {name}"),
+            pairs["similarity"].reindex(cells.index),
+        )
+
+    return mark
+
+
+def clean(
+    path: Path, out: Path, roles: Mapping[str, str], label: str | None, marks: Sequence[Marks]
+) -> DataFrame:
+    """Write a file without what is certainly false or marked, and return what was removed.
+
+    A negative leaves its cell or its list; a row is left out if it has no positive left, or repeats
+    an earlier one. Rows without an anchor or a positive, or with a list that cannot be read, are
+    copied.
+
+    Args:
+        path: the file.
+        out: file to write.
+        roles: anchor, positive or negative, by column.
+        label: column of labels; None: there are none.
+        marks: what else to remove.
+
+    Returns:
+        One line per text or row: ``place``, ``column`` (empty: the row), ``text``, ``reason`` and
+            ``similarity`` (NaN: not computed).
+    """
+    file = row_file(path)
+    removed: list[DataFrame] = []
+    with reading(path, "a table", COPY_AGAIN):
+        parts = [known_positives(cells) for _, cells in _blocks(file, roles, label)]
+    known = np.unique(np.concatenate(parts))
+    seen: set[int] = set()
+
+    def cleaned() -> Iterator[list[Any]]:
+        for rows, cells in _blocks(file, roles, label):
+            reasons, similarity = certain(cells, known), Series(np.nan, cells.index)
+            for mark in marks:
+                reasons, computed = mark(cells, reasons)
+                similarity = similarity.fillna(computed)
+            cells = cells.assign(reason=reasons, similarity=similarity)
+            left_out = _rows_left_out(cells, POSITIVE in roles.values(), seen)
+            lines = pd.concat([cells[reasons != ""], left_out])
+            lines["place"] = [rows[row].place for row in lines["row"]]
+            removed.append(lines[COLUMNS])
+            yield list(_edited(file, rows, cells[reasons != ""], set(left_out["row"])))
+
+    with atomic_write(out) as temporary:
+        file.write(temporary, cleaned())
+    return pd.concat(removed, ignore_index=True)
+
+
+def _blocks(
+    file: Any, roles: Mapping[str, str], label: str | None
+) -> Iterator[tuple[list[Row], DataFrame]]:
+    """Yield some rows at a time, and the cells of those with an anchor and a positive."""
+    rows = file.rows()
+    while block := list(itertools.islice(rows, AT_ONCE)):
+        texts = {
+            column: Series([cell_text(row.values.get(column)) for row in block], dtype=object)
+            for column in roles
+        }
+        table = DataFrame(texts)
+        counts = table.map(lambda cell: -1 if (texts := texts_of(cell)) is None else len(texts))
+        least = Series(roles).ne(NEGATIVE).astype(int)
+        is_usable = (counts >= least).all(axis=1)
+        labels = None
+        if label is not None:
+            named = Series([cell_text(row.values.get(label)) for row in block], dtype=object)
+            labels = named[is_usable].map(identifier)
+        cells = text_cells(table[is_usable], roles, labels)
+        cells["row"] = np.flatnonzero(is_usable)[cells["row"]]
+        yield block, cells
+
+
+def _rows_left_out(cells: DataFrame, is_paired: bool, seen: set[int]) -> DataFrame:
+    """Return a line per row to leave out, and remember the contents of the others."""
+    left = cells[cells["reason"] == ""]
+    anchors = cells[cells["role"] == ANCHOR].set_index("row")["text"]
+    has_positive = left.loc[left["role"] == POSITIVE, "row"].unique()
+    reasons = {}
+    for row, code in row_codes(left).items():
+        if is_paired and row not in has_positive:
+            reasons[row] = "no positive is left"
+        elif code in seen:
+            reasons[row] = REPEATED_ROW
+        seen.add(code)
+    lines = Series(reasons, dtype=object).rename_axis("row").reset_index(name="reason")
+    lines = lines.astype({"row": int}).assign(column="")
+    return lines.assign(text=lines["row"].map(anchors), similarity=np.nan)
+
+
+def _edited(
+    file: Any, rows: Sequence[Row], removed: DataFrame, left_out: set[int]
+) -> Iterator[Any]:
+    """Yield the rows as they are to be written."""
+    places = removed.groupby(["row", "column"])["place"].agg(set)
+    changes: dict[int, dict[str, set[int]]] = {}
+    for (row, column), of_cell in places.items():
+        changes.setdefault(row, {})[column] = of_cell
+    for number, row in enumerate(rows):
+        if number in left_out:
+            continue
+        if number not in changes:
+            yield row.raw
+            continue
+        values = {
+            column: without(row.values[column], of_cell)
+            for column, of_cell in changes[number].items()
+        }
+        yield file.edited(row, values)

@@ -1,0 +1,151 @@
+"""The texts of a table's rows by their role, and what is wrong with them without any model."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame, Series
+from pandas.util import hash_array, hash_pandas_object
+
+from trueneg.data.cells import is_missing, listed_texts, texts_of
+from trueneg.data.tables import single_spaced
+from trueneg.legible import counted
+from trueneg.text.cleaning import normalised
+
+ANCHOR, POSITIVE, NEGATIVE = "anchor", "positive", "negative"
+REPEATED = "repeats another one of its row"
+MIXED = np.uint64(0x9E3779B97F4A7C15)
+
+
+def text_cells(rows: DataFrame, roles: Mapping[str, str], labels: Series | None) -> DataFrame:
+    """Return one line per text of a table's rows, from anchors to negatives.
+
+    Args:
+        rows: the cells of the table; one with a list has several texts.
+        roles: anchor, positive or negative, by column; anchors first.
+        labels: label of each row; None: there are none.
+
+    Returns:
+        ``row`` (from 0), ``column``, ``role``, ``place`` in the cell's list, ``text``, ``form``
+            (uint64, equal for texts that are equal when normalised) and the row's ``label``.
+
+    Example:
+        >>> rows = DataFrame({"query": ["Top up?"], "neg": ['["top up", "Lost card"]']})
+        >>> cells = text_cells(rows, {"query": ANCHOR, "neg": NEGATIVE}, None)
+        >>> cells["text"].tolist(), cells["form"].rank(method="dense").nunique()
+        (['Top up?', 'top up', 'Lost card'], 3)
+    """
+    parts = []
+    for column, role in roles.items():
+        texts = rows[column].map(_texts).to_numpy()
+        part = DataFrame({"row": np.arange(len(rows)), "column": column, "role": role})
+        part = part.assign(text=texts).explode("text").dropna(subset="text")
+        part["place"] = part.groupby("row").cumcount()
+        parts.append(part[~part["text"].map(is_missing)])
+    cells = pd.concat(parts, ignore_index=True)
+    cells["text"] = single_spaced(cells["text"])
+    numbers, texts = pd.factorize(cells["text"])
+    forms = [normalised(text) for text in texts]
+    cells["form"] = hash_array(np.array(forms, object), categorize=False)[numbers]
+    cells["label"] = "" if labels is None else labels.to_numpy()[cells["row"]]
+    return cells
+
+
+def known_positives(cells: DataFrame) -> ndarray:
+    """Return the codes of all pairs of a text and a positive of it, in both directions."""
+    is_positive = cells["role"] == POSITIVE
+    anchor = anchor_forms(cells)[is_positive].to_numpy()
+    positive = cells["form"][is_positive].to_numpy()
+    return np.unique([pair_codes(anchor, positive), pair_codes(positive, anchor)])
+
+
+def certain(cells: DataFrame, known: ndarray) -> Series:
+    """Return why each text is no positive or negative of its row, whatever it means; empty if
+    nothing is certain.
+
+    Args:
+        cells: of :func:`text_cells`.
+        known: of :func:`known_positives`, for all rows of the file.
+    """
+    anchor = anchor_forms(cells)
+    negative = cells["role"] == NEGATIVE
+    positives = cells.loc[cells["role"] == POSITIVE, ["row", "form"]].drop_duplicates()
+    own = cells[["row", "form"]].merge(positives, how="left", indicator=True)["_merge"] == "both"
+    is_known = np.isin(pair_codes(anchor.to_numpy(), cells["form"].to_numpy()), known)
+    reasons = {
+        REPEATED: cells.duplicated(["row", "role", "form"]),
+        "a positive of its anchor in another row": negative & is_known,
+        "a positive of its row": negative & own.to_numpy(),
+        "equals its anchor": (cells["role"] != ANCHOR) & (cells["form"] == anchor),
+    }
+    reason = Series("", cells.index)
+    for text, holds in reasons.items():
+        reason[holds] = text
+    return reason
+
+
+def row_codes(cells: DataFrame) -> Series:
+    """Return a code for the contents of each row, by its number; whatever the order of texts of
+    one role.
+    """
+    codes = hash_pandas_object(cells[["role", "form", "label"]], index=False)
+    return codes.groupby(cells["row"]).sum()
+
+
+def false_in_batch(cells: DataFrame) -> float:
+    """Return the share of an anchor's in-batch negatives that are false, if batches of rows are
+    drawn at random.
+
+    A negative is the positive of another row or, without positives, its text. It is false if it
+    equals the anchor or a known positive of it, or if both rows have one label. Of several
+    positives of a row, one is drawn.
+    """
+    anchors = cells.loc[cells["role"] == ANCHOR, ["row", "form", "label"]]
+    columns = cells.loc[cells["role"] == POSITIVE, ["row", "form", "label"]].drop_duplicates()
+    columns = columns if len(columns) else anchors
+    columns = columns.assign(weight=1 / columns.groupby("row")["row"].transform("size"))
+    both = anchors.merge(columns, on="row")[["form_x", "form_y"]].to_numpy()
+    itself = anchors[["form", "form"]].to_numpy()
+    known = np.unique(np.concatenate([both, both[:, ::-1], itself]), axis=0)
+    counts = anchors.value_counts(["form", "label"]).reset_index(name="count")
+    weights = columns.groupby(["form", "label"])["weight"].sum().reset_index()
+    pairs = counts.merge(DataFrame(known, columns=["form", "other"]))
+    pairs = pairs.merge(weights, left_on="other", right_on="form", suffixes=("", "_other"))
+    is_apart = (pairs["label"] != pairs["label_other"]) | (pairs["label"] == "")
+    apart = (pairs["count"] * pairs["weight"])[is_apart].sum()
+    of_label = [part.groupby("label")[part.columns[-1]].sum() for part in (counts, weights)]
+    of_one_label = (of_label[0] * of_label[1]).drop("", errors="ignore").sum()
+    rows = len(anchors)
+    return float((apart + of_one_label - rows) / (rows * (rows - 1)))
+
+
+def about_rows(cells: DataFrame, batch_size: int) -> list[str]:
+    """Return sentences about what is known without a model."""
+    reasons = certain(cells, known_positives(cells))
+    found = DataFrame({"role": cells["role"], "reason": reasons})[reasons != ""].value_counts()
+    repeated = int(row_codes(cells[reasons == ""]).duplicated().sum())
+    sure = [f"{counted(count, role)}: {reason}" for (role, reason), count in found.items()]
+    sure += [f"{counted(repeated, 'row')} repeating another one"] if repeated else []
+    share = false_in_batch(cells)
+    size = min(batch_size, cells["row"].nunique())
+    return [
+        f"certain without a model: {'; '.join(sure) or 'nothing'}",
+        f"in a random batch of {size}, {100 * share:.3g} % of an anchor's {size - 1} negatives are"
+        f" known to be false, {(size - 1) * share:.2g} on average",
+    ]
+
+
+def _texts(cell: str) -> list[str]:
+    return listed_texts(cell) or ([cell] if texts_of(cell) else [])
+
+
+def anchor_forms(cells: DataFrame) -> Series:
+    """Return the form of the anchor of each text's row."""
+    anchors = cells[cells["role"] == ANCHOR].set_index("row")["form"]
+    return anchors.reindex(cells["row"]).set_axis(cells.index).astype(np.uint64)
+
+
+def pair_codes(first: ndarray, second: ndarray) -> ndarray:
+    """Return a code of each pair of forms."""
+    return first * MIXED + second

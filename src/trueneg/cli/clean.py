@@ -1,0 +1,103 @@
+"""Write the user's file without what is false."""
+
+import itertools
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trueneg.audit.cleaning import clean, filtered, judged_false
+from trueneg.audit.hard_negatives import FrozenTexts
+from trueneg.audit.ratings import read_ratings
+from trueneg.audit.row_files import AT_ONCE, row_file
+from trueneg.audit.text_rows import POSITIVE
+from trueneg.cli.audit import text_roles, tower_of
+from trueneg.cli.columns import UserTable
+from trueneg.data.mistakes import COPY_AGAIN
+from trueneg.errors import UserError
+from trueneg.io.reading import reading
+from trueneg.legible import counted
+from trueneg.specs.hard_negatives import BOUNDS
+
+LOOKED_AT = 10 * AT_ONCE  # rows by which columns are chosen
+
+
+def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -> str:
+    """Write a file of texts without what is certainly false, what filters mark and what was judged
+    false, and a csv of what was removed.
+
+    Args:
+        path: the file.
+        out: file to write, in the same format.
+        folder: folder of the sample that was rated.
+        chosen: columns, as for :func:`trueneg.cli.audit.read_texts`; ``filter``, ``encoder`` and
+            ``ratings``.
+
+    Returns:
+        What was removed.
+
+    Raises:
+        UserError: if a file cannot be read or written, or an option is wrong.
+    """
+    report = out.with_name(f"{out.name}.removed.csv")
+    for file in (out, report):
+        if file.exists():
+            raise UserError(f"{file} already exists and is not overwritten. Choose another --out.")
+    if path.suffixes[-1:] != out.suffixes[-1:]:
+        raise UserError(f"--out is {out}; expected the format of {path}: {path.suffix}.")
+    if chosen.get("matches") not in (None, "all"):
+        raise UserError("--matches of clean may only be all: each row is read as a pair.")
+    roles, label = _columns(path, chosen)
+    if label is None and POSITIVE not in roles.values():
+        raise UserError(f"{path} has neither labels nor positives.")
+    marks = []
+    if chosen["ratings"]:
+        pairs, _, rows, verdicts = read_ratings(folder, path, chosen["ratings"])
+        marks.append(judged_false(pairs["code"].to_numpy()[rows[verdicts == 1]]))
+    if settings := filter_settings(chosen["filter"]):
+        marks.append(filtered(settings, FrozenTexts(tower_of(chosen["encoder"]))))
+    removed = clean(path, out, roles, label, marks)
+    removed.to_csv(report, index=False)
+    found = removed.assign(what=removed["column"].mask(removed["column"] == "", "row"))
+    counts = found.value_counts(["what", "reason"])
+    listed = [f"{count:,} of {what}: {reason}" for (what, reason), count in counts.items()]
+    wrote = f"Wrote {out}, and to {report} what was removed."
+    return "\n".join([f"{path}: {counted(len(removed), 'removal')}", *listed, wrote])
+
+
+def filter_settings(filters: Sequence[str]) -> dict[str, float]:
+    """Return filters, as NAME=VALUE, by name.
+
+    Raises:
+        UserError: if there is no such filter. Ranks are none, because they change with what is
+            removed.
+    """
+    settings = {}
+    for text in filters:
+        name, _, value = text.partition("=")
+        try:
+            settings[name] = float(value)
+        except ValueError:
+            name = ""
+        if name not in BOUNDS:
+            raise UserError(
+                f"--filter is {text}; expected NAME=NUMBER with one of the names"
+                f" {', '.join(BOUNDS)}."
+            )
+    return settings
+
+
+def _columns(path: Path, chosen: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
+    """Choose columns by the first rows, because the whole table may not fit into memory."""
+    if not path.is_file():
+        raise UserError(f"{path} does not exist; expected a table.")
+    with tempfile.TemporaryDirectory() as folder:
+        head = Path(folder) / path.name
+        file = row_file(path)
+        with reading(path, "a table", COPY_AGAIN):
+            first = [row.raw for row in itertools.islice(file.rows(), LOOKED_AT)]
+            file.write(head, iter([first]))
+        try:
+            return text_roles(UserTable(head, chosen))
+        except UserError as error:
+            raise UserError(str(error).replace(str(head), str(path))) from error

@@ -1,0 +1,100 @@
+"""The pages of an audit: what was found, and pairs to be rated."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pandas import DataFrame, Series
+
+from trueneg.io.files import write_text
+from trueneg.report.drawing import alternative_text, finish, in_style, panels, save
+from trueneg.report.page.render import HERE, digests, embedded, joined, templates
+
+FOLDER = HERE.parent / "audit"
+DRAWN = ("by rank", "by similarity")  # tables with the share of false ones
+
+
+def write_page(
+    folder: Path, title: str, lines: Sequence[str], tables: Mapping[str, DataFrame]
+) -> None:
+    """Write what was found as ``index.html``, each table as a csv, and a figure.
+
+    Args:
+        folder: folder to write.
+        title: what was looked at.
+        lines: sentences.
+        tables: by name; those of shares of false ones are drawn, with their intervals if they have
+            them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name.replace(' ', '_')}.csv", index=False)
+    figure, description = None, ""
+    if drawn := {
+        name: tables[name]
+        for name in DRAWN
+        if name in tables and tables[name]["false"].notna().any()
+    }:
+        figure, description = _figure(folder, title, drawn)
+    shown = {
+        name: {
+            "columns": list(table),
+            "lines": table.apply(_shown).itertuples(index=False),
+        }
+        for name, table in tables.items()
+    }
+    style = _style()
+    page = templates(FOLDER).get_template("audit.html")
+    content = {"title": title, "lines": lines, "figure": figure, "description": description}
+    write_text(
+        folder / "index.html",
+        page.render(content, tables=shown, style=style, digests=digests(style)),
+    )
+
+
+def write_rating_page(path: Path, title: str, sample: DataFrame) -> None:
+    """Write a page on which pairs can be rated by keyboard.
+
+    Args:
+        path: file to write.
+        title: what the pairs are from.
+        sample: of :func:`trueneg.audit.ratings.drawn_sample`.
+    """
+    style, script = _style(), joined(FOLDER, "*.js")
+    page = templates(FOLDER).get_template("rating.html")
+    content = page.render(
+        title=title,
+        sample=sample["sample"].iloc[0],
+        pairs=sample.to_dict("records"),
+        style=style,
+        script=script,
+        digests=digests(style, script),
+    )
+    write_text(path, content)
+
+
+def _style() -> str:
+    return joined(HERE, "styles/base.css") + joined(FOLDER, "*.css")
+
+
+@in_style()
+def _figure(folder: Path, title: str, drawn: Mapping[str, DataFrame]) -> tuple[object, str]:
+    figure, [plots] = panels(columns=len(drawn), width=8.0, height=3.2)
+    for plot, (name, table) in zip(plots, drawn.items(), strict=True):
+        share = 100 * table["false"]
+        ends = None
+        if "low" in table:
+            ends = [share - 100 * table["low"], 100 * table["high"] - share]
+        plot.errorbar(table.iloc[:, 0].map(str), share, ends, marker="o", capsize=3)
+        plot.set_ylim(0)
+        plot.set_xlabel(name.removeprefix("by ").capitalize())
+        plot.set_ylabel("False negatives (%)")
+    finish(figure, "Share of false ones among the hard negatives of each band; 1 is the nearest.")
+    png = save(figure, folder / "shares", title)[0]
+    return embedded(png), alternative_text(figure)
+
+
+def _shown(column: Series) -> Series:
+    """Return a column as text; shares in per cent."""
+    if column.name in ("rank", "similarity") or column.dtype.kind not in "f":
+        return column.map(str)
+    return column.map(lambda share: "" if share != share else f"{100 * share:.3g} %")

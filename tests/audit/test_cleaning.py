@@ -1,0 +1,199 @@
+"""Cleaned files have the format and the order of the user's, without what is false, and with a line
+for each removal.
+"""
+
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from trueneg.cli.main import main
+
+VECTORS = "{name: vectors, path: vectors.npy}"
+LINES = [
+    {"query": "Lost card?", "pos": ["Block it", "block it!"], "neg": ["Top up", "Block  it."]},
+    {"query": "Pay in", "pos": ["By cash"], "neg": ["Top up", "TOP UP", "pay in!"], "id": 7},
+    {"id": 8, "query": "lost card", "pos": ["Call us"], "neg": ["Block it", "Wait here"]},
+    {"query": "By cash", "pos": ["by cash."], "neg": ["Wait here"]},
+    {"query": "Pay in.", "pos": ["by cash"], "neg": ["top up"], "id": 9},
+    {"query": "  Odd   spacing ", "pos": ["Fine with me"], "neg": []},
+]
+CLEANED = [
+    LINES[0] | {"pos": ["Block it"], "neg": ["Top up"]},
+    LINES[1] | {"neg": ["Top up"]},
+    LINES[2] | {"neg": ["Wait here"]},
+    LINES[5],
+]
+REMOVED = [
+    ("line 1", "pos", "block it!", "repeats another one of its row"),
+    ("line 1", "neg", "Block it.", "a positive of its row"),
+    ("line 2", "neg", "TOP UP", "repeats another one of its row"),
+    ("line 2", "neg", "pay in!", "equals its anchor"),
+    ("line 3", "neg", "Block it", "a positive of its anchor in another row"),
+    ("line 4", "pos", "by cash.", "equals its anchor"),
+    ("line 4", "", "By cash", "no positive is left"),
+    ("line 5", "", "Pay in.", "repeats an earlier row"),
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def clean(name, out, *arguments):
+    assert main(["clean", name, "--out", out, *arguments]) == 0
+
+
+def removals(out):
+    table = pd.read_csv(f"{out}.removed.csv", keep_default_na=False)
+    return list(table[["place", "column", "text", "reason"]].itertuples(index=False, name=None))
+
+
+def write_lines(path, lines):
+    path.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
+
+
+def test_json_lines_are_cleaned_and_a_second_time_left_as_they_are(tmp_path):
+    write_lines(tmp_path / "texts.jsonl", LINES)
+    clean("texts.jsonl", "once.jsonl")
+    once = (tmp_path / "once.jsonl").read_text()
+    assert [json.loads(line) for line in once.splitlines()] == CLEANED
+    assert once.splitlines()[-1] == json.dumps(LINES[-1])
+    assert sorted(removals("once.jsonl")) == sorted(REMOVED)
+    clean("once.jsonl", "twice.jsonl")
+    assert (tmp_path / "twice.jsonl").read_text() == once
+    assert removals("twice.jsonl") == []
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "parquet"])
+def test_other_formats_are_cleaned_alike(tmp_path, ending):
+    table = pd.DataFrame(LINES).astype({"id": "Int64"})
+    if ending == "parquet":
+        texts = pa.list_(pa.string())
+        schema = pa.schema(
+            [("query", pa.string()), ("pos", texts), ("neg", texts), ("id", pa.int64())]
+        )
+        pq.write_table(pa.Table.from_pandas(table, schema), "texts.parquet")
+        clean("texts.parquet", "out.parquet")
+        assert pq.read_schema("out.parquet").equals(schema)
+        found = pd.read_parquet("out.parquet")
+        lists = {name: found[name].map(list).tolist() for name in ("pos", "neg")}
+    else:
+        written = table.assign(
+            pos=table["pos"].map(json.dumps), neg=table["neg"].map(lambda texts: json.dumps(texts))
+        ).replace({"neg": {"[]": ""}})
+        separator = "\t" if ending == "tsv" else ","
+        text = written.to_csv(sep=separator, index=False, lineterminator="\r\n")
+        content = ("\ufeff" + text).encode()
+        (tmp_path / f"texts.{ending}").write_bytes(
+            gzip.compress(content) if ending.endswith("gz") else content
+        )
+        clean(f"texts.{ending}", f"out.{ending}")
+        content = (tmp_path / f"out.{ending}").read_bytes()
+        content = gzip.decompress(content) if ending.endswith("gz") else content
+        lines, cleaned = text.encode().splitlines(True), content.splitlines(True)
+        assert content.startswith(b"\xef\xbb\xbf")
+        assert cleaned[-1] == lines[-1]
+        assert all(line.endswith(b"\r\n") for line in cleaned)
+        found = pd.read_csv(tmp_path / f"out.{ending}", sep=separator, keep_default_na=False)
+        lists = {
+            name: [json.loads(cell) if cell else [] for cell in found[name]]
+            for name in ("pos", "neg")
+        }
+    assert found["query"].tolist() == [line["query"] for line in CLEANED]
+    for name, texts in lists.items():
+        assert texts == [line[name] for line in CLEANED]
+    assert len(removals(f"out.{ending}")) == len(REMOVED)
+
+
+def test_columns_of_one_text_become_empty_and_labelled_texts_lose_repeated_rows(tmp_path):
+    rows = [
+        ("question one", "answer one", "answer two", "answer three"),
+        ("question two", "answer two", "answer  TWO!", "answer three"),
+        ("question three", "answer three", "answer one", "answer two"),
+        ("question four", "answer four", "answer three", "answer one"),
+    ]
+    columns = ["anchor", "positive", "negative_1", "negative_2"]
+    pd.DataFrame(rows, columns=columns).to_csv("tuples.csv", index=False)
+    clean("tuples.csv", "out.csv")
+    found = pd.read_csv("out.csv", keep_default_na=False)
+    assert found.to_numpy().tolist() == [
+        [*rows[0]],
+        [*rows[1][:2], "", rows[1][3]],
+        *map(list, rows[2:]),
+    ]
+    texts = [f"text number {number}" for number in range(8)]
+    labelled = pd.DataFrame(
+        {"text": [*texts, "Text number 3!", texts[3]], "label": [*"aabb"] * 2 + [*"ba"]}
+    )
+    labelled.to_csv("labels.csv", index=False)
+    clean("labels.csv", "cleaned.csv")
+    pd.testing.assert_frame_equal(
+        pd.read_csv("cleaned.csv"), labelled.drop(8).reset_index(drop=True)
+    )
+
+
+def test_filters_and_ratings_remove_what_they_mark(tmp_path, capsys):
+    generator = np.random.default_rng(0)
+    rows = 30
+    lines = [
+        {
+            "query": f"question number {number}",
+            "pos": [f"answer number {number}"],
+            "neg": [f"answer number {(number + step) % rows}" for step in (1, 2, 3)],
+        }
+        for number in range(rows)
+    ]
+    write_lines(tmp_path / "pairs.jsonl", lines)
+    values = generator.normal(size=(2 * rows, 5)).astype(np.float32) + 0.7
+    np.save("vectors.npy", values)
+    unit = values / np.linalg.norm(values, axis=1, keepdims=True)
+    clean("pairs.jsonl", "near.jsonl", "--filter", "relative_margin=0.05", "--encoder", VECTORS)
+    cleaned = [json.loads(line) for line in (tmp_path / "near.jsonl").read_text().splitlines()]
+    for number, line in enumerate(cleaned):
+        own = unit[number] @ unit[rows + number]
+        places = [(number + step) % rows for step in (1, 2, 3)]
+        kept = [
+            place
+            for place in places
+            if round(float(unit[number] @ unit[rows + place]), 4) <= own - abs(own) * 0.05
+        ]
+        assert line["neg"] == [f"answer number {place}" for place in kept]
+    clean("near.jsonl", "again.jsonl", "--filter", "max_score=2", "--encoder", VECTORS)
+    assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "near.jsonl").read_text()
+
+    assert main(["audit", "pairs.jsonl", "--encoder", VECTORS, "--pairs", "20"]) == 0
+    sample = pd.read_csv("pairs_audit/sample.csv").assign(false="n")
+    sample.loc[:4, "false"] = "y"
+    sample.to_csv("rated.csv", index=False)
+    clean("pairs.jsonl", "rated.jsonl", "--ratings", "rated.csv")
+    judged = set(sample.loc[:4, "negative"])
+    found = pd.read_csv("rated.jsonl.removed.csv")
+    assert set(found["text"]) == judged
+    assert len(found) == 5
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--out", "texts.jsonl"], "texts.jsonl"),
+        (["--out", "out.csv"], ".jsonl"),
+        (["--out", "out.jsonl", "--filter", "range_min=30"], "range_min=30"),
+        (["--out", "out.jsonl", "--filter", "max_score=high"], "max_score=high"),
+        (["--out", "out.jsonl", "--ratings", "rated.csv"], "texts_audit"),
+        (["--out", "out.jsonl", "--negative", "none"], "none"),
+    ],
+)
+def test_wrong_options_are_named_and_nothing_is_written(tmp_path, capsys, arguments, named):
+    write_lines(tmp_path / "texts.jsonl", LINES)
+    assert main(["clean", "texts.jsonl", *arguments]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert named in line
+    assert str(tmp_path) not in line
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.jsonl"]

@@ -1,0 +1,147 @@
+"""Hard negatives and what filters leave of them, beside plain loops over all pairs of texts."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from trueneg.cli.main import main
+from trueneg.text.cleaning import normalised
+
+COLUMNS = ["filter", "left", "false", "false removed", "true removed"]
+MARGINS = {"absolute_margin=0.1": (0, 0.1), "relative_margin=0.05": (0.05, 0)}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def audit(capsys, *arguments):
+    """Run an audit with the vectors of a file; return what it prints."""
+    encoder = "{name: vectors, path: vectors.npy}"
+    assert main(["audit", "texts.csv", "--encoder", encoder, *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def vectors_of(texts, generator):
+    """Vectors of different texts, written in their order; those of equal ones are equal."""
+    different = list(dict.fromkeys(map(normalised, texts)))
+    values = generator.normal(size=(len(different), 5)).astype(np.float32) + 0.7
+    np.save("vectors.npy", values)
+    unit = values / np.linalg.norm(values, axis=1, keepdims=True)
+    return dict(zip(different, unit.tolist(), strict=True))
+
+
+def cosine(vectors, first, second):
+    pairs = zip(vectors[normalised(first)], vectors[normalised(second)], strict=True)
+    return round(sum(one * other for one, other in pairs), 4)
+
+
+def filtered(pairs):
+    """The table of filters, from similarity, rank, whether false, and similarities of positives."""
+    chances = {
+        "none": [1 for _ in pairs],
+        "range_min=30, range_max=100": [30 < rank <= 100 for _, rank, _, _ in pairs],
+    }
+    for name, (factor, margin) in MARGINS.items():
+        chances[name] = [
+            np.mean([similarity <= own - factor * abs(own) - margin for own in positives])
+            for similarity, _, _, positives in pairs
+        ]
+    lines = []
+    for name, chance in chances.items():
+        false = [weight for weight, pair in zip(chance, pairs, strict=True) if pair[2]]
+        true = [weight for weight, pair in zip(chance, pairs, strict=True) if not pair[2]]
+        share = sum(false) / (sum(false) + sum(true)) if sum(chance) else np.nan
+        lines.append((name, np.mean(chance), share, 1 - np.mean(false), 1 - np.mean(true)))
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def test_mined_negatives_of_labelled_texts_are_the_nearest_other_texts(capsys):
+    generator = np.random.default_rng(0)
+    texts = [f"question number {number}" for number in range(60)]
+    labels = [f"topic {number}" for number in generator.integers(0, 4, len(texts))]
+    pd.DataFrame({"text": texts, "label": labels}).to_csv("texts.csv", index=False)
+    vectors = vectors_of(texts, generator)
+    printed = audit(capsys, "--mine")
+    pairs = []
+    for text, label in zip(texts, labels, strict=True):
+        near = sorted((-cosine(vectors, text, other), other) for other in texts if other != text)
+        positives = [
+            cosine(vectors, text, other)
+            for other, theirs in zip(texts, labels, strict=True)
+            if other != text and theirs == label
+        ]
+        pairs += [
+            (-distance, rank, labels[texts.index(other)] == label, positives)
+            for rank, (distance, other) in enumerate(near, 1)
+        ]
+    by_filter = pd.read_csv("texts_audit/by_filter.csv")
+    pd.testing.assert_frame_equal(by_filter, filtered(pairs), atol=1e-3)  # ties
+    by_rank = pd.read_csv("texts_audit/by_rank.csv", index_col="rank")
+    expected = np.mean([is_false for _, rank, is_false, _ in pairs if 6 <= rank <= 10])
+    assert by_rank.loc["6–10"].tolist() == pytest.approx([300, 300, expected])
+    by_similarity = pd.read_csv("texts_audit/by_similarity.csv", index_col="similarity")
+    inside = [is_false for similarity, _, is_false, _ in pairs if 0.5 <= similarity < 0.6]
+    assert by_similarity.loc[0.5].tolist() == pytest.approx([len(inside)] * 2 + [np.mean(inside)])
+    assert printed.count("\n") <= 15
+    similar = pd.read_csv("texts_audit/most_similar_pairs.csv")
+    most = max(similarity for similarity, _, is_false, _ in pairs if not is_false)
+    assert len(similar) == 20
+    assert similar["similarity"].iloc[0] == pytest.approx(most, abs=1e-4)
+    in_batch = np.mean(
+        [
+            labels[first] == labels[second]
+            for first in range(60)
+            for second in range(60)
+            if first != second
+        ]
+    )
+    assert f"{100 * in_batch:.3g} % of an anchor's 59 negatives" in printed
+
+
+def test_given_negatives_are_judged_by_the_labels_of_their_texts(capsys):
+    generator = np.random.default_rng(1)
+    topics = {f"answer number {number}": number % 5 for number in range(40)}
+    rows = [
+        (f"question number {number}", answer, f"t{topic}", generator.choice(list(topics), 3))
+        for number, (answer, topic) in enumerate(topics.items())
+    ]
+    table = pd.DataFrame(
+        {
+            "anchor": [row[0] for row in rows],
+            "positive": [row[1] for row in rows],
+            "topic": [row[2] for row in rows],
+            "negatives": [json.dumps(row[3].tolist()) for row in rows],
+        }
+    )
+    table.to_csv("texts.csv", index=False)
+    vectors = vectors_of([*table["anchor"], *table["positive"]], generator)
+    printed = audit(capsys, "--label", "topic")
+    pairs = []
+    for anchor, positive, topic, negatives in rows:
+        own = cosine(vectors, anchor, positive)
+        near = sorted((-cosine(vectors, anchor, text), text) for text in set(negatives))
+        pairs += [
+            (-distance, rank, f"t{topics[text]}" == topic, [own])
+            for rank, (distance, text) in enumerate(near, 1)
+        ]
+    by_filter = pd.read_csv("texts_audit/by_filter.csv")
+    pd.testing.assert_frame_equal(by_filter, filtered(pairs), atol=1e-3)  # ties
+    assert f"{len(pairs):,} given hard negatives" in printed
+    assert "--ratings" not in printed
+
+
+def test_an_audit_overwrites_nothing_and_refuses_unknown_encoders(capsys):
+    texts = [f"text number {number}" for number in range(12)]
+    pd.DataFrame({"text": texts, "label": [*"aab"] * 4}).to_csv("texts.csv", index=False)
+    for arguments, named in (
+        (["--encoder", "{name: made_up}"], "made_up"),
+        (["--encoder", "{name: vectors, path: none.npy}"], "none.npy"),
+        (["--out", "."], ". already exists"),
+    ):
+        assert main(["audit", "texts.csv", "--mine", *arguments]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert named in line

@@ -1,0 +1,123 @@
+"""The sample to be rated, and what is refused about its ratings."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from trueneg.audit import rates
+from trueneg.cli.main import main
+
+VECTORS = "{name: vectors, path: vectors.npy}"
+STRANGE = [
+    "<b>bold</b> <script>alert(1)</script>",
+    "مرحبا \u202eabc\u202c",
+    "👩‍👩‍👧 ok",
+    "x" * 5000,
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def write_pairs(rows=60):
+    """A file of pairs with four hard negatives each, and vectors of its texts."""
+    generator = np.random.default_rng(0)
+    answers = [f"answer number {number}" for number in range(rows)]
+    answers[: len(STRANGE)] = STRANGE
+    lines = [
+        {
+            "query": f"question number {number}",
+            "pos": [answer],
+            "neg": [answers[(number + step) % rows] for step in (1, 2, 3, 5)],
+        }
+        for number, answer in enumerate(answers)
+    ]
+    with open("pairs.jsonl", "w") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    np.save("vectors.npy", generator.normal(size=(2 * rows, 5)).astype(np.float32) + 0.7)
+
+
+def audited():
+    """The audit of such a file: its sample, in which nothing is rated."""
+    write_pairs()
+    assert main(["audit", "pairs.jsonl", "--encoder", VECTORS, "--pairs", "40"]) == 0
+    return pd.read_csv("pairs_audit/sample.csv", keep_default_na=False)
+
+
+def refusal(capsys, *names):
+    assert main(["audit", "pairs.jsonl", "--ratings", *names]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_a_sample_has_one_pair_per_anchor_and_the_texts_as_they_are():
+    sample = audited()
+    assert len(sample) == 40
+    assert sample["anchor"].is_unique
+    rows = [json.loads(line) for line in Path("pairs.jsonl").read_text().splitlines()]
+    given = {(row["query"], row["pos"][0], text) for row in rows for text in row["neg"]}
+    assert set(sample[["anchor", "positive", "negative"]].itertuples(index=False)) <= given
+    page = Path("pairs_audit/rate.html").read_text(encoding="utf-8")
+    assert page.count("<article") == 40
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+def test_ratings_give_the_rate_of_all_pairs(capsys):
+    sample = audited()
+    sample["false"] = ["y", "N", "n", "u", "n"] * 8
+    sample.to_csv("rated.csv", index=False)
+    capsys.readouterr()
+    assert main(["audit", "pairs.jsonl", "--ratings", "rated.csv"]) == 0
+    printed = capsys.readouterr().out
+    verdicts = sample["false"].str.lower().map({"y": 1.0, "n": 0.0, "u": np.nan}).to_numpy()
+    # all ranks are in the first range
+    expected = rates.rate(verdicts, np.zeros(40, int), np.array([240]))
+    assert f"{100 * expected.share:.3g} % ({100 * expected.low:.2g} to" in printed
+    assert "240 given hard negatives" in printed
+    assert "8 unsure" in printed
+    by_rank = pd.read_csv("pairs_audit/rated/by_rank.csv")
+    assert by_rank[["low", "high"]].iloc[0].tolist() == [expected.low, expected.high]
+    assert len(pd.read_csv("pairs_audit/rated/thresholds.csv")) == 5
+
+
+def test_what_does_not_belong_together_is_named_and_nothing_is_computed(capsys):
+    sample = audited()
+    pairs = sample["pair"].tolist()
+    sample["false"] = "n"
+    capsys.readouterr()
+    changed = {
+        "half": sample.assign(false=["n"] * 39 + [""]),
+        "word": sample.assign(false=["maybe"] + ["n"] * 39),
+        "lacking": sample.iloc[:-2],
+        "unknown": sample.assign(pair=[*pairs[:-1], 10_000]),
+        "twice": pd.concat([sample, sample.iloc[:1]]),
+        "other": sample.assign(sample="0123456789ab"),
+        "second": sample.assign(false=["y", *["n"] * 39]),
+        "first": sample,
+    }
+    for name, table in changed.items():
+        table.to_csv(f"{name}.csv", index=False)
+    named = {
+        "half": ["1 of 40", str(pairs[-1])],
+        "word": ["line 2", "'maybe'"],
+        "lacking": ["2 of 40", str(min(pairs[-2:]))],
+        "unknown": ["10000"],
+        "twice": ["line 42"],
+        "other": ["0123456789ab"],
+    }
+    for name, facts in named.items():
+        line = refusal(capsys, f"{name}.csv")
+        assert f"{name}.csv" in line
+        assert all(fact in line for fact in facts), line
+    assert f"pair {pairs[0]})" in refusal(capsys, "first.csv", "second.csv")
+    assert not Path("pairs_audit/rated").exists()
+    with open("pairs.jsonl", "a") as file:
+        file.write('{"query": "one more", "pos": ["its answer"], "neg": []}\n')
+    assert "pairs.jsonl has changed" in refusal(capsys, "first.csv")
+    assert "none_audit" in refusal(capsys, "first.csv", "--out", "none_audit")
