@@ -105,8 +105,8 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
     negatives = table.negatives()
     text = choose_text(table)
     table.leave_out(table.rows[text].map(is_missing), "without a text")
-    places: dict[str, Any] = {"split": table.split(), "group": table.group("text")}
-    fields = {"text": text, "negatives": negatives} | places
+    fields: dict[str, Any] = {"text": text, "negatives": negatives}
+    fields |= {"split": table.split(), "group": table.group("text")}
     column = choose_label(table, text)
     if column is None:
         if chosen.get("merge_labels") or chosen.get("leave_out"):
@@ -123,13 +123,17 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
         _vectors_of_rows(study, vectors, table, "positive" in fields)
     if column is None:
         return study.write("text_pairs", 3, _shared_texts, **fields)
-    sizes = table.rows.loc[table.usable, column].value_counts()
+    fields |= _label_sets(table.rows.loc[table.usable, column].value_counts())
+    return study.write("text_labels", 4, _shared_texts, label=column, **fields)
+
+
+def _label_sets(sizes: pd.Series) -> dict[str, Any]:
+    """Return which labels of a study are never trained on, and how classes are weighed."""
     common = len(sizes)
     unseen = common // 5 if common >= UNSEEN_FROM else 0
     sets = {"train": common - 2 * unseen, "validation_unseen": unseen, "test_unseen": unseen}
-    fields["labels"] = sets if unseen else None
-    fields["balanced"] = "macro" if sizes.max() > SKEWED * sizes.median() else None
-    return study.write("text_labels", 4, _shared_texts, label=column, **fields)
+    balanced = "macro" if sizes.max() > SKEWED * sizes.median() else None
+    return {"labels": sets if unseen else None, "balanced": balanced}
 
 
 def _vectors_of_rows(study: NewStudy, path: Path, table: UserTable, is_paired: bool) -> None:
