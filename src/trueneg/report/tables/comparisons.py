@@ -7,6 +7,7 @@ import itertools
 import pandas as pd
 from pandas import DataFrame
 
+from trueneg.config.equal_temperature import oracle_gains_over
 from trueneg.report.declared import (
     ROWS,
     Drawing,
@@ -191,7 +192,12 @@ def named_by(gathered: Gathered) -> Named:
     study = gathered.study
     primary = study.primary
     return Named(
-        gathered.dataset, gathered.primary, primary.treatment, study.contrasts, primary.oracle
+        gathered.dataset,
+        gathered.primary,
+        primary.treatment,
+        study.contrasts,
+        primary.oracle,
+        oracle_gains_over(study, gathered.compared_variants)[-1],
     )
 
 
