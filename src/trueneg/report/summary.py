@@ -265,7 +265,8 @@ def _comparison(
         )
         parts.append(labelled.assign(sentence=sentence))
     sides = (primary.treatment, primary.baseline)
-    variants = selection[selection["dataset"] == dataset].set_index("objective")["variant"]
+    of_dataset = selection[selection["dataset"] == dataset]
+    variants = dict(zip(of_dataset["objective"], of_dataset["variant"], strict=True))
     contrast = primary_contrast(
         rows,
         *sides,
@@ -274,7 +275,7 @@ def _comparison(
         primary.margin,
         primary.oracle,
         crossed,
-        oracle_gains_over(study, variants.to_dict()),
+        oracle_gains_over(study, variants),
     )
     tested = with_means(rows[rows["split"] == "test"])
     sentences = answer_of(study, tested, dataset, _records(selection), crossed)
