@@ -7,7 +7,7 @@ import pytest
 from tests.config.mistakes import mistakes, with_key
 from tests.studies import tiny_study, tiny_texts, tiny_words, tiny_world, tuned_study
 from trueneg.config import runs
-from trueneg.config.equal_temperature import baseline_at, cautions
+from trueneg.config.equal_temperature import baseline_at, cautions, oracle_gains_over
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
 from trueneg.store.identity import run_id
@@ -351,6 +351,9 @@ def test_the_baseline_at_a_temperature_is_found_by_its_loss_and_its_value():
     del variants["CL-untuned"]
     assert baseline_at(tuned, variants, "HCL") is None
     assert baseline_at(tuned, variants | {"CL-at-HCL": warm}, "HCL") == "CL-at-HCL"
+    assert oracle_gains_over(tuned, variants) == ["CL"]
+    at_other = variants | {"Oracle": warm, "CL-untuned": "{}"}
+    assert oracle_gains_over(tuned, at_other) == ["CL", "CL-untuned"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from functools import cache
 
 import pandas as pd
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from tests.projects import ROOT
 from trueneg.store.archive import read_archive
@@ -43,9 +44,25 @@ def candidates(path):
     )
 
 
+def corrected(table):
+    """The comparisons of BANKING77's ten label-free methods in every study, task and with every
+    baseline, after Holm's correction over the ten.
+    """
+    contrasts = read("banking77_contrasts.csv")
+    methods = contrasts["objective"][contrasts["family"] == "label-free"].unique()
+    assert len(methods) == 10
+    table[["objective", "baseline"]] = table["contrast"].str.split(" − ", expand=True)
+    of_methods = table[table["objective"].isin(methods)].copy()
+    families = of_methods.groupby(["study", "measured", "baseline"])["p"]
+    of_methods["p Holm"] = families.transform(lambda p: multipletests(p, method="holm")[1])
+    return of_methods.drop(columns="objective")
+
+
 @cache
 def read(source):
     name, _, kind = source.partition(" ")
+    if kind == "corrected":
+        return corrected(read(name).copy())
     if kind == "settings":
         return settings(name)
     if kind == "curves":
@@ -77,8 +94,11 @@ def selected(source, where):
 
 
 def by_seed(source, where, contrast):
-    """The values of an objective, or the differences of two, by seed."""
+    """The values of an objective, the differences of two, or differences of these, by seed."""
     sources = source.split(" − ")
+    if contrast.startswith("("):
+        first, second = contrast.strip("()").split(") − (")
+        return by_seed(source, where, first) - by_seed(source, where, second)
     if len(sources) == 2:
         return by_seed(sources[0], where, contrast) - by_seed(sources[1], where, contrast)
     places = where.split(" − ")

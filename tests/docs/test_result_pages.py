@@ -22,6 +22,7 @@ PROBE = "task=linear probe; fraction=0.1"
 ALL_LABELS = "task=linear probe; fraction=1"
 KNN = "task=knn"
 FAMILIES = ["task=retrieval; metric=nDCG", "task=clustering", "task=linear probe"]
+ONE_ANSWER = ["task=retrieval; metric=R; k=1", "task=retrieval; metric=MRR"]
 AUC = [f"{ALL_LABELS}; metric=AUC", "outcome", "task=zero-shot; metric=AUC"]
 RADIOGRAPHS = ["task=zero-shot; metric=AUC", "outcome", "task=zero-shot; metric=ACC"]
 RADIOGRAPHS += [
@@ -40,7 +41,7 @@ TABLES = [
     ("banking77_finetune", "comparison", "banking77_finetune", [SEEN, "outcome", UNSEEN]),
     ("clinc150", "comparison", "clinc150", [SEEN, "outcome", UNSEEN]),
     ("clinc150", "| precision", "clinc150", ["", "", SEEN, SAME_SCALE]),
-    ("few_labels", "comparison", "few_labels", [SEEN, "outcome", *FAMILIES]),
+    ("few_labels", "comparison", "few_labels", [SEEN, "outcome", *FAMILIES, *ONE_ANSWER]),
     ("digits", "contrast", "digits", [PROBE, ALL_LABELS, KNN, "task=mean classifier"]),
     ("flickr8k_tuned", "comparison", "flickr8k_tuned", [DIRECTIONS[0], "outcome", *DIRECTIONS[1:]]),
     ("open_i_frozen", "comparison", "open_i_frozen", RADIOGRAPHS),

@@ -18,6 +18,7 @@ from statsmodels.stats.power import tt_solve_power
 from statsmodels.stats.weightstats import ttost_paired
 
 from trueneg.report.findings import answer, headroom_sentence
+from trueneg.report.tables.building import Named, comparisons
 from trueneg.stats.candidates import select
 from trueneg.stats.comparison import (
     detectable_multiplier,
@@ -218,9 +219,29 @@ def test_the_oracles_gain_is_that_over_the_uncorrected_baseline():
             "digits",
             margin,
             "oracle",
-            uncorrected="cl",
+            uncorrected=["cl"],
         )
         assert row["outcome"] == expected
+
+
+def test_the_oracle_must_gain_over_the_baseline_at_its_own_temperature_too():
+    cl = np.array([0.5, 0.52, 0.54, 0.56])
+    noise = 1e-4 * np.array([4, -4, 3, -3])
+    same = cl + 0.02 + noise  # CL at the oracle's temperature
+    values = {"cl": cl, "same": same, "oracle": same + 0.02 - noise, "dcl": cl + noise}
+    for over, margin, expected in (
+        (["cl"], 0.03, "equivalent"),
+        (["cl", "same"], 0.03, "undecided"),
+        (["cl", "same"], 0.015, "equivalent"),
+    ):
+        row = primary_contrast(
+            rows_of(values), "dcl", "cl", MEASURED, "digits", margin, "oracle", None, over
+        )
+        assert row["outcome"] == expected
+    for same_scale, expected in ((None, "equivalent"), ("same", "undecided")):
+        named = Named("digits", MEASURED, "dcl", (), "oracle", same_scale)
+        table = comparisons(rows_of(values), "cl", [MEASURED], {MEASURED: 0.03}, named)
+        assert table.set_index("contrast")["outcome"]["dcl − cl"] == expected
 
 
 def test_differences_of_one_image_in_50_000_are_not_rounded_away():

@@ -43,6 +43,18 @@ def baseline_at(study: TrainedStudy, variants: Mapping[str, str], treatment: str
     return next((name for name in names if _temperature(study, name, variants) == wanted), None)
 
 
+def oracle_gains_over(study: TrainedStudy, variants: Mapping[str, str]) -> list[str]:
+    """Return the baselines over which the oracle must gain: the study's, and that at the oracle's
+    temperature if there is one.
+
+    Args:
+        study, variants: as for :func:`baseline_at`.
+    """
+    primary = study.primary
+    same = primary.oracle and baseline_at(study, variants, primary.oracle)
+    return list(dict.fromkeys(filter(None, (primary.baseline, same))))
+
+
 def _temperature(study: TrainedStudy, name: str, variants: Mapping[str, str]) -> Temperature:
     sections = study.sections_of(study.objectives[name])
     settings = {section: model.model_dump() for section, model in sections.items()}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pandas import DataFrame
 
-from trueneg.config.equal_temperature import baseline_at
+from trueneg.config.equal_temperature import baseline_at, oracle_gains_over
 from trueneg.report.labels import few_pilots
 from trueneg.report.metrics import (
     DISPLAYED,
@@ -101,7 +101,7 @@ def smaller_gain(
             primary.margin,
             primary.oracle,
             crossed,
-            primary.baseline,
+            oracle_gains_over(study, variants),
         )
         for baseline in dict.fromkeys(filter(None, (primary.baseline, same)))
     ]

@@ -174,10 +174,15 @@ class Gathered:
             )
         return [f"{said}: {', '.join(used)}."] if used else []
 
+    @property
+    def compared_variants(self) -> dict[str, str]:
+        """The compared variant of each objective on the primary contrast's data set."""
+        of_dataset = self.selection[self.selection["dataset"] == self.dataset]
+        return dict(zip(of_dataset["objective"], of_dataset["variant"], strict=True))
+
     def chosen(self, objective: str) -> str:
         """Return the compared variant of an objective on the primary contrast's data set."""
-        of_dataset = self.selection[self.selection["dataset"] == self.dataset]
-        return of_dataset.set_index("objective")["variant"][objective]
+        return self.compared_variants[objective]
 
     @property
     def data_notes(self) -> list[str]:

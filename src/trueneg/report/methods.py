@@ -66,8 +66,8 @@ def best_of(gathered: Gathered, names: list[str]) -> Any:
     if best.empty:
         return None
     baseline = gathered.baseline
-    variants = {entry["objective"]: entry["variant"] for entry in _selected(gathered)}
     chosen = dict.fromkeys(best["chosen"])
+    variants = gathered.compared_variants
     same = {name: baseline_at(gathered.study, variants, name) or baseline for name in chosen}
     beside = rows[rows["objective"] == rows["seed"].map(best.set_index("seed")["chosen"].map(same))]
     found = [

@@ -12,6 +12,7 @@ import yaml
 from pandas import DataFrame
 
 from trueneg.config import runs as study_runs
+from trueneg.config.equal_temperature import oracle_gains_over
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.report.findings import answer_of, headroom_sentence
@@ -264,8 +265,17 @@ def _comparison(
         )
         parts.append(labelled.assign(sentence=sentence))
     sides = (primary.treatment, primary.baseline)
+    of_dataset = selection[selection["dataset"] == dataset]
+    variants = dict(zip(of_dataset["objective"], of_dataset["variant"], strict=True))
     contrast = primary_contrast(
-        rows, *sides, measured, dataset, primary.margin, primary.oracle, crossed
+        rows,
+        *sides,
+        measured,
+        dataset,
+        primary.margin,
+        primary.oracle,
+        crossed,
+        oracle_gains_over(study, variants),
     )
     tested = with_means(rows[rows["split"] == "test"])
     sentences = answer_of(study, tested, dataset, _records(selection), crossed)

@@ -181,18 +181,18 @@ def _with_tests(table: pd.DataFrame, margins: Mapping[Measurement, float]) -> pd
     )
 
 
-def within_headroom(table: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+def within_headroom(table: pd.DataFrame, gains: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Withdraw the equivalence tests whose margin the oracle's gain is not shown to exceed: being
     that close to the baseline would then mean nothing.
 
     Args:
         table: table from :func:`paired_differences`.
-        gains: its rows of the oracle against the uncorrected baseline, which keep their own test.
+        gains: its rows of the oracle, over each baseline that it must gain over.
+        baseline: the uncorrected baseline, against which the oracle keeps its own test.
     """
-    least = table[KEYS].merge(gains[[*KEYS, "low"]], how="left", on=KEYS)["low"].to_numpy()
-    is_gain = table["objective"].isin(gains["objective"]) & table["baseline"].isin(
-        gains["baseline"]
-    )
+    smallest = gains.sort_values("low").drop_duplicates(KEYS)
+    least = table[KEYS].merge(smallest[[*KEYS, "low"]], how="left", on=KEYS)["low"].to_numpy()
+    is_gain = table["objective"].isin(gains["objective"]) & (table["baseline"] == baseline)
     is_withdrawn = (table["margin"] >= least) & ~is_gain
     return table.assign(**{"p equivalence": table["p equivalence"].mask(is_withdrawn)})
 
@@ -479,7 +479,7 @@ def primary_contrast(
     margin: float | None = None,
     oracle: str | None = None,
     crossed: pd.DataFrame | None = None,
-    uncorrected: str | None = None,
+    uncorrected: Sequence[str] = (),
 ) -> pd.Series:
     """Evaluate the primary contrast of a study on the test split; as the only one in its family, it
     needs no adjustment.
@@ -495,7 +495,8 @@ def primary_contrast(
             none must.
         crossed: :func:`trueneg.stats.crossed.crossed_comparisons` of the measurement, whose
             intervals and tests, over samples, too, replace those over seeds; None: nothing does.
-        uncorrected: over which the oracle gains; None: the baseline.
+        uncorrected: over which the oracle must gain, the study's baseline first; empty: the
+            baseline.
 
     Returns:
         The row of :func:`paired_differences` with its ``outcome`` (see :func:`outcome`) and, if
@@ -508,8 +509,9 @@ def primary_contrast(
     margins = {} if margin is None else {measured: margin}
     table = paired_differences(chosen, baseline, [treatment], margins)
     if oracle is not None:
-        gains = paired_differences(chosen, uncorrected or baseline, [oracle])
-        table = within_headroom(table, gains)
+        over = uncorrected or [baseline]
+        gains = pd.concat([paired_differences(chosen, each, [oracle]) for each in over])
+        table = within_headroom(table, gains, over[0])
     row = over_samples(table, crossed).iloc[0].copy()
     row["outcome"] = outcome(row["difference"], row["p"], row["p equivalence"])
     return row

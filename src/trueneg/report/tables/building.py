@@ -57,7 +57,7 @@ OWN_FAMILY = (
 class Named(NamedTuple):
     """The comparisons that a study names: the primary contrast in one measurement, and contrasts in
     all measurements; ``crossed``: those of this measurement over runs and samples, if there are
-    any.
+    any. The oracle must gain over ``same``, too: the baseline at its temperature.
     """
 
     dataset: str
@@ -66,6 +66,7 @@ class Named(NamedTuple):
     contrasts: Sequence[NamedContrast] = ()
     oracle: str | None = None
     crossed: DataFrame | None = None
+    same: str | None = None
 
 
 def comparisons(
@@ -107,7 +108,10 @@ def comparisons(
     others = paired_differences(chosen, baseline, margins=margins)
     others = others.assign(contrast=others["objective"] + f" − {baseline}", family=OTHERS)
     table = pd.concat([*parts, others], ignore_index=True)
-    table = within_headroom(table, others[others["objective"] == named.oracle])
+    gains = [others[others["objective"] == named.oracle]]
+    if named.oracle is not None and named.same is not None:
+        gains.append(paired_differences(chosen, named.same, [named.oracle]))
+    table = within_headroom(table, pd.concat(gains), baseline)
     is_named = (table["family"] == OTHERS) & table.duplicated([*KEYS, "contrast"])
     table = table[~is_named].reset_index(drop=True)
     of_dataset = table[table["dataset"] == named.dataset]

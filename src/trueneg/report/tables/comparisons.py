@@ -7,6 +7,7 @@ import itertools
 import pandas as pd
 from pandas import DataFrame
 
+from trueneg.config.equal_temperature import oracle_gains_over
 from trueneg.report.declared import (
     ROWS,
     Drawing,
@@ -197,6 +198,7 @@ def named_by(gathered: Gathered) -> Named:
         study.contrasts,
         primary.oracle,
         gathered.crossed,
+        oracle_gains_over(study, gathered.compared_variants)[-1],
     )
 
 
