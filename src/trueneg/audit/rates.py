@@ -137,7 +137,7 @@ def _recall(verdicts: ndarray, above: ndarray, weights: ndarray, level: float) -
         )
     counted = weights * (is_false + unsure / 2)
     share = counted[above].sum() / counted.sum() if counted.any() else np.nan
-    pairs = np.count_nonzero(counted)
+    pairs = int(np.count_nonzero(counted))
     return Rate(float(share), float(1 - ends[0]), float(ends[1]), pairs, int(unsure.sum()))
 
 
@@ -160,7 +160,7 @@ def rate_with_judge(
     """
     count = len(sizes)
     cells = np.bincount(2 * ranges + opinions, minlength=2 * count).reshape(count, 2)
-    is_split = (cells >= LEAST).all(axis=1)
+    is_split = cells.min(axis=1) >= LEAST
     totals = np.maximum(judged.sum(axis=1), 1)
     shares = np.where(is_split, judged[:, 1] / totals, 0)
     parts = sizes * np.stack([1 - shares, shares], axis=1).T
