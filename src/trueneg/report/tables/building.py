@@ -102,16 +102,8 @@ def comparisons(
             whether a tested comparison is
         outside the primary measurement or not named.
     """
-    chosen = _test_rows(rows, measured)
     named = named or Named("", Measurement("", ""), "")
-    parts = [_named_differences(chosen, contrast, margins) for contrast in named.contrasts]
-    others = paired_differences(chosen, baseline, margins=margins)
-    others = others.assign(contrast=others["objective"] + f" − {baseline}", family=OTHERS)
-    table = pd.concat([*parts, others], ignore_index=True)
-    gains = [others[others["objective"] == named.oracle]]
-    if named.oracle is not None and named.same is not None:
-        gains.append(paired_differences(chosen, named.same, [named.oracle]))
-    table = within_headroom(table, pd.concat(gains), baseline)
+    table = _all_differences(_test_rows(rows, measured), baseline, margins, named)
     is_named = (table["family"] == OTHERS) & table.duplicated([*KEYS, "contrast"])
     table = table[~is_named].reset_index(drop=True)
     of_dataset = table[table["dataset"] == named.dataset]
@@ -143,6 +135,22 @@ def comparisons(
     return table.rename(
         columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
     )
+
+
+def _all_differences(
+    chosen: DataFrame, baseline: str, margins: Margins | None, named: Named
+) -> DataFrame:
+    """Return the named differences and all from the baseline; equivalence is tested only where the
+    oracle's gains exceed the margin.
+    """
+    parts = [_named_differences(chosen, contrast, margins) for contrast in named.contrasts]
+    others = paired_differences(chosen, baseline, margins=margins)
+    others = others.assign(contrast=others["objective"] + f" − {baseline}", family=OTHERS)
+    table = pd.concat([*parts, others], ignore_index=True)
+    gains = [others[others["objective"] == named.oracle]]
+    if named.oracle is not None and named.same is not None:
+        gains.append(paired_differences(chosen, named.same, [named.oracle]))
+    return within_headroom(table, pd.concat(gains), baseline)
 
 
 def _test_rows(rows: DataFrame, measured: Sequence[Measurement]) -> DataFrame:
