@@ -239,7 +239,7 @@ def test_the_oracle_must_gain_over_the_baseline_at_its_own_temperature_too():
         )
         assert row["outcome"] == expected
     for same_scale, expected in ((None, "equivalent"), ("same", "undecided")):
-        named = Named("digits", MEASURED, "dcl", (), "oracle", same_scale)
+        named = Named("digits", MEASURED, "dcl", (), "oracle", same=same_scale)
         table = comparisons(rows_of(values), "cl", [MEASURED], {MEASURED: 0.03}, named)
         assert table.set_index("contrast")["outcome"]["dcl − cl"] == expected
 
