@@ -18,7 +18,6 @@ from trueneg.report.plots import Axis, draw_intervals, facets, forest, set_ticks
 RESULTS = Path(__file__).parents[1] / "docs/results"
 COLLECTIONS = {
     "hard_negatives": "BANKING77",
-    "hard_negatives_clinc150": "CLINC150",
     "hard_negatives_medquad": "MedQuAD",
 }
 # hard negatives, and CL at their temperature
@@ -82,8 +81,8 @@ def draw_ranks(path: Path) -> None:
     add_legend(figure, styles)
     finish(
         figure,
-        "Share of the nearest training texts, by the frozen MiniLM, that are right answers. Bands:"
-        " 95 % t intervals over 16 draws of labels.",
+        "Share of the nearest training texts, by the frozen MiniLM, that are right answers by their"
+        " label. Bands: from the smallest to the largest share of 16 draws of labels.",
     )
     save(figure, path, "How many mined hard negatives are false")
 

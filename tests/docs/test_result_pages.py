@@ -24,6 +24,7 @@ KNN = "task=knn"
 FAMILIES = ["task=retrieval; metric=nDCG", "task=clustering", "task=linear probe"]
 ONE_ANSWER = ["task=retrieval; metric=R; k=1", "task=retrieval; metric=MRR"]
 AUC = [f"{ALL_LABELS}; metric=AUC", "outcome", "task=zero-shot; metric=AUC"]
+MAPS = ["task=retrieval; metric=MAP", "outcome", "task=retrieval; metric=nDCG", KNN]
 RADIOGRAPHS = ["task=zero-shot; metric=AUC", "outcome", "task=zero-shot; metric=ACC"]
 RADIOGRAPHS += [
     f"task=retrieval sentence; labels={labels}; direction=" for labels in ("report", "truth")
@@ -44,6 +45,7 @@ TABLES = [
     ("few_labels", "comparison", "few_labels", [SEEN, "outcome", *FAMILIES, *ONE_ANSWER]),
     ("digits", "contrast", "digits", [PROBE, ALL_LABELS, KNN, "task=mean classifier"]),
     ("flickr8k_tuned", "comparison", "flickr8k_tuned", [DIRECTIONS[0], "outcome", *DIRECTIONS[1:]]),
+    ("hard_negatives", "comparison", "hard_negatives", MAPS),
     ("open_i_frozen", "comparison", "open_i_frozen", RADIOGRAPHS),
     ("tuned_baseline", "comparison", "tuned_baseline", [PROBE, "outcome", LONGER, "outcome", KNN]),
     ("tuned_baseline", "| precision", "tuned_baseline", ["", "", PROBE, KNN]),

@@ -41,6 +41,7 @@ PAGES = [
             "digits",
             "few_labels",
             "flickr8k_tuned",
+            "hard_negatives",
             "open_i_frozen",
             "tuned_baseline",
         )
