@@ -54,7 +54,7 @@ POSITIVES = (
     "sentence2",
     "text2",
 )
-NEGATIVE = r"(hard)?neg(ative)?s?\d*"  # the letters and digits of a name
+NEGATIVE = r"(hard[\W_]?)?neg(ative)?s?[\W_]?\d*"
 LABELS = ("label", "class", "category", "intent", "topic", "target")
 NO_LABELS = ("fold", "language", "lang", "annotator")
 SCORES = ("score", "similarity", "rating", "relevance", "gold", "goldlabel", "label")
@@ -141,11 +141,6 @@ def known(names: Iterable[str], likely: Sequence[str]) -> list[str]:
     return sorted(found, key=lambda name: likely.index(plain_names[name]))
 
 
-def is_negative(name: str) -> bool:
-    """Return whether a name means hard negatives, such as ``neg`` or ``negative_1``."""
-    return re.fullmatch(NEGATIVE, re.sub(r"[\W_]", "", name.lower())) is not None
-
-
 def is_group(name: str, words: str = "|".join(GROUPS)) -> bool:
     """Return whether a name means a group, in any spelling."""
     return re.fullmatch(OF_GROUPS.format(words), re.sub(r"[\W_]", "", name.lower())) is not None
@@ -228,7 +223,8 @@ class UserTable:
 
     def negatives(self) -> list[str]:
         """Give a role to the columns of hard negatives, and return them."""
-        found = [name for name in self.free("text", "texts", "list") if is_negative(name)]
+        free = self.free("text", "texts", "list")
+        found = [name for name in free if re.fullmatch(NEGATIVE, name.lower())]
         self.roles |= dict.fromkeys(found, "negative")
         if found:
             self.found.append(f"hard negatives: {', '.join(found)}")

@@ -107,12 +107,13 @@ def _add_init(commands: Commands) -> None:
     inits = commands.add_parser(
         "init", help="write a study of your own data, sized for a given time", epilog=forms
     ).add_subparsers(required=True, metavar="FORM")
-    texts = inits.add_parser("text", help="texts with labels, or pairs of texts")
+    texts = inits.add_parser(
+        "text", help="texts with labels or pairs, in a table or in BEIR's folder"
+    )
     pairs = inits.add_parser("pairs", help="images in a folder with texts in a table")
     pictures = inits.add_parser("images", help="images in class folders or parquet files")
     for form, columns in ((texts, init.TEXT_COLUMNS), (pairs, init.PAIR_COLUMNS)):
-        folder = "; or a folder as BEIR has it" * (form is texts)
-        form.add_argument("table", type=Path, help=f"CSV, TSV, JSON lines or parquet{folder}")
+        form.add_argument("table", type=Path, help="CSV, TSV, JSON lines or parquet")
         for role, of_what in columns.items():
             form.add_argument(f"--{role}", metavar="COLUMN", help=f"column of {of_what}")
     texts.add_argument(

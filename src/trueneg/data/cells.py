@@ -164,12 +164,10 @@ def texts_of(cell: str) -> list[str] | None:
         >>> [texts_of(cell) for cell in ('["a", " ", "b  c"]', " a\\nb ", "[]", "['a', b, 'c']")]
         [['a', 'b c'], ['a b'], [], None]
     """
-    texts = [] if re.fullmatch(r"\s*\[\s*]\s*", cell) else [cell]
-    if lists_texts(cell):
-        texts = listed_texts(cell)
-        if not texts:
-            return None
-    return [" ".join(text.split()) for text in texts if not is_missing(text)]
+    texts = listed_texts(cell) if lists_texts(cell) else [cell]
+    if not texts:
+        return None
+    return [" ".join(text.split()) for text in texts if not is_missing(text) and text != "[]"]
 
 
 def several_labels(labels: Iterable[str]) -> list[str]:

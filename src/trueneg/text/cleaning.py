@@ -106,6 +106,8 @@ def normalised(text: str) -> str:
 
 def same_form(text: str) -> str:
     """Return a text in Unicode's NFKC, without case and repeated white space."""
+    if text.isascii():  # has one form, and is common
+        return " ".join(text.lower().split())
     # folding can undo NFKC
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(folded.split())

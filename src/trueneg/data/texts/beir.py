@@ -50,9 +50,9 @@ def read_rows(settings: Section) -> tuple[DataFrame, Series, str]:
     judged = pd.concat([part for part, _ in parts])
     right = judged[judged["score"].astype(float) > 0]
     rows = Rows(folder / QUERIES, asked, settings)
-    is_unanswered = ~asked["_id"].isin(right["query-id"])
+    is_lonely = ~asked["_id"].isin(right["query-id"])
     expected = "the id of a query with a right answer in qrels; add one, or remove the query"
-    rows.check("_id", is_unanswered, expected, "without a right answer")
+    rows.check("_id", is_lonely, expected, "without a right answer")
     said += [*also, *(sentence for _, sentence in parts), _said(rows)]
     repeated = corpus[corpus["text"].map(normalised).duplicated()]
     if len(repeated):
@@ -119,19 +119,16 @@ def _judged(
     table = read_columns(file, columns, restricted=settings["restricted"]).map(identifier)
     rows = Rows(file, table.assign(split=split), settings)
     rows.check("score", pd.to_numeric(rows["score"], errors="coerce").isna(), "a number")
-    for column, texts, where in (
-        ("query-id", queries, QUERIES),
-        ("corpus-id", documents, CORPUS),
-    ):
-        is_unknown = ~rows[column].isin(texts.index)
+    texts = {"query-id": (queries, QUERIES), "corpus-id": (documents, CORPUS)}
+    for column, (known, where) in texts.items():
+        is_unknown = ~rows[column].isin(known.index)
         rows.check(column, is_unknown, f"an id of {where}", f"with an unknown {column}")
     asked, answers = (
-        texts.reindex(rows[column]).fillna("").map(normalised).to_numpy(object)
-        for column, texts in (("query-id", queries), ("corpus-id", documents))
+        rows[column].map(known).map(normalised, na_action="ignore")
+        for column, (known, _) in texts.items()
     )
-    is_same = Series((asked == answers) & (asked != ""), rows.table.index)
     expected = "a text that differs from the query's, also after normalisation; remove the row"
-    rows.check("corpus-id", is_same, expected, "whose text is the query's")
+    rows.check("corpus-id", asked == answers, expected, "whose text is the query's")
     return rows.usable()[0], _said(rows)
 
 

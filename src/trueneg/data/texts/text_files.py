@@ -93,13 +93,13 @@ def source_of_rows(
     """Return a source, as :func:`source_of` does, of rows whose ``positives`` and ``negatives`` are
     lists of texts.
     """
+    names = ["positives", "negatives"]
     positives, negatives = (
-        DataFrame(dict(enumerate(itertools.zip_longest(*rows[name]))), rows.index)
-        for name in ("positives", "negatives")
+        DataFrame(dict(enumerate(itertools.zip_longest(*rows[name]))), rows.index).add_prefix(name)
+        for name in names
     )
-    columns = [positives.add_prefix("positive "), negatives.add_prefix("negative ")]
-    about = rows.drop(columns=["text", "positives", "negatives"])
-    table = pd.concat([about, rows["text"], *columns], axis=1)
+    about = rows.drop(columns=["text", *names])
+    table = pd.concat([about, rows["text"], positives, negatives], axis=1)
     return source_of(settings, table, skipped, positives.shape[1], corpus)
 
 

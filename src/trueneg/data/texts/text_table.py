@@ -125,7 +125,7 @@ def read_rows(
 
 def _listed(rows: Rows, columns: Sequence[str]) -> Series:
     """Return the texts that each row has in some columns; report lists that cannot be read."""
-    listed = Series([[] for _ in rows.table.index], rows.table.index, dtype=object)
+    listed: Series = Series([[] for _ in rows.table.index], rows.table.index, dtype=object)
     for column in columns:
         texts = rows[column].map(texts_of)
         rows.check(column, texts.isna(), "a text, or a list of texts as JSON writes it")
@@ -170,8 +170,8 @@ def _read(settings: Section, path: str, texts: list[str], labels: set[str] | Non
     require_distinct("dataset", columns)
     table = read_columns(path, columns, texts=texts, restricted=settings["restricted"])
     table[texts[0]] = single_spaced(table[texts[0]])
-    if split is not None:
-        table[split] = required_splits(path, split, table[split], settings["restricted"])
+    for column in column_names(split):
+        table[column] = required_splits(path, column, table[column], settings["restricted"])
     if group is not None:
         table[_title(group)] = _combined(table, group)
     if isinstance(label, str):
@@ -188,14 +188,12 @@ def _title(columns: Any) -> str:
 
 def _combined(table: DataFrame, columns: Any) -> Series:
     """Return the values of a setting of columns, joined; empty where one of them is missing."""
-    parts = []
-    for part in values_of(columns):
-        first, *others = (table[name].map(identifier) for name in values_of(part))
-        for other in others:
-            first = first.mask(first == "", other)
-        parts.append(first)
-    joined = parts[0].str.cat(parts[1:], sep=" · ") if len(parts) > 1 else parts[0]
-    return joined.mask(sum(part == "" for part in parts) > 0, "")
+    parts = [
+        [next(filter(None, cells), "") for cells in table[names].map(identifier).to_numpy()]
+        for names in map(column_names, values_of(columns))
+    ]
+    joined = [" · ".join(each) if all(each) else "" for each in zip(*parts, strict=True)]
+    return Series(joined, table.index)
 
 
 FILES = TextFiles(read_source)

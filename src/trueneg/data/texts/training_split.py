@@ -74,7 +74,8 @@ class TextData(TrainingSentences):
         self._same_of = torch.from_numpy(same).to(device)
         classes = table["class"].to_numpy(np.int64)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
-        given = self._given_pairs() if positives == "given" else None
+        pairs = [self._drawn[:, [0, 1 + place]] for place in range(self._several)]
+        given = torch.cat(pairs) if pairs else None
         self.hard_negatives = None if mined is None else mined(rows, classes, given)
         self._known = None if given is None else self._pairs_of_several(same[given])
         hard = self._drawn[:, 1 + self._several :]
@@ -126,12 +127,6 @@ class TextData(TrainingSentences):
         own = samples[:, 1 : 1 + self._several]
         different = 1 + (own != own[:, :1]).sum(1)
         return own.gather(1, (uniform * different).long()[:, None])[:, 0]
-
-    def _given_pairs(self) -> Tensor:
-        """Return the places (n, 2) of each anchor and each of its positives."""
-        anchors = self._drawn[:, :1].expand(-1, self._several)
-        positives = self._drawn[:, 1 : 1 + self._several]
-        return torch.stack([anchors.flatten(), positives.flatten()], dim=1)
 
     def compared(self, pairs: PairBatch) -> Compared:
         """Return what guides compare: anchors with columns."""
