@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from trueneg.losses import LearnedThresholds
-from trueneg.losses.build import parameters
+from trueneg.losses.build import build, parameters
 from trueneg.losses.targets import RULES
 from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
 from trueneg.specs.settings import models_within, tag_of
@@ -20,6 +20,7 @@ OF_TRAINING = {
         "bound_gradient",
         "switched_off_by",
     },
+    *{"scope", "hardness"},  # `build` takes them for every estimator
     *{"by", "mode", "masked_words_weight", "mask_share", "decoupled", "targets", "guide"},
 }
 OTHER_DEFAULTS = {("PairBayesian", "form")}  # as docs/losses.md says
@@ -43,6 +44,25 @@ def test_the_settings_of_an_objective_are_parameters_of_its_loss_with_the_same_d
             if not field.is_required() and field.default != taken[key]
         }
         assert {(objective.__name__, key) for key in different} <= OTHER_DEFAULTS
+
+
+@pytest.mark.parametrize("objective", OF_PAIRS, ids=lambda objective: objective.__name__)
+def test_the_default_scope_and_hardness_leave_an_estimator_as_it_is(objective):
+    fields = objective.model_fields
+    if "scope" not in fields:
+        return
+    name = tag_of(objective)[1][0]
+    required = {
+        key: 0.1
+        for key, default in parameters(name).items()
+        if default is inspect.Parameter.empty and key != "samples"
+    }
+    described = {"name": name, **required}
+    defaults = {key: fields[key].default for key in ("scope", "hardness") if key in fields}
+    plain, same = (build(each, samples=3) for each in (described, described | defaults))
+    assert repr(same.estimator) == repr(plain.estimator)
+    other = build(described | defaults | {"scope": "hard"}, samples=3).estimator
+    assert other.scope == "hard"
 
 
 def test_the_settings_of_learned_thresholds_have_the_defaults_of_their_class():

@@ -132,7 +132,7 @@ def resumed_array(
         before = json.loads(progress.read_text(encoding="utf-8"))
         values = np.load(path, mmap_mode="r")
         is_same = before["made of"] == state["made of"] and len(values) == count
-        if is_same and zlib.crc32(values[: before["done"]]) == before["checksum"]:
+        if is_same and zlib.crc32(values[: before["done"]].data) == before["checksum"]:
             state = before
     if state["done"]:
         log.info(
@@ -150,7 +150,7 @@ def resumed_array(
                 stream.seek(-(count - start) * part[0].nbytes, os.SEEK_END)
                 stream.write(part.data)
                 os.fsync(stream.fileno())
-            state |= {"done": chosen.stop, "checksum": zlib.crc32(part, state["checksum"])}
+            state |= {"done": chosen.stop, "checksum": zlib.crc32(part.data, state["checksum"])}
             write_text(progress, json.dumps(state))
     return np.load(path, mmap_mode="r")
 

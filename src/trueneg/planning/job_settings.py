@@ -51,7 +51,7 @@ class JobSettings:
             functions: return placeholders of `section` that are not wildcards.
         """
 
-        def of_attempt(key: str) -> Callable[[Any, int], int]:
+        def of_attempt(key: str) -> Callable[..., int]:
             first = self.setting(f"{section}/{key}", **functions)
             if key not in further:
                 return lambda wildcards, attempt: first(wildcards) * attempt
