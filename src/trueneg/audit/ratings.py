@@ -86,7 +86,7 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample
             or has no rating, or raters disagree.
     """
     record: Any = read_json(folder / RECORD, remedy=DRAW)
-    if file_checksum(file) != record["file"]:
+    if not file.is_file() or file_checksum(file) != record["file"]:
         raise UserError(
             f"{file} has changed since the sample in {folder} was drawn. Restore it, or draw"
             " another sample with --out and rate that."
