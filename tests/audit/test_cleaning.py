@@ -115,6 +115,19 @@ def test_other_formats_are_cleaned_alike(tmp_path, ending):
     assert len(removals(f"out.{ending}")) == len(REMOVED)
 
 
+def test_lines_that_are_no_rows_stay_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "AT_ONCE", 1)
+    lines = ["sep=;", "anchor;positive;negative_1"]
+    for number in range(8):
+        cells = (f"question number {number}", f'"answer; ""number"" {number}"', "another text")
+        lines += [";".join(cells), ""]
+    content = "\r\n".join([*lines, ";;", ""])
+    (tmp_path / "texts.csv").write_bytes(content.encode())
+    clean("texts.csv", "out.csv")
+    assert (tmp_path / "out.csv").read_bytes() == content.encode()
+    assert removals("out.csv") == []
+
+
 def test_columns_of_one_text_become_empty_and_labelled_texts_lose_repeated_rows(tmp_path):
     rows = [
         ("question one", "answer one", "answer two", "answer three"),

@@ -58,8 +58,8 @@ def write_sample(
         The csv: ``sample`` (a checksum), ``pair`` (its row), the texts, and ``false``, empty.
     """
     ranges = ranges_of(pairs["rank"].to_numpy())
-    ends = (pairs[name].to_numpy() for name in ("anchor", "group"))
-    drawn = draw(*ends, ranges, pairs["similarity"].to_numpy(), pairs=count)
+    anchors, groups, similarity = pairs[["anchor", "group", "similarity"]].to_numpy().T
+    drawn = draw(anchors.astype(int), groups.astype(int), ranges, similarity, pairs=count)
     rows = np.random.default_rng(0).permutation(drawn.rows)  # raters do not see the ranks
     checksum = file_checksum(file)
     name = hashlib.sha256(checksum.encode() + rows.tobytes()).hexdigest()[:12]

@@ -230,23 +230,17 @@ def rated_audit(path: Path, folder: Path, ratings: Sequence[Path]) -> str:
         by_rank[-1] |= {"low": of_range.low, "high": of_range.high, "rated": of_range.pairs}
         lines.append(f"of ranks {first} to {ENDS[number]}: {_interval(of_range)}")
     # removed: all with a margin below; a score of at least the next number
-    values = np.nextafter(np.negative(MARGINS), np.inf)
+    values = np.nextafter(np.negative(MARGINS), np.inf).tolist()
     found = rates.thresholds(-pairs["margin"].to_numpy(), ranges, rows, verdicts, values)
-    by_threshold = [
-        {
-            "filter": f"relative_margin={margin}",
-            "removed": each.removed,
-            "precision": _interval(each.precision),
-            "recall": _interval(each.recall),
-        }
-        for margin, each in zip(MARGINS, found, strict=True)
-    ]
+    by_threshold = []
+    for margin, each in zip(MARGINS, found, strict=True):
+        ends = {"precision": _interval(each.precision), "recall": _interval(each.recall)}
+        by_threshold.append({"relative margin": margin, "removed": each.removed, **ends})
+        lines.append(
+            f"relative_margin={margin} removes {100 * each.removed:.3g} %; of these,"
+            f" {ends['precision']} are false: {ends['recall']} of all false ones"
+        )
     tables = {"by rank": DataFrame(by_rank), "thresholds": DataFrame(by_threshold)}
-    lines += [
-        f"{each['filter']} removes {100 * each['removed']:.3g} %; of these, {each['precision']} are"
-        f" false: {each['recall']} of all false ones"
-        for each in by_threshold
-    ]
     lines.append(NOT_RECOMMENDED)
     write_page(folder / "rated", f"Rated hard negatives in {path.name}", lines, tables)
     return "\n".join([*lines, f"Wrote {folder / 'rated'}."])
@@ -316,8 +310,8 @@ def _about_negatives(what: str, tables: Mapping[str, DataFrame]) -> list[str]:
     judged = by_rank["known"].sum()
     lines = [f"{by_rank['negatives'].sum():,} {what}; of {judged:,}, it is known if they are false"]
     for name in ("by rank", "by similarity"):
-        shares = tables[name].dropna().itertuples(index=False)
-        listed = ", ".join(f"{band}: {100 * false:.3g} %" for band, _, _, false in shares)
+        bands = tables[name].dropna().itertuples(index=False)
+        listed = ", ".join(f"{band}: {100 * false:.3g} %" for band, _, _, false in bands)
         lines += [f"share of false ones {name}: {listed}"] if listed else []
     for line in tables["by filter"].to_dict("records"):
         shares = {key: f"{100 * value:.3g} %" for key, value in line.items() if key != "filter"}
