@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from trueneg.audit import cleaning
 from trueneg.cli.main import main
 
 VECTORS = "{name: vectors, path: vectors.npy}"
@@ -58,12 +59,15 @@ def write_lines(path, lines):
     path.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
 
 
-def test_json_lines_are_cleaned_and_a_second_time_left_as_they_are(tmp_path):
+@pytest.mark.parametrize("at_once", [1, 2, 1000])
+def test_json_lines_are_cleaned_and_a_second_time_left_as_they_are(tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr(cleaning, "AT_ONCE", at_once)
     write_lines(tmp_path / "texts.jsonl", LINES)
     clean("texts.jsonl", "once.jsonl")
     once = (tmp_path / "once.jsonl").read_text()
     assert [json.loads(line) for line in once.splitlines()] == CLEANED
     assert once.splitlines()[-1] == json.dumps(LINES[-1])
+    assert once.count("\n") == len(CLEANED)
     assert sorted(removals("once.jsonl")) == sorted(REMOVED)
     clean("once.jsonl", "twice.jsonl")
     assert (tmp_path / "twice.jsonl").read_text() == once
@@ -109,6 +113,19 @@ def test_other_formats_are_cleaned_alike(tmp_path, ending):
     for name, texts in lists.items():
         assert texts == [line[name] for line in CLEANED]
     assert len(removals(f"out.{ending}")) == len(REMOVED)
+
+
+def test_lines_that_are_no_rows_stay_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "AT_ONCE", 1)
+    lines = ["sep=;", "anchor;positive;negative_1"]
+    for number in range(8):
+        cells = (f"question number {number}", f'"answer; ""number"" {number}"', "another text")
+        lines += [";".join(cells), ""]
+    content = "\r\n".join([*lines, ";;", ""])
+    (tmp_path / "texts.csv").write_bytes(content.encode())
+    clean("texts.csv", "out.csv")
+    assert (tmp_path / "out.csv").read_bytes() == content.encode()
+    assert removals("out.csv") == []
 
 
 def test_columns_of_one_text_become_empty_and_labelled_texts_lose_repeated_rows(tmp_path):

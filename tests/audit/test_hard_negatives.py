@@ -140,7 +140,10 @@ def test_an_audit_overwrites_nothing_and_refuses_unknown_encoders(capsys):
     for arguments, named in (
         (["--encoder", "{name: made_up}"], "made_up"),
         (["--encoder", "{name: vectors, path: none.npy}"], "none.npy"),
+        (["--encoder", "{name: "], "{name: "),
         (["--out", "."], ". already exists"),
+        (["--batch", "1"], "--batch is 1"),
+        (["--pairs", "0"], "--pairs is 0"),
     ):
         assert main(["audit", "texts.csv", "--mine", *arguments]) == 1
         (line,) = capsys.readouterr().err.splitlines()

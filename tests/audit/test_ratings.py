@@ -120,4 +120,6 @@ def test_what_does_not_belong_together_is_named_and_nothing_is_computed(capsys):
     with open("pairs.jsonl", "a") as file:
         file.write('{"query": "one more", "pos": ["its answer"], "neg": []}\n')
     assert "pairs.jsonl has changed" in refusal(capsys, "first.csv")
+    Path("pairs.jsonl").unlink()
+    assert "pairs.jsonl" in refusal(capsys, "first.csv")
     assert "none_audit" in refusal(capsys, "first.csv", "--out", "none_audit")

@@ -157,7 +157,7 @@ def _edited(
     """Yield the rows as they are to be written."""
     places = removed.groupby(["row", "column"])["place"].agg(set)
     changes: dict[int, dict[str, set[int]]] = {}
-    for (row, column), of_cell in places.items():
+    for row, column, of_cell in places.reset_index().itertuples(index=False):
         changes.setdefault(row, {})[column] = of_cell
     for number, row in enumerate(rows):
         if number in left_out:

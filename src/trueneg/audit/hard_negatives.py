@@ -43,7 +43,7 @@ class HardNegativePairs(NamedTuple):
     """
 
     pairs: DataFrame
-    positives: Mapping[int, ndarray]
+    positives: Mapping[Any, ndarray]
     candidates: int = 0
 
 
@@ -121,8 +121,8 @@ def mined(cells: DataFrame, vectors: ndarray) -> HardNegativePairs:
     anchors = cells.loc[cells["role"] == ANCHOR, ["row", "number", "label"]]
     positives = cells.loc[cells["role"] == POSITIVE, ["row", "number"]]
     is_paired = len(positives) > 0
-    both = anchors.merge(positives if is_paired else anchors, on="row")
-    both = both[["number_x", "number_y"]].drop_duplicates().to_numpy()
+    merged = anchors.merge(positives if is_paired else anchors, on="row")
+    both = merged[["number_x", "number_y"]].drop_duplicates().to_numpy()
     rows, candidates = np.unique(both[:, 0]), np.unique(both[:, 1])
     known = known_positives(both, candidates)[rows]
     found, similarity = nearest(vectors[rows], vectors[candidates], candidates, known)
@@ -139,7 +139,8 @@ def mined(cells: DataFrame, vectors: ndarray) -> HardNegativePairs:
     )
     if not is_paired:
         of_label = anchors[["number", "label"]].drop_duplicates()
-        both = of_label.merge(of_label, on="label")[["number_x", "number_y"]].to_numpy()
+        merged = of_label.merge(of_label, on="label")
+        both = merged[["number_x", "number_y"]].to_numpy()
         both = both[both[:, 0] != both[:, 1]]
     own = Series(_cosine(vectors, *both.T)).groupby(both[:, 0])
     sorted_own = {unit: np.sort(values)[: 1 if is_paired else None] for unit, values in own}
@@ -202,7 +203,7 @@ def rank_bands(ranks: Series) -> Series:
 
 def similarity_bands(similarity: Series) -> Series:
     """Return the lower end of each similarity's band."""
-    return np.floor(similarity.astype(float) / BAND + 1e-6).mul(BAND).round(DIGITS)
+    return ((similarity.astype(float) / BAND + 1e-6) // 1 * BAND).round(DIGITS)
 
 
 def chances(negatives: HardNegativePairs) -> dict[str, ndarray]:

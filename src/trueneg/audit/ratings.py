@@ -58,8 +58,8 @@ def write_sample(
         The csv: ``sample`` (a checksum), ``pair`` (its row), the texts, and ``false``, empty.
     """
     ranges = ranges_of(pairs["rank"].to_numpy())
-    ends = (pairs[name].to_numpy() for name in ("anchor", "group"))
-    drawn = draw(*ends, ranges, pairs["similarity"].to_numpy(), pairs=count)
+    anchors, groups, similarity = pairs[["anchor", "group", "similarity"]].to_numpy().T
+    drawn = draw(anchors.astype(int), groups.astype(int), ranges, similarity, pairs=count)
     rows = np.random.default_rng(0).permutation(drawn.rows)  # raters do not see the ranks
     checksum = file_checksum(file)
     name = hashlib.sha256(checksum.encode() + rows.tobytes()).hexdigest()[:12]
@@ -86,7 +86,7 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample
             or has no rating, or raters disagree.
     """
     record: Any = read_json(folder / RECORD, remedy=DRAW)
-    if file_checksum(file) != record["file"]:
+    if not file.is_file() or file_checksum(file) != record["file"]:
         raise UserError(
             f"{file} has changed since the sample in {folder} was drawn. Restore it, or draw"
             " another sample with --out and rate that."

@@ -9,7 +9,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ class DelimitedFile:
                 self._separator = declared[1]
                 first, number = stream.readline(), 2
             taken: list[str] = []
-            lines = (taken.append(line) or line for line in itertools.chain([first], stream))
+            lines = _remembered(itertools.chain([first], stream), taken)
             for fields in csv.reader(lines, delimiter=self._separator, strict=True):
                 is_row = bool(names and fields)
                 values = dict(zip(names, fields, strict=True)) if is_row else {}
@@ -150,6 +150,13 @@ def without(value: Any, places: set[int]) -> Any:
     if is_list:
         return kept
     return json.dumps(kept, ensure_ascii=False) if kept else None
+
+
+def _remembered(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    """Yield lines, and add those that were yielded to a list."""
+    for line in lines:
+        taken.append(line)
+        yield line
 
 
 def _opened(path: Path, mode: str = "r", like: Path | None = None) -> Any:

@@ -33,16 +33,19 @@ def text_cells(rows: DataFrame, roles: Mapping[str, str], labels: Series | None)
     Example:
         >>> rows = DataFrame({"query": ["Top up?"], "neg": ['["top up", "Lost card"]']})
         >>> cells = text_cells(rows, {"query": ANCHOR, "neg": NEGATIVE}, None)
-        >>> cells["text"].tolist(), cells["form"].rank(method="dense").nunique()
-        (['Top up?', 'top up', 'Lost card'], 3)
+        >>> cells["text"].tolist(), cells["form"].nunique()
+        (['Top up?', 'top up', 'Lost card'], 2)
     """
     parts = []
     for column, role in roles.items():
-        texts = rows[column].map(_texts).to_numpy()
-        part = DataFrame({"row": np.arange(len(rows)), "column": column, "role": role})
-        part = part.assign(text=texts).explode("text").dropna(subset="text")
-        part["place"] = part.groupby("row").cumcount()
-        parts.append(part[~part["text"].map(is_missing)])
+        listed = [
+            (row, place, text)
+            for row, cell in enumerate(rows[column])
+            for place, text in enumerate(_texts(cell))
+            if not is_missing(text)
+        ]
+        part = DataFrame(listed, columns=["row", "place", "text"]).astype({"row": int})
+        parts.append(part.assign(column=column, role=role))
     cells = pd.concat(parts, ignore_index=True)
     cells["text"] = single_spaced(cells["text"])
     numbers, texts = pd.factorize(cells["text"])
@@ -125,7 +128,8 @@ def about_rows(cells: DataFrame, batch_size: int) -> list[str]:
     reasons = certain(cells, known_positives(cells))
     found = DataFrame({"role": cells["role"], "reason": reasons})[reasons != ""].value_counts()
     repeated = int(row_codes(cells[reasons == ""]).duplicated().sum())
-    sure = [f"{counted(count, role)}: {reason}" for (role, reason), count in found.items()]
+    listed = found.reset_index().itertuples(index=False)
+    sure = [f"{counted(count, role)}: {reason}" for role, reason, count in listed]
     sure += [f"{counted(repeated, 'row')} repeating another one"] if repeated else []
     share = false_in_batch(cells)
     size = min(batch_size, cells["row"].nunique())

@@ -29,6 +29,7 @@ from trueneg.cli.columns import POSITIVES, UserTable, known
 from trueneg.cli.init import choose_label, choose_positive, choose_text
 from trueneg.data.cells import class_names, texts_of
 from trueneg.errors import UserError
+from trueneg.io.files import writable
 from trueneg.report.audit_page import write_page, write_rating_page
 from trueneg.specs.guides.encoder import TextTower
 from trueneg.specs.sections import Section
@@ -114,6 +115,8 @@ def read_texts(path: Path, chosen: Mapping[str, Any]) -> TextFile:
     group = table.group("text")
     table.found.append(table.unused(table.roles))
     rows = table.rows[table.usable]
+    if len(rows) < 2:
+        raise UserError(f"{path} has {len(rows)} usable rows; expected at least two.")
     cells = text_cells(rows, roles, None if label is None else class_names(rows[label]))
     cells["number"] = pd.factorize(cells["form"])[0]
     texts = cells.drop_duplicates("number").set_index("number")["text"]
@@ -128,15 +131,15 @@ def tower_of(encoder: str) -> Section:
     Raises:
         UserError: if there is no such tower.
     """
-    settings = yaml.safe_load(encoder)
-    if not isinstance(settings, dict):
-        settings = {"name": "sentence_transformers", "model": encoder, "truncate": True}
     try:
+        settings = yaml.safe_load(encoder)
+        if not isinstance(settings, dict):
+            settings = {"name": "sentence_transformers", "model": encoder, "truncate": True}
         validated: Any = TypeAdapter(TextTower).validate_python(settings)
-    except ValidationError as error:
+    except (yaml.YAMLError, ValidationError) as error:
         raise UserError(
-            f"--encoder is {encoder}; expected the name of a model of sentence-transformers, or a"
-            f" text tower of docs/encoders.md ({error.errors()[0]['msg']})."
+            f"--encoder is {encoder}; expected the name of a model of sentence-transformers, or"
+            " settings of a text tower of docs/encoders.md as YAML."
         ) from error
     tower: Section = validated.model_dump(mode="json")
     return tower
@@ -159,6 +162,9 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> str:
     """
     if folder.exists():
         raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
+    for option, least in (("batch", 2), ("pairs", 1)):
+        if chosen[option] < least:
+            raise UserError(f"--{option} is {chosen[option]}; expected at least {least}.")
     file = read_texts(path, chosen)
     lines = [f"{path}: {'; '.join(file.table.found)}", *about_rows(file.cells, chosen["batch"])]
     if not (NEGATIVE in file.roles.values() or chosen["mine"]):
@@ -173,10 +179,13 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> str:
     else:
         reasons = certain(file.cells, known_positives(file.cells))
         negatives = hard_negatives.given(file.cells, vectors, reasons)
+    if negatives.pairs.empty:
+        return "\n".join([*lines, "no other hard negatives are left to look at"])
     what = f"{'mined' if chosen['mine'] else 'given'} hard negatives"
     tables = _tables(file, negatives)
     lines += _about_negatives(what, tables)
-    folder.mkdir(parents=True)
+    with writable(folder):
+        folder.mkdir(parents=True)
     if negatives.pairs["is_false"].isna().any():
         _write_sample(folder, path, file, negatives, chosen["pairs"], what)
         lines.append(
@@ -221,29 +230,25 @@ def rated_audit(path: Path, folder: Path, ratings: Sequence[Path]) -> str:
         by_rank[-1] |= {"low": of_range.low, "high": of_range.high, "rated": of_range.pairs}
         lines.append(f"of ranks {first} to {ENDS[number]}: {_interval(of_range)}")
     # removed: all with a margin below; a score of at least the next number
-    values = np.nextafter(np.negative(MARGINS), np.inf)
+    values = np.nextafter(np.negative(MARGINS), np.inf).tolist()
     found = rates.thresholds(-pairs["margin"].to_numpy(), ranges, rows, verdicts, values)
-    by_threshold = [
-        {
-            "filter": f"relative_margin={margin}",
-            "removed": each.removed,
-            "precision": _interval(each.precision),
-            "recall": _interval(each.recall),
-        }
-        for margin, each in zip(MARGINS, found, strict=True)
-    ]
+    by_threshold = []
+    for margin, each in zip(MARGINS, found, strict=True):
+        ends = {"precision": _interval(each.precision), "recall": _interval(each.recall)}
+        by_threshold.append({"relative margin": margin, "removed": each.removed, **ends})
+        lines.append(
+            f"relative_margin={margin} removes {100 * each.removed:.3g} %; of these,"
+            f" {ends['precision']} are false: {ends['recall']} of all false ones"
+        )
     tables = {"by rank": DataFrame(by_rank), "thresholds": DataFrame(by_threshold)}
-    lines += [
-        f"{each['filter']} removes {100 * each['removed']:.3g} %; of these, {each['precision']} are"
-        f" false: {each['recall']} of all false ones"
-        for each in by_threshold
-    ]
     lines.append(NOT_RECOMMENDED)
     write_page(folder / "rated", f"Rated hard negatives in {path.name}", lines, tables)
     return "\n".join([*lines, f"Wrote {folder / 'rated'}."])
 
 
 def _interval(rate: Rate) -> str:
+    if np.isnan(rate.share):
+        return "an unknown share"
     return f"{100 * rate.share:.3g} % ({100 * rate.low:.2g} to {100 * rate.high:.2g})"
 
 
@@ -305,8 +310,8 @@ def _about_negatives(what: str, tables: Mapping[str, DataFrame]) -> list[str]:
     judged = by_rank["known"].sum()
     lines = [f"{by_rank['negatives'].sum():,} {what}; of {judged:,}, it is known if they are false"]
     for name in ("by rank", "by similarity"):
-        shares = tables[name].dropna().itertuples(index=False)
-        listed = ", ".join(f"{band}: {100 * false:.3g} %" for band, _, _, false in shares)
+        bands = tables[name].dropna().itertuples(index=False)
+        listed = ", ".join(f"{band}: {100 * false:.3g} %" for band, _, _, false in bands)
         lines += [f"share of false ones {name}: {listed}"] if listed else []
     for line in tables["by filter"].to_dict("records"):
         shares = {key: f"{100 * value:.3g} %" for key, value in line.items() if key != "filter"}

@@ -59,8 +59,8 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
     removed = clean(path, out, roles, label, marks)
     removed.to_csv(report, index=False)
     found = removed.assign(what=removed["column"].mask(removed["column"] == "", "row"))
-    counts = found.value_counts(["what", "reason"])
-    listed = [f"{count:,} of {what}: {reason}" for (what, reason), count in counts.items()]
+    counts = found.value_counts(["what", "reason"]).reset_index().itertuples(index=False)
+    listed = [f"{count:,} of {what}: {reason}" for what, reason, count in counts]
     wrote = f"Wrote {out}, and to {report} what was removed."
     return "\n".join([f"{path}: {counted(len(removed), 'removal')}", *listed, wrote])
 

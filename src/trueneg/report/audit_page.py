@@ -95,6 +95,6 @@ def _figure(folder: Path, title: str, drawn: Mapping[str, DataFrame]) -> tuple[o
 
 def _shown(column: Series) -> Series:
     """Return a column as text; shares in per cent."""
-    if column.name in ("rank", "similarity") or column.dtype.kind not in "f":
+    if column.name in ("rank", "similarity", "relative margin") or column.dtype.kind not in "f":
         return column.map(str)
     return column.map(lambda share: "" if share != share else f"{100 * share:.3g} %")
