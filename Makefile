@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 # Keep bytecode caches even if the user has disabled them: the tests start hundreds of processes that would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-long test-studies test-cluster test-oldest test-alone lint format reference golden constraints docs clean
+.PHONY: demo install test test-long mutants test-studies test-cluster test-oldest test-alone lint format reference golden constraints docs clean
 
 demo: .venv/pipeline ## train, evaluate and draw the default studies
 	$(BIN)/snakemake --forcerun page # even if everything is up to date: Snakemake prints the answers only after a job
@@ -26,6 +26,9 @@ test-long: SEED := $(shell date +%s)
 test-long: .venv/ready ## the long tests, and the property tests with new examples in every run
 	@echo "Random inputs of this run: make test-long SEED=$(SEED)"
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "long or hypothesis" --hypothesis-profile=explore --hypothesis-seed=$(SEED) tests
+
+mutants: .venv/ready ## the tests nearest to each of the mutations in tests/mutants/mutants.yaml; FILES="losses/anchors ..." for some
+	$(BIN)/python -m tests.mutants $(FILES)
 
 test-studies: .venv/ready ## every shipped study in miniature, from its source to the page; or STUDIES="config/config.yaml ..."
 	STUDIES="$(STUDIES)" $(BIN)/python -m pytest -s -m studies tests/miniature

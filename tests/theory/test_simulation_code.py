@@ -13,9 +13,14 @@ import pytest
 import torch
 from scipy.stats import ks_2samp
 
-from trueneg.specs.experiments import BIASED, DCL
+from trueneg.specs.experiments import BIASED, DCL, DRAWN
 from trueneg.theory import Setting, simulate_scores
-from trueneg.theory.estimate import competitors, limiting_bias, simulate_estimates
+from trueneg.theory.estimate import (
+    competitors,
+    limiting_bias,
+    measure_errors,
+    simulate_estimates,
+)
 from trueneg.theory.experiments import run
 
 ALPHA, ETA, POSITIVES, NEGATIVES, ANCHORS = 0.9, 0.1, 10, 64, 6000
@@ -154,6 +159,27 @@ def test_the_authors_order_of_errors_holds_in_their_process(temperature, gamma):
     standard_error = squared.std(1) / ANCHORS**0.5
     z = (errors["value"] - squared.mean(1)) / np.hypot(errors["standard error"], standard_error)
     assert abs(z).max() < 3.5
+
+
+def test_in_the_setting_of_the_authors_code_every_form_has_a_smaller_error_than_dcl():
+    """M = N = 100, γ = 0, τ⁺ = 0.1, t = 0.5, K = 10; every seventh of its 50 values of α."""
+    for alpha in np.linspace(0.5, 1, 50)[::7].tolist():
+        setting = Setting(
+            base="released",
+            alpha=alpha,
+            class_probability=ETA,
+            slide=0.0,
+            temperature=0.5,
+            anchors=100,
+            negatives=100,
+            positives=POSITIVES,
+        )
+        contestants = competitors(alpha, ETA)
+        contestants[DCL] = contestants[DCL]._replace(floor=np.exp(-4))
+        table = measure_errors(setting, contestants, 1).set_index(["reference", "quantity"])
+        errors = table.loc[(DRAWN, "mean squared error")].set_index("estimator")["value"]
+        assert errors.drop([DCL, BIASED]).max() < errors[DCL], alpha
+        assert (errors[DCL] < errors[BIASED]) == (alpha > 0.85), alpha
 
 
 def test_the_exact_mean_is_that_of_many_true_negatives():

@@ -1,0 +1,66 @@
+"""Mutation testing: change one line of a copy of the package, and run the tests nearest to it.
+
+    python -m tests.mutants [PART OF A FILE'S NAME ...]
+
+A mutation that no test notices survives. It needs a test, or a reason in mutants.yaml. Exits with 1
+if one survives without a reason, or a test is missing.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy  # noqa: F401  imported once here, and not by every process that runs tests
+import pandas  # noqa: F401
+import pytest
+import scipy.stats  # noqa: F401
+import torch  # noqa: F401
+
+from tests.mutants.listed import Mutant, mutants
+from tests.projects import ROOT
+
+SECONDS = 300  # a mutation may loop forever, which its tests notice
+
+
+def exit_code_of_tests(mutant: Mutant, package: Path) -> int:
+    """Run the tests of a mutation in another process, on the copy of the package."""
+    process = os.fork()
+    if process:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    signal.alarm(SECONDS)
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
+    sys.path.insert(0, str(package.parent))
+    os.environ["PYTHONPATH"] = str(package.parent)
+    options = ["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={package.parents[1]}/{process}"]
+    os._exit(pytest.main([*options, *mutant.tests.split()]))
+
+
+def main(parts: list[str]) -> int:
+    sys.dont_write_bytecode = True  # of equal size and time, it would hide a mutation
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    os.chdir(ROOT)
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder, "src/trueneg")
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "src/trueneg", package, ignore=ignored)
+        for mutant in mutants():
+            if parts and not any(part in mutant.file for part in parts):
+                continue
+            path = package / mutant.file
+            original = path.read_text(encoding="utf-8")
+            path.write_text(mutant.applied(original), encoding="utf-8")
+            code = exit_code_of_tests(mutant, package)
+            path.write_text(original, encoding="utf-8")
+            noticed = code in (1, -signal.SIGALRM)
+            outcome = "noticed" if noticed else "SURVIVED" if code == 0 else f"NO TESTS ({code})"
+            print(f"{outcome}: {mutant.file}: {mutant.becomes}  {mutant.reason}", flush=True)
+            bad += not noticed and not (code == 0 and mutant.reason)
+    return min(bad, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
