@@ -92,19 +92,20 @@ def read_rows(
     """
     text, positive = settings["text_column"], settings["positive_column"]
     negatives = settings["negative_columns"]
-    texts = [text, *filter(None, [positive]), *negatives]
+    given = column_names(positive)
+    texts = [text, *given, *negatives]
     about = {role: title for role in ABOUT if (title := _title(settings.get(f"{role}_column")))}
     rows = Rows(path, _read(settings, path, texts, labels), settings)
-    positives = _listed(rows, texts[1 : len(texts) - len(negatives)])
+    positives = _listed(rows, given)
     listed = _listed(rows, negatives)
-    required = {text: "text"} | ({positive: "positive"} if positive else {})
+    required = {text: "text"} | dict.fromkeys(given, "positive")
     for column, name in (required | {title: role for role, title in about.items()}).items():
         lacks = rows[column].map(is_missing)
-        if column == positive:
+        if name == "positive":
             lacks |= positives[lacks.index].str.len() == 0
         rows.check(column, lacks, f"a {name}; fill it in, or remove the row", f"without a {name}")
     rows.check(text, rows[text].map(lists_texts), ONE_TEXT)
-    if positive is not None:
+    if given:
         own = zip(rows[text].map(normalised), positives[rows.table.index], strict=True)
         rows.check(
             positive,
