@@ -68,6 +68,7 @@ def cases():
         "decoupled",
         "form",
         "own_report",
+        "scope",  # without hard negatives, "hard" is nothing
     )
     varied = {
         title: settings
