@@ -100,3 +100,12 @@ def test_the_probe_minimises_cross_entropy_and_the_squared_norm_of_its_weights(l
 
 def test_texts_without_labels_have_no_accuracy():
     assert values(knn, paired_run(), SETTINGS) == values(linear_probe, paired_run(), SETTINGS) == {}
+
+
+def test_groups_that_no_two_splits_share_are_no_classes(caplog):
+    parts = {"bank": [0, 1, 2], "validation": [3, 4]}
+    run = embedded_run(np.eye(6), [0, 0, 1, 2, 2, 3], **parts, test=[5])
+    assert values(knn, run, SETTINGS) == values(linear_probe, run, SETTINGS) == {}
+    assert "test split, seen labels, seed 0: not classified" in caplog.text
+    shared = embedded_run(np.eye(6), [0, 0, 1, 2, 2, 1], **parts, test=[5])
+    assert {split for split, _ in values(knn, shared, SETTINGS)} == {"test"}

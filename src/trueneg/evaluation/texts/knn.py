@@ -47,10 +47,18 @@ def labelled_parts(
     runs: Sequence[EmbeddedTexts],
 ) -> Iterator[tuple[EmbeddedTexts, str, str, ndarray, ndarray]]:
     """Yield run, split, ``seen`` or ``unseen``, and positions of its training and held-out texts;
-    nothing without labels.
+    nothing without labels, or where no held-out text has the label of a training text: labels that
+    are groups of right answers, which no two splits share, are no classes.
     """
     for run, split in itertools.product(runs, SPLITS):
-        yield from ((run, split, *part) for part in run.parts(split) if run.source.label_names)
+        for part, bank, samples in run.parts(split) if run.source.label_names else ():
+            if np.isin(run.labels(samples), run.labels(bank)).any():
+                yield run, split, part, bank, samples
+            else:
+                log.warning(
+                    f"{split} split, {part} labels, seed {run.subset.seed}: not classified, because"
+                    " no held-out text has the label of a training text",
+                )
 
 
 def classified(
