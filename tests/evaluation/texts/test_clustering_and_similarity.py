@@ -30,7 +30,8 @@ def test_the_v_measure_is_the_harmonic_mean_of_homogeneity_and_completeness():
     labels = blobs.copy()
     labels[[0, 1, 10, 20, 21]] = [1, 2, 0, 0, 1]
     vectors = np.eye(3)[blobs] + 0.02 * np.random.default_rng(0).standard_normal((24, 3))
-    run = embedded_run(vectors, labels, validation=range(12), test=range(24))
+    parts = {"bank": range(24), "validation": range(12), "test": range(24)}
+    run = embedded_run(vectors, labels, **parts)
     homogeneity = 1 - entropy(labels.tolist(), blobs.tolist()) / entropy(labels.tolist())
     completeness = 1 - entropy(blobs.tolist(), labels.tolist()) / entropy(blobs.tolist())
     harmonic = 2 * homogeneity * completeness / (homogeneity + completeness)
