@@ -18,7 +18,6 @@ from trueneg.report.plots import Axis, draw_intervals, facets, forest, set_ticks
 RESULTS = Path(__file__).parents[1] / "docs/results"
 COLLECTIONS = {
     "hard_negatives": "BANKING77",
-    "hard_negatives_medquad": "MedQuAD",
 }
 # hard negatives, and CL at their temperature
 FILTERS = {
@@ -55,8 +54,10 @@ def draw_gains(path: Path) -> None:
     )
     for plot, _, part in panels:
         plot.axvline(0, color="0.1", linewidth=1)
-        forest(plot, part, styles, "over", [*FILTERS], row="objective", y="difference",
-               factor=100, apart=6)  # fmt: skip
+        names = [*FILTERS]
+        forest(
+            plot, part, styles, "over", names, row="objective", y="difference", factor=100, apart=6
+        )
     add_legend(figure, dots(styles))
     finish(
         figure,
@@ -87,7 +88,11 @@ def draw_ranks(path: Path) -> None:
     save(figure, path, "How many mined hard negatives are false")
 
 
-if __name__ == "__main__":
+def main() -> None:
     images = Path(sys.argv[1])
     draw_ranks(images / "hard_negatives_ranks")
     draw_gains(images / "hard_negatives_gains")
+
+
+if __name__ == "__main__":
+    main()

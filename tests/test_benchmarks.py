@@ -452,3 +452,17 @@ def test_label_cells(run, tmp_path):
         ends = 100 * row["difference low"], 100 * row["difference high"]
         shown = "{:.4g} [{:.4g}, {:.4g}] at 48 labels".format(100 * row["difference"], *ends)
         assert shown in described
+
+
+def test_hard_negatives(run, tmp_path):
+    run("hard_negatives", tmp_path)
+    with Image.open(tmp_path / "hard_negatives_gains.png") as image:
+        described = image.text["Description"]
+    table = pd.read_csv(ROOT / "docs/results/hard_negatives_contrasts.csv")
+    of_task = table[(table["metric"] == "MAP") & table["group"].isna()]
+    for contrast in ("Unfiltered − CL", "Oracle − CL-as-Oracle"):
+        (row,) = of_task[of_task["contrast"] == contrast].to_dict("records")
+        ends = 100 * row["difference low"], 100 * row["difference high"]
+        shown = "{:.4g} [{:.4g}, {:.4g}]".format(100 * row["difference"], *ends)
+        assert shown in described
+    assert (tmp_path / "hard_negatives_ranks.svg").exists()

@@ -25,6 +25,7 @@ from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.pairs.pair_splits import official_subset, split_pairs
 from trueneg.data.samples import Samples, Subset
 from trueneg.data.texts import text_table
+from trueneg.data.texts.text_files import source_of
 from trueneg.data.texts.text_splits import text_subset
 from trueneg.errors import UserError
 from trueneg.specs.texts import TEXT_PAIRS
@@ -220,7 +221,7 @@ def test_equal_vectors_are_counted_and_left_out_of_every_kind(seed, leaking):
     names = np.array([f"sample {number:02d}" for number in range(30)])
     images = generator.integers(0, 256, (30, 1, 3, 3), np.uint8)
     labels = np.arange(30) % 2
-    texts = text_table.source_of(
+    texts = source_of(
         {"source": "made up"},
         pd.DataFrame({"split": "", "label": "", "text": names}),
         "",

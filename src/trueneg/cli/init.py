@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from trueneg.cli.columns import (
     FEWEST_OF_LABEL,
@@ -39,7 +40,6 @@ from trueneg.data.pairs.registry import source_module
 from trueneg.data.table_formats import SPACE
 from trueneg.data.tables import refuse_several_labels
 from trueneg.data.texts import beir, text_table
-from trueneg.data.vector_files import read_vectors
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.specs.sections import Section
@@ -136,13 +136,19 @@ def _label_sets(sizes: pd.Series) -> dict[str, Any]:
     return {"labels": sets if unseen else None, "balanced": balanced}
 
 
+def _read_vectors(path: Path, count: int, what: str) -> ndarray:
+    from trueneg.data.vector_files import read_vectors  # imports torch
+
+    return read_vectors(path, None, count, what)
+
+
 def _vectors_of_rows(study: NewStudy, path: Path, table: UserTable, is_paired: bool) -> None:
     """Compare with the user's vectors: one per row of the table or, of pairs, two, (rows, 2, D).
 
     Raises:
         UserError: if they do not fit the table.
     """
-    vectors = read_vectors(path, None, len(table.rows), "rows")
+    vectors = _read_vectors(path, len(table.rows), "rows")
     if vectors.ndim != 2 + is_paired:
         raise UserError(
             f"{path} has the shape {vectors.shape}; expected"
@@ -391,7 +397,7 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
                 " are left out, so its rows would not match; use a folder of the images that are"
                 " used, more --minutes, or the model itself."
             )
-        read_vectors(vectors, None, len(split), "images")
+        _read_vectors(vectors, len(split), "images")
     resolution = _resolution(listed.images)
     numbers, names = pd.factorize(kept, sort=True)
     part = listed.part(kept.index.tolist())._replace(labels=numbers, class_names=tuple(names))

@@ -51,8 +51,10 @@ def oracle_gains_over(study: TrainedStudy, variants: Mapping[str, str]) -> list[
         study, variants: as for :func:`baseline_at`.
     """
     primary = study.primary
-    same = primary.oracle and baseline_at(study, variants, primary.oracle)
-    return list(dict.fromkeys(filter(None, (primary.baseline, same))))
+    over = [primary.baseline]
+    if primary.oracle in variants:
+        over.append(baseline_at(study, variants, primary.oracle))
+    return list(dict.fromkeys(filter(None, over)))
 
 
 def _temperature(study: TrainedStudy, name: str, variants: Mapping[str, str]) -> Temperature:
