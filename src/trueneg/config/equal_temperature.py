@@ -50,11 +50,9 @@ def oracle_gains_over(study: TrainedStudy, variants: Mapping[str, str]) -> list[
     Args:
         study, variants: as for :func:`baseline_at`.
     """
-    primary = study.primary
-    over = [primary.baseline]
-    if primary.oracle in variants:
-        over.append(baseline_at(study, variants, primary.oracle))
-    return list(dict.fromkeys(filter(None, over)))
+    oracle = study.primary.oracle
+    same = baseline_at(study, variants, oracle) if oracle and oracle in variants else None
+    return list(dict.fromkeys(filter(None, (study.primary.baseline, same))))
 
 
 def _temperature(study: TrainedStudy, name: str, variants: Mapping[str, str]) -> Temperature:
