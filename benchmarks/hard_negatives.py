@@ -18,6 +18,7 @@ from trueneg.report.plots import Axis, draw_intervals, facets, forest, set_ticks
 RESULTS = Path(__file__).parents[1] / "docs/results"
 COLLECTIONS = {
     "hard_negatives": "BANKING77",
+    "hard_negatives_medquad": "MedQuAD",
 }
 # hard negatives, and CL at their temperature
 FILTERS = {

@@ -25,6 +25,8 @@ FAMILIES = ["task=retrieval; metric=nDCG", "task=clustering", "task=linear probe
 ONE_ANSWER = ["task=retrieval; metric=R; k=1", "task=retrieval; metric=MRR"]
 AUC = [f"{ALL_LABELS}; metric=AUC", "outcome", "task=zero-shot; metric=AUC"]
 MAPS = ["task=retrieval; metric=MAP", "outcome", "task=retrieval; metric=nDCG", KNN]
+BY_LABEL = [f"{MAPS[0]}; labels=seen by label", "outcome", f"{MAPS[0]}; labels=seen"]
+BY_LABEL += [f"{MAPS[2]}; labels=seen by label"]
 RADIOGRAPHS = ["task=zero-shot; metric=AUC", "outcome", "task=zero-shot; metric=ACC"]
 RADIOGRAPHS += [
     f"task=retrieval sentence; labels={labels}; direction=" for labels in ("report", "truth")
@@ -46,6 +48,7 @@ TABLES = [
     ("digits", "contrast", "digits", [PROBE, ALL_LABELS, KNN, "task=mean classifier"]),
     ("flickr8k_tuned", "comparison", "flickr8k_tuned", [DIRECTIONS[0], "outcome", *DIRECTIONS[1:]]),
     ("hard_negatives", "comparison", "hard_negatives", MAPS),
+    ("hard_negatives", "comparison on MedQuAD", "hard_negatives_medquad", BY_LABEL),
     ("open_i_frozen", "comparison", "open_i_frozen", RADIOGRAPHS),
     ("tuned_baseline", "comparison", "tuned_baseline", [PROBE, "outcome", LONGER, "outcome", KNN]),
     ("tuned_baseline", "| precision", "tuned_baseline", ["", "", PROBE, KNN]),
