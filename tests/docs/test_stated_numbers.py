@@ -60,7 +60,10 @@ MEANINGS = [
     (GAIN, ["gain", "Gains", "above", "higher", "beat"]),
     (GAIN, ["lead is seen", "lead recurs", "lead holds"]),
     (LOSS, ["lose", "below", "lower", "cost", "smaller"]),
-    (NOT_SHOWN, ["undecided", "cannot tell", "cannot be told", "differs by", "no clear change"]),
+    (
+        NOT_SHOWN,
+        ["undecided", "cannot tell", "cannot be distinguished", "differs by", "no clear change"],
+    ),
     (NOT_SHOWN, ["keeps", "changes little", "not clearly differ", "no clear gain"]),
     (NOT_SHOWN, ["none is shown to be equivalent", "not shown to differ"]),
     ({"undecided", "worse"}, ["undecided or worse"]),
