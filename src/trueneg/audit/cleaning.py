@@ -95,7 +95,8 @@ def clean(
 
     def cleaned() -> Iterator[list[Any]]:
         for rows, cells in _blocks(file, roles, label):
-            reasons, similarity = certain(cells, known), Series(np.nan, cells.index)
+            reasons = certain(cells, known)
+            similarity = Series(np.nan, cells.index)
             for mark in marks:
                 reasons, computed = mark(cells, reasons)
                 similarity = similarity.fillna(computed)

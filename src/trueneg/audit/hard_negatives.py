@@ -123,10 +123,12 @@ def mined(cells: DataFrame, vectors: ndarray) -> HardNegativePairs:
     is_paired = len(positives) > 0
     merged = anchors.merge(positives if is_paired else anchors, on="row")
     both = merged[["number_x", "number_y"]].drop_duplicates().to_numpy()
-    rows, candidates = np.unique(both[:, 0]), np.unique(both[:, 1])
+    rows = np.unique(both[:, 0])
+    candidates = np.unique(both[:, 1])
     known = known_positives(both, candidates)[rows]
     found, similarity = nearest(vectors[rows], vectors[candidates], candidates, known)
-    found, similarity = found[:, : RANKS[-1]], similarity[:, : RANKS[-1]]
+    found = found[:, : RANKS[-1]]
+    similarity = similarity[:, : RANKS[-1]]
     pairs = DataFrame(
         {
             "unit": np.repeat(rows, found.shape[1]),
@@ -229,7 +231,8 @@ def by_filter(pairs: DataFrame, chances: Mapping[str, ndarray]) -> DataFrame:
     for name, chance in chances.items():
         left = Series(chance, pairs.index).groupby(is_false).sum()  # without the unknown
         of_all = is_false.value_counts()
-        false, true = (left.get(value, 0.0) for value in (1.0, 0.0))
+        false = left.get(1.0, 0.0)
+        true = left.get(0.0, 0.0)
         removed = 1 - left.reindex([1.0, 0.0]) / of_all
         lines.append(
             {
