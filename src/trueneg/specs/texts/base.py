@@ -1,6 +1,6 @@
 """Settings shared by sources of texts for text studies."""
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -91,15 +91,8 @@ class RatedPairSettings(Settings):
 
 
 class TextPairSettings(Settings):
-    """Texts and their positives.
+    """Texts and their positives."""
 
-    Attributes:
-        labelled: whether the texts have labels.
-        tested: whether the source has test texts of its own.
-    """
-
-    labelled: ClassVar[bool] = True
-    tested: ClassVar[bool] = True
     if TYPE_CHECKING:  # each source has its own name, which pydantic uses as the discriminator
         source: str
 
@@ -130,6 +123,16 @@ class TextPairSettings(Settings):
         "rated pairs, for the evaluation of similarities; they are part of the data, so adding them"
         " retrains all runs",
     )
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the texts have labels."""
+        return True
+
+    @property
+    def tested(self) -> bool:
+        """Whether the source has test texts of its own."""
+        return True
 
     @property
     def resplit(self) -> bool:

@@ -48,6 +48,6 @@ class BeirSettings(BeirFolder, TextPairSettings):
     positives: Literal["given"] = "given"
 
     @property
-    def tested(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
+    def tested(self) -> bool:
         """Whether the test queries are the official ones."""
         return self.splits == "official"

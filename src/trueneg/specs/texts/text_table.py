@@ -96,12 +96,12 @@ class TextTableSettings(TextTableColumns, TextPairSettings):
     )
 
     @property
-    def tested(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
+    def tested(self) -> bool:
         """Whether there are test texts of the user's own: a table or a split with them."""
         return self.test_path is not None or self.split_column is not None
 
     @property
-    def labelled(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
+    def labelled(self) -> bool:
         """Whether texts have labels: true if a label column is named."""
         return self.label_column is not None
 
