@@ -1,6 +1,7 @@
 """Every script in benchmarks/ runs, here at a tiny size."""
 
 import importlib.util
+import io
 import itertools
 import json
 import os
@@ -19,6 +20,7 @@ from transformers import PreTrainedTokenizerFast
 from tests.data.pictures import encoded, picture
 from tests.data.test_reports import XML, archive
 from tests.evaluation import test_rating_runs
+from tests.miniature.fixtures import write_models
 from tests.projects import ROOT
 from tests.studies import tiny_study
 from trueneg.config.reading import read_configuration
@@ -466,3 +468,66 @@ def test_hard_negatives(run, tmp_path):
         shown = "{:.4g} [{:.4g}, {:.4g}]".format(100 * row["difference"], *ends)
         assert shown in described
     assert (tmp_path / "hard_negatives_ranks.svg").exists()
+
+
+def test_cleaned_files(run, tmp_path):
+    write_models(tmp_path)
+    for name in ("banking77", "medquad"):
+        (tmp_path / name).mkdir()
+    labels = ["one", "two", "three"]
+    for split in ("train", "test"):
+        texts = [
+            (f"{split} question {number} of {name}", name) for name in labels for number in "45"
+        ]
+        table = pd.DataFrame(texts, columns=["text", "category"])
+        table.to_csv(tmp_path / f"banking77/{split}.csv", index=False)
+    pairs = {
+        "question": [f"What is {number}?" for number in range(20)],
+        "answer": [f"{number} is a number" for number in range(20)],
+        "concept": [f"concept {number // 2}" for number in range(20)],
+        "right_answers": range(20),
+    }
+    pd.DataFrame(pairs).to_csv(tmp_path / "medquad/pairs.csv", index=False)
+    model = f"{{name: sentence_transformers, model: {tmp_path}/bert}}"
+    folders = tmp_path / "banking77", tmp_path / "medquad"
+    run("cleaned_files", "write", *folders, MODEL=model, CONCEPTS=10)
+    for folder, count in zip(folders, (6, 16), strict=True):
+        rows = pd.read_json(folder / "mined.jsonl", lines=True)
+        training = rows[rows["split"] == "train"]
+        assert len(training) == count
+        candidates = {text for (text,) in training["pos"]}
+        for row in training.itertuples():
+            assert len(row.neg) == len(set(row.neg)) == 4
+            assert set(row.neg) <= candidates - {row.query, *row.pos}
+        tested = rows[rows["split"] == "test"]
+        assert not tested["neg"].map(len).any()
+        assert not set(tested["group"]) & set(training["group"]) - {""}
+    assert (pd.read_json(folders[0] / "mined.jsonl", lines=True)["label"].nunique()) == 3
+
+
+def test_cleaned_files_compares_files_of_equal_seeds(run, tmp_path):
+    rows = to_table(
+        [
+            {
+                "study": f"cleaned_banking77_{file}",
+                "objective": objective,
+                "seed": seed,
+                "split": "test",
+                "task": "retrieval",
+                "metric": metric,
+                "labels": "seen by label",
+                "k": k,
+                "value": value + 0.01 * seed,
+            }
+            for file, objective, value in (
+                ("raw", "CL", 0.5), ("raw", "untrained", 0.4), ("filtered", "CL", 0.75)
+            )
+            for seed in (1, 2, 3)
+            for metric, k in (("MAP", None), ("nDCG", 10))
+        ]
+    )  # fmt: skip
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    printed = run("cleaned_files", "compare", ROWS=tmp_path / "rows.csv")
+    table = pd.read_csv(io.StringIO(printed)).set_index(["file", "baseline", "measured"])
+    assert table.loc[("filtered", "raw", "MAP"), "difference"] == pytest.approx(0.25)
+    assert table.loc[("raw", "untrained", "MAP"), "difference"] == pytest.approx(0.1)

@@ -177,15 +177,38 @@ def _questions(label: int, count: int, *, held_out: bool = False) -> list[str]:
 
 
 def _text_table(root: Path, settings: Mapping[str, Any]) -> None:
-    for key, count in (("path", 12), ("test_path", 4)):
+    """Write questions on topics in the columns that the settings name: answers are positives, and
+    the answers to the questions before and after are hard negatives.
+    """
+    rows = [
+        (text, f"topic {label}", split)
+        for label in TOPICS
+        for split, count in (("train", 12), ("test", 4))
+        for text in _questions(label, count, held_out=split == "test")
+    ]
+    table = pd.DataFrame(rows, columns=["text", "topic", "split"])
+    answers = "Answer to " + table["text"]
+    around = zip(answers.shift(1, fill_value="-"), answers.shift(-1, fill_value="-"), strict=True)
+    columns = {
+        settings.get("text_column", "text"): table["text"],
+        settings["label_column"]: table["topic"],
+        settings.get("positive_column"): answers,
+        settings.get("group_column"): table["text"],
+        settings.get("split_column"): table["split"],
+        **dict.fromkeys(settings.get("negative_columns", ()), pd.Series(map(json.dumps, around))),
+    }
+    written = pd.DataFrame({name: cells for name, cells in columns.items() if name is not None})
+    is_test = (table["split"] == "test") & ("test_path" in settings)
+    parts = {"path": written[~is_test], "test_path": written[is_test]}
+    for key, part in parts.items():
+        if key not in settings:
+            continue
         path = root / settings[key]
         path.parent.mkdir(parents=True, exist_ok=True)
-        texts = [
-            (text, f"topic {label}")
-            for label in TOPICS
-            for text in _questions(label, count, held_out=key == "test_path")
-        ]
-        pd.DataFrame(texts, columns=["text", settings["label_column"]]).to_csv(path, index=False)
+        if path.suffix == ".jsonl":
+            part.to_json(path, orient="records", lines=True)
+        else:
+            part.to_csv(path, index=False)
 
 
 def _clinc150(root: Path, settings: Mapping[str, Any]) -> None:

@@ -73,6 +73,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     },
     "text": {
         "text_encoder.model": "hub/bert",
+        "text_encoder.maximum_tokens?": 32,
         "objectives.*.guide.text_encoder.model": "hub/bert",
         "dataset.labels.train": 4,
         "dataset.labels.validation_unseen": 2,
