@@ -225,7 +225,7 @@ def test_the_comparisons_of_the_default_study_are_committed():
 
 
 @pytest.mark.parametrize("name", ["digits", "tuned_baseline"])
-def test_the_readme_gives_the_smaller_of_the_gains_over_the_baseline_and_random_removal(name):
+def test_the_findings_give_the_smaller_of_the_gains_over_the_baseline_and_random_removal(name):
     contrasts = read(f"{name}_contrasts.csv")
     (primary,) = contrasts[contrasts["family"] == "primary"].to_dict("records")
     is_measured = (contrasts[KEYS].isin(pd.Series(primary)[KEYS].tolist())).all(axis=1)
@@ -235,7 +235,7 @@ def test_the_readme_gives_the_smaller_of_the_gains_over_the_baseline_and_random_
     row = gains.rename(columns={"pairs": "seeds"}).nsmallest(1, "difference").iloc[0]
     # without no-break spaces
     found = " ".join(finding(row, row["objective"], row["baseline"]).split())
-    assert found in " ".join((ROOT / "README.md").read_text().split()), found
+    assert found in " ".join((ROOT / "docs/findings.md").read_text().split()), found
 
 
 def test_the_temperatures_of_the_default_study_are_the_best_ones_of_its_pilot():

@@ -32,6 +32,7 @@ PAGES = [
     "README.md",
     "docs/decide.md",
     "docs/when-it-helps.md",
+    "docs/findings.md",
     *(
         f"docs/results/{name}.md"
         for name in (
