@@ -25,6 +25,7 @@ from tests.projects import ROOT
 from tests.studies import tiny_study
 from trueneg.config.reading import read_configuration
 from trueneg.data import image_loading
+from trueneg.data.images.sources import digits
 from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
 from trueneg.data.reports import open_i
 from trueneg.data.stored_features import write_features
@@ -531,3 +532,16 @@ def test_cleaned_files_compares_files_of_equal_seeds(run, tmp_path):
     table = pd.read_csv(io.StringIO(printed)).set_index(["file", "baseline", "measured"])
     assert table.loc[("filtered", "raw", "MAP"), "difference"] == pytest.approx(0.25)
     assert table.loc[("raw", "untrained", "MAP"), "difference"] == pytest.approx(0.1)
+
+
+def test_lemma_2(run):
+    printed = run("lemma_2", "unread", load=lambda path: digits.load(), PER_CLASS=30)
+    parts = printed.split("r = ")[1:]
+    assert [part.partition(",")[0] for part in parts] == ["0.1", "0.5", "1.0"]
+    for part in parts:
+        values = {"asymptotic": [], "mean": [], "best": []}
+        for line in part.splitlines():
+            *words, promised, value, _ = line.split() or [""] * 3
+            if words and words[0] in values and promised == "True" and "pairs" not in words:
+                values[words[0]].append(float(value))
+        assert values["best"][0] <= values["mean"][0] <= min(values["asymptotic"])
