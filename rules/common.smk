@@ -7,7 +7,12 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from trueneg.data.user_files import check_own_table, compare_files, file_parameter
+from trueneg.data.user_files import (
+    check_own_table,
+    compare_files,
+    file_parameter,
+    is_checked_when_planning,
+)
 from trueneg.errors import UserError
 from trueneg.planning.checkout import quote_python, require_plain_path
 from trueneg.planning.corpora import Corpora
@@ -39,7 +44,8 @@ try:
     trainings, corpora = TrainingJobs(configuration), Corpora(configuration)
     data_inputs = DataInputs(trainings, corpora, file_parameter)
     for data_input in data_inputs.tables() if workflow.is_main_process else ():
-        if compare_files(data_input, Path("results")).sentences:  # it will be read
+        will_be_read = compare_files(data_input, Path("results")).sentences
+        if will_be_read and is_checked_when_planning(data_input):
             check_own_table(data_input)
     protocols = {}
     for name, study in trainings.studies.items():

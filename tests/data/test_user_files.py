@@ -333,6 +333,14 @@ def test_images_above_the_size_limit_are_compared_by_time(tmp_path, monkeypatch)
     assert "4 images" in job.sentences()[0]
 
 
+def test_planning_reads_small_tables_only(tmp_path, monkeypatch):
+    table = write_source("image_table reports", tmp_path / "user").as_input()
+    assert user_files.is_checked_when_planning(table)
+    size = (tmp_path / "user/table.csv").stat().st_size
+    monkeypatch.setattr(user_files, "PLANNED_BYTES", size - 1)
+    assert not user_files.is_checked_when_planning(table)
+
+
 def test_images_with_several_names_are_compared_once_and_only_their_folder_is_named(
     tmp_path, monkeypatch
 ):

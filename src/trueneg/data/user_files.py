@@ -35,6 +35,8 @@ READERS = {"images": "images.sources", "pairs": "pairs", "texts": "texts", "benc
 # Images with a larger total size are compared by size and modification time only, because hashing
 # would read all of them.
 HASHED_BYTES = 16e9
+# Larger tables are checked by the job that reads them, so that Snakemake plans in seconds.
+PLANNED_BYTES = 30e6
 SHOWN = 3  # maximum number of changed files to list
 UNREADABLE = ""  # placeholder for the checksum of an unreadable file
 
@@ -89,6 +91,12 @@ def compare_files(data_input: DataInput, results: Path) -> FileChanges:
                     f" {data_input.settings['path']} changed since the data were read"
                 )
     return FileChanges(stamp if stamp and sentences else record["stamp"], sentences)
+
+
+def is_checked_when_planning(data_input: DataInput) -> bool:
+    """Return whether the files of an input are small enough to be read whenever they changed."""
+    sizes = [size for size, _ in _status(_listed(data_input).files).values()]
+    return sum(sizes) <= PLANNED_BYTES
 
 
 def check_own_table(data_input: DataInput) -> str:
