@@ -280,7 +280,7 @@ def test_a_frozen_text_tower_is_a_reference(world):
     texts = distinct_texts(SOURCE)
     vectors = np.random.default_rng(3).standard_normal((len(texts), 1, 5, 1)).astype(np.float32)
     frozen = Frozen(
-        texts=StoredFeatures(vectors, None, "", ""),
+        {"text_encoder": StoredFeatures(vectors, None, "", "")},
         rows={text: row for row, text in enumerate(texts)},
     )
     run = EmbeddedPairs(

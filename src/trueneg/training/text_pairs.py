@@ -8,7 +8,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from trueneg.config.runs import RunSettings
+from trueneg.config.runs import MINER, RunSettings
 from trueneg.data.false_negatives import of_texts
 from trueneg.data.samples import Subset, read_subsets, refuse_leakage
 from trueneg.data.texts.hard_negatives import HardNegatives
@@ -55,7 +55,7 @@ def _mined(
     wanted = settings["objective"].get("hard_negatives")
     if wanted is None:
         return None
-    stored: Any = frozen.miner or frozen.texts
+    stored: Any = frozen.stored.get(MINER) or frozen.texts
     texts = source.sentences["sentence"]
 
     def of_rows(rows: ndarray, labels: ndarray, given: Tensor | None) -> HardNegatives:

@@ -94,7 +94,7 @@ def facts_of(run, pairs):
     classes = [
         [labels[text] for text in side[:count]] + [-1] * (len(side) - count) for side in texts
     ]
-    towers = [run.frozen.texts, run.frozen.positives or run.frozen.texts]
+    towers = [run.frozen.texts, run.frozen.stored.get("positive_encoder", run.frozen.texts)]
     vectors = [
         [tower.values[run.frozen.rows[text], 0, :, 0] for text in side]
         for tower, side in zip(towers, texts, strict=True)
