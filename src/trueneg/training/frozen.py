@@ -2,7 +2,6 @@
 evaluation.
 """
 
-import contextlib
 import functools
 import logging
 import pkgutil
@@ -198,12 +197,9 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
         UserError: if the library is not installed, or the network or its weights cannot be
             obtained.
     """
-    with (
-        torch.random.fork_rng(devices=[])
-        if is_frozen(settings[section])
-        else contextlib.nullcontext()
-    ):
-        if is_frozen(settings[section]):
+    frozen = is_frozen(settings[section])
+    with torch.random.fork_rng(devices=[], enabled=frozen):
+        if frozen:
             torch.manual_seed(seed_for(0, "frozen tower"))
         tower: Tower = encoder_of(settings, section).build(settings[section])
     train_only(tower, settings[section]["train"], section)
