@@ -21,6 +21,7 @@ from tqdm import tqdm
 from trueneg.config.runs import OF_GUIDE, Run, training_devices
 from trueneg.data.mining import false_by_rank
 from trueneg.data.run_inputs import data_checksum
+from trueneg.data.samples import read_subsets
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
 from trueneg.runtime.checkpoint import Checkpoint
@@ -140,7 +141,7 @@ class TrainingJob:
         self._kind = kind_of(self.runs[0].settings)
         self._training: Any = pkgutil.resolve_name(self._kind.TRAINING)
         self._source = pkgutil.resolve_name(self._kind.READER)(source)
-        self._subsets = self._training.read_subsets(subsets)
+        self._subsets = read_subsets(subsets)
         self._vectors = vector_names(self.runs[0].settings)  # the runs differ only in their seeds
         self._frozen = read_frozen(self._vectors, self._source, vectors, mined)
         self.identifiers = [run_id(run, self._data_checksum(run)) for run in self.runs]

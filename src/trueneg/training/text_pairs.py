@@ -10,9 +10,9 @@ from torch import Tensor
 
 from trueneg.config.runs import MINER, RunSettings
 from trueneg.data.false_negatives import of_texts
-from trueneg.data.samples import Subset, read_subsets, refuse_leakage
+from trueneg.data.samples import Subset, refuse_leakage
 from trueneg.data.texts.hard_negatives import HardNegatives
-from trueneg.data.texts.text_source import TextSource, read_texts
+from trueneg.data.texts.text_source import TextSource
 from trueneg.data.texts.training_split import TextData
 from trueneg.training.frozen import Frozen
 from trueneg.training.pair_training import PairTraining
@@ -27,8 +27,6 @@ class TextPairs(PairTraining):
     """
 
     SHARES: ClassVar = {"share of same text": TextData.same_text}
-    read_source = staticmethod(read_texts)
-    read_subsets = staticmethod(read_subsets)
     false_negatives = staticmethod(of_texts)
 
     @staticmethod
