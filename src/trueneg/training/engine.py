@@ -229,27 +229,23 @@ class TrainingJob:
                 updates = 0
                 weights = self._untrained_weights(run)
         _write_finished(run, folder, weights, rows, updates)
+        subset = self._subset_of(run)
+        source = {
+            "name": self._source.name,
+            "checksum": self._source.checksum,
+            "skipped": self._source.skipped,
+            "leakage": subset.leakage,
+            "near": subset.near,
+        }
+        false_negatives = self._training.false_negatives(self._source, subset, run.settings)
         record = run.to_json() | {
             "id": identifier,
-            "source": {
-                key: value
-                for of, key in (
-                    (self._source, "name"),
-                    (self._source, "checksum"),
-                    (self._source, "skipped"),
-                    (self._subset_of(run), "leakage"),
-                    (self._subset_of(run), "near"),
-                )
-                if (value := getattr(of, key))
-            },
+            "source": {key: value for key, value in source.items() if value},
             "data": self._data_checksum(run),
-            "false_negatives": self._training.false_negatives(
-                self._source, self._subset_of(run), run.settings
-            )
-            | self._mined_facts(run),
+            "false_negatives": false_negatives | self._mined_facts(run),
             "files": files,
             "towers": self._frozen.towers,
-            "images": len(self._subset_of(run).train),
+            "images": len(subset.train),
             **code,
             "device": device_name(device),
             "devices": processes.count,
