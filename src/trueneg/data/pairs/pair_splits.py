@@ -135,9 +135,9 @@ def _owners(source: PairSource) -> ndarray:
     """Return the number of each image's patient, by name; patients with an equal image have that of
     the first.
     """
-    names, patient_of = np.unique(source.patients, return_inverse=True)
-    owners = np.stack([patient_of, len(names) + source.samples.groups["images"]], axis=1)
-    return Series(patient_of).groupby(connected_groups(owners)).transform("min").to_numpy()
+    patient_of = np.unique(source.patients, return_inverse=True)[1]
+    groups = connected_groups(patient_of, source.samples.groups["images"])
+    return Series(patient_of).groupby(groups).transform("min").to_numpy()
 
 
 def _drawn_by_patient(patients: ndarray, shares: Mapping[str, float], seed: int) -> ndarray:
