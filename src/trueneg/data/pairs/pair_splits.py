@@ -102,17 +102,10 @@ def official_subset(
         validation: share of the training patients to draw for validation; None: none are drawn.
 
     Raises:
-        UserError: if a report of the source is not in the table, a split has no image, or two
-            splits share patients, reports or images, and `leakage` is None.
+        UserError: if a split has no image, or two splits share patients, reports or images, and
+            `leakage` is None.
     """
     split_of = splits.set_index("report")["split"]
-    unknown = set(source.reports.tolist()) - set(split_of.index)
-    if unknown:
-        example = "" if source.restricted else f", such as {min(unknown)},"
-        raise UserError(
-            f"source {source.name}: {len(unknown):,} reports{example} are missing from the table of"
-            " splits; make both from the same files."
-        )
     split = split_of.loc[source.reports.tolist()].to_numpy(object)
     split, shared = without_leaks(dataclasses.replace(source.samples, split=split), leakage)
     if validation and "validation" not in split:
