@@ -20,7 +20,6 @@ from trueneg.data.pairs.training_split import (
 from trueneg.data.samples import Subset
 from trueneg.data.texts.hard_negatives import HardNegatives
 from trueneg.data.texts.text_source import TextSource
-from trueneg.text.cleaning import normalised
 
 
 class TextData(TrainingSentences):
@@ -70,14 +69,13 @@ class TextData(TrainingSentences):
         table = source.sentences.iloc[rows]
         super().__init__(source, table, subset.seed, device)
         self.labels = self.class_of
-        same = pd.factorize(table["sentence"].map(normalised))[0]
-        self._same_of = torch.from_numpy(same).to(device)
+        same = pd.factorize(self._same)[0]  # in order of first appearance, which decides the draws
         classes = table["class"].to_numpy(np.int64)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
         pairs = [self._drawn[:, [0, 1 + place]] for place in range(self._several)]
         given = torch.cat(pairs) if pairs else None
         self.hard_negatives = None if mined is None else mined(rows, classes, given)
-        self._known = None if given is None else self._pairs_of_several(same[given])
+        self._known = None if given is None else self._pairs_of_several(self._same[given])
         hard = self._drawn[:, 1 + self._several :]
         self.lacks_negatives = mined is not None or bool((hard == self._drawn[:, :1]).any())
 
@@ -164,9 +162,7 @@ class TextData(TrainingSentences):
         is_single = len(np.unique(codes // self.samples)) == len(codes)
         return None if is_single else torch.from_numpy(codes).to(self._device)
 
-    def reports_with(self, pairs: PairBatch) -> Tensor:
-        """Return the same as :meth:`same_text`, because a sample consists of its text alone."""
-        return self.same_text(pairs)
+    reports_with = same_text  # a sample consists of its text alone
 
     def matches(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """Return (B, B + H) bools: whether anchor i and column j have the same label, and whether
@@ -230,6 +226,6 @@ def _blocks(values: ndarray) -> tuple[Tensor, Tensor]:
     """Return start and size of the block of equal values that each position of a sorted array
     belongs to.
     """
-    starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
-    sizes = np.diff(np.r_[starts, len(values)])
-    return torch.from_numpy(np.repeat(starts, sizes)), torch.from_numpy(np.repeat(sizes, sizes))
+    starts = np.searchsorted(values, values)
+    sizes = np.searchsorted(values, values, side="right") - starts
+    return torch.from_numpy(starts), torch.from_numpy(sizes)
