@@ -2,7 +2,6 @@
 every source that reads files.
 """
 
-import importlib
 import itertools
 import os
 import shutil

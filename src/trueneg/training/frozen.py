@@ -313,13 +313,12 @@ def compute_features(
         tower.to(leased)
         kind = made_of["samples"]
         log.info("%s: computing the vectors of %d %s on %s", features, len(samples), kind, leased)
-        if section == "encoder":
-            views = _views_of(made_of, data, leased)
-            compute = functools.partial(image_vectors, tower, data.images, views, regions)
-        else:
+        views = _views_of(made_of, data, leased) if section == "encoder" else None
 
-            def compute(chosen: slice) -> np.ndarray:
-                return text_vectors(tower, samples[chosen], leased)
+        def compute(chosen: slice) -> np.ndarray:
+            if views is not None:
+                return image_vectors(tower, data.images, views, regions, chosen)
+            return text_vectors(tower, samples[chosen], leased)
 
         write(made_of=made, compute=compute, grid=tower.grid if regions else None, at_once=AT_ONCE)
 
