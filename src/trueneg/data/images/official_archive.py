@@ -4,6 +4,7 @@ be downloaded.
 
 import logging
 import os
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Mapping
@@ -182,10 +183,27 @@ def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
         # partial dataset.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as aside:
             with tarfile.open(folder / name) as archive:
-                archive.extractall(aside, filter="data")
+                _unpack(archive, Path(aside).resolve())
             os.replace(Path(aside) / unpacked, folder / unpacked)
     except (*DAMAGE, RuntimeError, tarfile.TarError) as error:  # RuntimeError: wrong checksum
         raise UserError(
             f"{folder}: {url} could not be downloaded and unpacked ({error}). Copy {name} or the"
             f" dataset's parquet files to {folder} yourself, then run the same command again."
         ) from error
+
+
+def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    """Unpack the regular files of an archive, but no links or devices; Python before 3.11.4 has no
+    filters for this.
+
+    Raises:
+        TarError: if a file would be outside the folder.
+    """
+    for member in archive:
+        path = (folder / member.name).resolve()
+        if not path.is_relative_to(folder):
+            raise tarfile.TarError(f"{member.name} would be outside the folder")
+        if (content := archive.extractfile(member) if member.isfile() else None) is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with content, path.open("wb") as file:
+                shutil.copyfileobj(content, file)
