@@ -102,15 +102,19 @@ def check_own_table(data_input: DataInput) -> str:
     """
     if data_input.settings["source"] not in {"image_table", *TEXT_PAIRS}:
         return ""
-    return reader_of(data_input).check_table(data_input.settings)
+    return importlib.import_module(reader_of(data_input)).check_table(data_input.settings)
 
 
 def missing_files(data_input: DataInput) -> list[str]:
     """List what is missing of a source's files and where to get it, if its module knows."""
     if data_input.settings.get("path") is None:
         return []
-    list_missing = getattr(reader_of(data_input), "missing_files", None)
-    return list_missing(data_input.settings) if list_missing else []
+    try:
+        list_missing = importlib.import_module(reader_of(data_input)).missing_files
+    except AttributeError:
+        return []
+    missing: list[str] = list_missing(data_input.settings)
+    return missing
 
 
 def file_parameter(data_input: DataInput, results: Path) -> dict[str, Any]:
@@ -217,8 +221,8 @@ class DataChanges:
         return record["data"], compare_files(data_input, self._results).sentences
 
 
-def reader_of(data_input: DataInput) -> Any:
-    """Return the module that reads a source and lists its files."""
+def reader_of(data_input: DataInput) -> str:
+    """Return the name of the module that reads a source and lists its files."""
     source = data_input.settings["source"]
     if data_input.kind != "reports":
         package = READERS[data_input.kind]
@@ -226,7 +230,7 @@ def reader_of(data_input: DataInput) -> Any:
         package = "texts"
     else:
         package = "pairs" if TEXTS[source].captions else "reports"
-    return importlib.import_module(f"trueneg.data.{package}.{source}")
+    return f"trueneg.data.{package}.{source}"
 
 
 def _listed(data_input: DataInput) -> UserFiles:
@@ -240,7 +244,7 @@ def _listed(data_input: DataInput) -> UserFiles:
     if is_mimic or data_input.settings.get("path") is None:
         return UserFiles()
     try:
-        listed = reader_of(data_input).user_files(data_input.settings)
+        listed = importlib.import_module(reader_of(data_input)).user_files(data_input.settings)
     except (UserError, OSError):  # reported by the reading job
         return UserFiles()
     return UserFiles(listed.files) if data_input.kind == "reports" else listed
