@@ -174,10 +174,10 @@ def vectors_of(
     return StoredFeatures(np.array(rows, dtype)[:, None, :, None], None, "weights", source.checksum)
 
 
-def frozen_of(source: TextSource, dtype: Any = np.float32, **others: Any) -> Frozen:
-    """The vectors in place of the tower; `others` are further fields of Frozen."""
+def frozen_of(source: TextSource, dtype: Any = np.float32, **others: StoredFeatures) -> Frozen:
+    """The vectors in place of the tower, and those of other sections."""
     rows = {text: row for row, text in enumerate(distinct_texts(source))}
-    return Frozen(**{"texts": vectors_of(source, dtype=dtype), "rows": rows} | others)
+    return Frozen({"text_encoder": vectors_of(source, dtype=dtype), **others}, rows)
 
 
 def started(

@@ -49,9 +49,3 @@ def test_accuracies_match_scikit_learn(pairs, rare):
     assert found == pytest.approx(expected)
     assert list(found) == list(expected)
     assert all(type(value) is float for value in found.values())
-
-
-@pytest.mark.parametrize("names", [["rare", "dog"], ["macro", "dog"], ["dog", "dog"]])
-def test_ambiguous_class_names_raise_an_error(names):
-    with pytest.raises(ValueError, match=names[0]):
-        accuracies(np.zeros(3, int), np.array([0, 1, 1]), names, ())

@@ -18,10 +18,11 @@ from trueneg.data.images.subsets import make_subset
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.samples import Samples, write_subsets
+from trueneg.data.splits import connected_groups
 from trueneg.evaluation.evaluate import encoded_runs, rows_of
 from trueneg.evaluation.pairs import retrieval
 from trueneg.evaluation.per_sample import of_balanced
-from trueneg.evaluation.samples_of_runs import clusters_of, measure_samples
+from trueneg.evaluation.samples_of_runs import measure_samples
 from trueneg.stats.measurement import Measurement
 from trueneg.training.image_text import ImageText
 from trueneg.training.simclr import SimCLR
@@ -41,7 +42,7 @@ def test_samples_that_share_a_content_or_a_group_are_one_cluster():
         "patients": np.array([["a", "x"], ["b", "y"], ["a", "z"], ["c", "v"], ["d", "w"]], object),
     }
     samples = Samples("photos", "", np.full(5, ""), np.zeros(5, np.int64), groups)
-    cluster = clusters_of(samples)
+    cluster = connected_groups(*samples.groups.values())
     assert [cluster[0] == each for each in cluster] == [True, False, True, False, False]
     assert [cluster[1] == each for each in cluster] == [False, True, False, False, True]
 

@@ -25,7 +25,12 @@ from trueneg.evaluation.implied_scores import false_negative_probability
 from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.pairs import EmbeddedPairs
 from trueneg.evaluation.rated_pairs import rated_pairs
-from trueneg.evaluation.rating_runs import of_references, rate_references, rate_runs
+from trueneg.evaluation.rating_runs import (
+    REFERENCE,
+    measure_ratings,
+    of_references,
+    of_run,
+)
 from trueneg.evaluation.rating_summary import gather_ratings
 from trueneg.stats.comparison import paired_differences
 from trueneg.training.frozen import Frozen
@@ -134,9 +139,9 @@ def world(tmp_path_factory):
             "objective": objective,
             "variant": "{}",
         }
-        rate_runs(**shared, **written, names=names, **outputs)
+        measure_ratings(of_run, outputs, **shared, **written, names=names)
     outputs = {name: folder / f"{name}-block.parquet" for name in ("areas", "eta", "correlations")}
-    rate_references(**shared, **written, **outputs)
+    measure_ratings(of_references, outputs, **shared, **written, names=REFERENCE)
     gathered = {
         name: folder / f"{name}.parquet"
         for name in ("summary", "rows", "calibration", "eta", "correlations")
@@ -280,7 +285,7 @@ def test_a_frozen_text_tower_is_a_reference(world):
     texts = distinct_texts(SOURCE)
     vectors = np.random.default_rng(3).standard_normal((len(texts), 1, 5, 1)).astype(np.float32)
     frozen = Frozen(
-        texts=StoredFeatures(vectors, None, "", ""),
+        {"text_encoder": StoredFeatures(vectors, None, "", "")},
         rows={text: row for row, text in enumerate(texts)},
     )
     run = EmbeddedPairs(
@@ -291,7 +296,7 @@ def test_a_frozen_text_tower_is_a_reference(world):
         CPU,
     )
     pairs = rated_pairs(run.source, rated(), run.subset.test)
-    areas = of_references(run, pairs, {})[0].set_index(["score", "anchors", "threshold"])
+    areas = of_references(run, pairs, {})["areas"].set_index(["score", "anchors", "threshold"])
     units = vectors[:, 0, :, 0] / np.linalg.norm(vectors[:, 0, :, 0], axis=1, keepdims=True)
     cosines = units @ units.T
     places = {text: row for row, text in enumerate(texts)}

@@ -126,7 +126,7 @@ def _untrained_texts() -> dict[str, Any]:
     source = _questions("given")
     with double_precision(), tempfile.TemporaryDirectory() as folder:
         frozen = questions.frozen_of(
-            source, np.float64, positives=questions.vectors_of(source, 4, dtype=np.float64)
+            source, np.float64, positive_encoder=questions.vectors_of(source, 4, dtype=np.float64)
         )
         settings = questions.settings_of(
             positive_encoder={"train": "none"}, projection={"name": "none"}
@@ -137,7 +137,10 @@ def _untrained_texts() -> dict[str, Any]:
         )
         save_file(weights, Path(folder) / "model.safetensors")
         networks = read_networks(Path(folder) / "model.safetensors", settings, frozen)
-        stored = {"anchors": frozen.texts.values, "positives": frozen.positives.values}
+        stored = {
+            "anchors": frozen.texts.values,
+            "positives": frozen.stored["positive_encoder"].values,
+        }
         return summary(
             {
                 name: networks.model.embed(

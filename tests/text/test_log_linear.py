@@ -7,12 +7,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from tests.text import corpus
-from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.text.assumption import (
     ALL,
@@ -51,10 +50,7 @@ def test_weighted_spearman_equals_spearman_of_repeated_pairs(rows):
 @given(COUNTS)
 def test_the_fit_is_a_weighted_line_in_log_space(rows):
     x, y, times = (np.array(column, float) for column in zip(*rows, strict=True))
-    if len(set(x)) < 2:
-        with pytest.raises(ValueError, match="at least 2 distinct"):
-            fit_log_linear(x, y / 10, times)
-        return
+    assume(len(set(x)) > 1)
     fit = fit_log_linear(x, y / 10, times)
     slope, intercept = np.polyfit(
         np.repeat(x, times.astype(int)), np.log(np.repeat(y, times.astype(int)) / 10), 1
@@ -64,20 +60,6 @@ def test_the_fit_is_a_weighted_line_in_log_space(rows):
     assert fit.calibration["texts"].sum() == pytest.approx(times.sum())
     average = (fit.calibration["actual"] * fit.calibration["texts"]).sum() / times.sum()
     assert average == pytest.approx(np.average(y / 10, weights=times))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ((np.zeros(3), np.full(3, 0.1)), "at least 2 distinct"),
-        ((np.arange(3.0), np.array([0.1, 0.0, 0.2])), "class probabilities in"),
-        ((np.array([0.0, -np.inf, 1.0]), np.full(3, 0.1)), "finite log-likelihoods"),
-        ((np.arange(3.0), np.full(3, 0.1), np.array([1, -1, 1])), "non-negative weights"),
-    ],
-)
-def test_invalid_values_are_rejected(arguments, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        fit_log_linear(*arguments)
 
 
 def test_the_interval_resamples_classes_not_texts():
@@ -139,19 +121,6 @@ def checked(tmp_path_factory):
         scores[columns].assign(tokens=5), folder / "perfect.parquet", restricted=False
     )
     return sentences, check(folder, "perfect")
-
-
-def test_scores_of_other_sentences_are_reported(tmp_path):
-    sentences, _ = privacy.read_table(corpus.write_sentences(tmp_path, reports=20))
-    privacy.write_table(
-        sentences.iloc[1:].assign(log_likelihood=-1.0, tokens=5),
-        tmp_path / "scores.parquet",
-        restricted=False,
-    )
-    with pytest.raises(
-        UserError, match=r"scores\.parquet lacks scores for some sentences in .*sentences\.parquet"
-    ):
-        check(tmp_path, "scores")
 
 
 def test_a_scorer_that_meets_the_assumption_gets_a_perfect_fit(checked):

@@ -227,21 +227,3 @@ def test_the_terms_of_theorem_4_follow_its_equation():
         terms = values[encoders].drop(["sum", "log C (no information)"])
         assert values[encoders, "sum"] == pytest.approx(terms.sum())
     assert values["linear maps", "complexity"] < values["all functions", "complexity"]
-
-
-@pytest.mark.parametrize(
-    ("features", "labels", "sentence"),
-    [
-        (torch.ones(4, 2), torch.zeros(4, dtype=torch.int64), "expected at least two classes"),
-        (
-            torch.ones(4, 2),
-            torch.zeros(3, dtype=torch.int64),
-            r"features .*\(4, 2\).* labels .*\(3,\)",
-        ),
-    ],
-)
-def test_sets_without_true_negatives_or_with_mismatched_shapes_are_rejected(
-    features, labels, sentence
-):
-    with pytest.raises(ValueError, match=sentence):
-        lemma_2(features, labels, negatives=(1,))

@@ -185,7 +185,8 @@ class TestPairs:
                 "text_encoder": len(texts),
             }.items()
         }
-        frozen = Frozen(rows={text: row for row, text in enumerate(texts)}, guide=made)
+        rows = {text: row for row, text in enumerate(texts)}
+        frozen = Frozen({f"guide {section}": stored for section, stored in made.items()}, rows)
         settings = pair_settings({**OBJECTIVES[0], "guide": {"name": "encoder"}})
         training = ImageText(settings, 0, source, subset, CPU, frozen=frozen)
         batch, _ = next(training.batches(1))
@@ -261,7 +262,7 @@ def test_the_tower_of_a_guide_is_frozen_and_part_of_the_run(tmp_path):
     assert identity(settings)["objective"]["guide"]["encoder"]["model"] == TIMM["model"]
     assert training_versions(settings)["encoder/images/timm"] == 1
     stored = StoredFeatures(np.zeros((1, 1, 1, 1), np.float32), None, "abc", "")
-    assert Frozen(guide={"encoder": stored}).towers == {
+    assert Frozen({"guide encoder": stored}).towers == {
         "guide encoder": {"weights": "abc", "dimensions": 1}
     }
     towers = [vectors_of(tmp_path / f"{count}.npy", count) for count in (3, 4)]

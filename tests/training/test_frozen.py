@@ -269,8 +269,12 @@ def test_the_weights_of_each_frozen_tower_are_part_of_the_id(weights, source, ve
         TrainingJob._data_checksum(SimpleNamespace(_source=source, _frozen=towers), run)
         for towers in (
             frozen,
-            frozen._replace(images=frozen.images._replace(weights="others")),
-            frozen._replace(texts=frozen.texts._replace(weights="others")),
+            *(
+                frozen._replace(
+                    stored={**frozen.stored, section: stored._replace(weights="others")}
+                )
+                for section, stored in frozen.stored.items()
+            ),
         )
     }
     assert len(checksums) == 3

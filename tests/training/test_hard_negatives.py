@@ -98,7 +98,7 @@ def test_a_correction_looks_at_the_hard_negatives_of_its_anchor_or_at_the_rest(
     name, alpha, scope, given
 ):
     source = question_source(given=given)
-    frozen = frozen_of(source, np.float64, guide={"text_encoder": vectors_of(source, seed=7)})
+    frozen = frozen_of(source, np.float64, **{"guide text_encoder": vectors_of(source, seed=7)})
     tower = SETTINGS["text_encoder"]
     settings_of_name = {
         "guided": {"guide": {"name": "encoder", "text_encoder": tower}, "margin": 0.05}

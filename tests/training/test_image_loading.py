@@ -3,10 +3,6 @@ left running.
 """
 
 import contextlib
-import ctypes
-import itertools
-import mmap
-import os
 import signal
 import threading
 import time
@@ -140,45 +136,6 @@ def test_a_fixed_number_of_batches_is_read_ahead():
             assert batch.item() == number
             assert len(readers()) == 1
     assert not readers()
-
-
-def test_announced_images_are_read_into_the_page_cache(tmp_path):
-    """Compare the pages in the cache of the OS before and after announcing images of a file that is
-    not cached.
-    """
-    np.random.default_rng(0).integers(0, 256, 100 + 80 * 300_000, dtype=np.uint8).tofile(
-        tmp_path / "images"
-    )
-    images = np.memmap(tmp_path / "images", np.uint8, "r", 100, (80, 1, 500, 600))
-    with (tmp_path / "images").open("rb") as file:
-        os.fsync(file.fileno())
-        images.base.madvise(mmap.MADV_DONTNEED)
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    if in_cache(images).any():
-        pytest.skip("the temporary folder is in memory")
-    wanted, patience = [0, 33, 79], time.monotonic() + 120
-    image_loading._announce(images, wanted)
-    while not in_cache(images)[wanted].all() and time.monotonic() < patience:
-        time.sleep(1e-2)
-    found = in_cache(images)
-    assert found[wanted].all()
-    assert found.sum() < 20
-
-
-def in_cache(images):
-    """Return (n,) whether all pages of each image are in the cache of the OS."""
-    address, length = images.ctypes.data - images.offset, images.offset + images.nbytes
-    pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
-    if ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(length), pages):
-        pytest.skip("mincore is not available")
-    there = np.frombuffer(pages, np.uint8) & 1
-    starts = images.offset + images[0].nbytes * np.arange(len(images) + 1)
-    return np.array(
-        [
-            there[a // mmap.PAGESIZE : -(-b // mmap.PAGESIZE)].all()
-            for a, b in itertools.pairwise(starts)
-        ]
-    )
 
 
 def test_a_read_error_is_raised_for_its_batch_and_leaves_no_thread():

@@ -218,7 +218,7 @@ def test_same_texts_and_the_own_report_are_left_out_together(batch, same_text):
 def test_a_batch_of_one_text_has_no_negatives_and_no_gradient(source, subset):
     data = PairData(source, subset, CPU)
     drawn = data.epoch("image", torch.Generator().manual_seed(0))
-    numbers = data._normalised_of[drawn.anchors]
+    numbers = data._same_of[drawn.anchors]
     of_text = (numbers == numbers.mode().values).nonzero()[:3, 0]
     pairs = PairBatch(*(each.flatten()[of_text] for each in drawn))
     for objective in ({"name": "cl"}, {"name": "dcl", "class_probability": 0.1}):

@@ -237,7 +237,7 @@ TOWER = settings_of()["text_encoder"]
 @pytest.mark.parametrize("kind", ["drawn", "hard negatives"])
 def test_two_towers_of_different_sizes_embed_anchors_and_columns(sources, tmp_path, kind):
     source = sources[kind]
-    frozen = frozen_of(source, positives=vectors_of(source, 4, seed=3))
+    frozen = frozen_of(source, positive_encoder=vectors_of(source, 4, seed=3))
     settings = settings_of(
         {"name": "cl", "directions": "both", "same_text": "keep"}, positive_encoder=TOWER
     )
@@ -247,7 +247,7 @@ def test_two_towers_of_different_sizes_embed_anchors_and_columns(sources, tmp_pa
     sides = []
     for numbers, stored, embedder in (
         (pairs.anchors, frozen.texts, run.model.anchors),
-        (pairs.columns, frozen.positives, run.model.own_positives),
+        (pairs.columns, frozen.stored["positive_encoder"], run.model.own_positives),
     ):
         vectors = np.stack(
             [
@@ -285,7 +285,7 @@ def test_two_towers_of_different_sizes_embed_anchors_and_columns(sources, tmp_pa
 
 def test_two_towers_without_one_size_are_refused(sources):
     source = sources["drawn"]
-    frozen = frozen_of(source, positives=vectors_of(source, 4, seed=3))
+    frozen = frozen_of(source, positive_encoder=vectors_of(source, 4, seed=3))
     with pytest.raises(
         UserError, match=r"6 dimensions, and positive_encoder 4.*projection\.dimensions"
     ):

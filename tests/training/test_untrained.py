@@ -186,7 +186,7 @@ def test_images_on_a_pretrained_tower_have_a_run_without_training():
 def test_untrained_images_have_the_features_of_their_tower(source):
     settings = on_tower(train="none", views=2)["untrained"]
     vectors = np.random.default_rng(0).normal(size=(5, 3, 6, 1)).astype(np.float32)
-    frozen = Frozen(images=StoredFeatures(vectors, None, "", ""))
+    frozen = Frozen({"encoder": StoredFeatures(vectors, None, "", "")})
     tensors = SimCLR.untrained_weights(settings, 0, source, None, frozen)
     encoder = evaluated_encoder(settings, 1, frozen, tensors)
     first = torch.from_numpy(vectors[:, 0, :, 0])
@@ -218,7 +218,7 @@ def test_another_tower_without_training_takes_the_place_of_the_study_s(source):
     assert loaded.first_baseline == "untrained"
     assert loaded.compared == ["mine"]
     vectors = np.random.default_rng(0).normal(size=(5, 1, 6, 1)).astype(np.float32)
-    frozen = Frozen(images=StoredFeatures(vectors, None, "", ""))
+    frozen = Frozen({"encoder": StoredFeatures(vectors, None, "", "")})
     tensors = SimCLR.untrained_weights(settings["mine"], 0, source, None, frozen)
     encoder = evaluated_encoder(settings["mine"], 1, frozen, tensors)
     first = torch.from_numpy(vectors[:, 0, :, 0])

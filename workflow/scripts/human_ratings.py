@@ -2,8 +2,8 @@
 false.
 """
 
-from trueneg.evaluation.rating_runs import rate_runs
+from trueneg.evaluation.rating_runs import measure_ratings, of_run
 from trueneg.runtime.jobs import job
 
 with job(snakemake.log[0], snakemake.input, snakemake.output):
-    rate_runs(**snakemake.input, **snakemake.params, **snakemake.output)
+    measure_ratings(of_run, dict(snakemake.output.items()), **snakemake.input, **snakemake.params)

@@ -187,12 +187,7 @@ def _random_vectors(
         values = np.random.default_rng(0).standard_normal(shape, np.float32)
         stored[section] = StoredFeatures(values, None, "", "")
     rows = {text: row for row, text in enumerate(set(data.sentences))}
-    return Frozen(
-        stored.get("encoder"),
-        stored.get("text_encoder"),
-        rows,
-        positives=stored.get("positive_encoder"),
-    )
+    return Frozen(stored, rows)
 
 
 def samples_of(made_of: Mapping[str, Any], data: PlannedData) -> int:

@@ -104,12 +104,10 @@ def check_networks(runs: Iterable[PlannedRun], channels: int) -> list[str]:
     downloads: list[str] = []
     for settings, sentences in kinds.values():
         offline = settings["text_encoder"].get("offline") and settings["text_encoder"]["model"]
-        image, text = (
-            placeholder if is_tower(settings, section) else None for section in sections[:2]
-        )
+        towers = {section: placeholder for section in sections[:2] if is_tower(settings, section)}
         with announced(downloads, offline):
             known = TrainedOn(sentences, channels, ([0.0] * channels, [1.0] * channels))
-            anchors = build_networks(settings, known, Frozen(image, text)).anchors
+            anchors = build_networks(settings, known, Frozen(towers)).anchors
             if anchors.tokenizer is not None and (texts := sorted(set(sentences))):
                 limits = {
                     "maximum_tokens": anchors.maximum_tokens,
@@ -118,7 +116,7 @@ def check_networks(runs: Iterable[PlannedRun], channels: int) -> list[str]:
                 with _naming_rows(runs):
                     tokenise(anchors.tokenizer, texts, **limits)
             continue
-        if image is None:
+        if "encoder" not in towers:
             with announced(downloads):  # the text encoder must be downloaded first
                 encoder_of(settings, "encoder").build(settings["encoder"], channels)
     return list(dict.fromkeys(downloads))

@@ -3,11 +3,9 @@ from the source.
 """
 
 import itertools
-import mmap
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import torch
@@ -109,27 +107,12 @@ def read_ahead(
 
 
 def _read(images: ndarray, numbers: ndarray, device: torch.device) -> Tensor:
-    if isinstance(images.base, mmap.mmap):
-        _announce(images, numbers)
     pixels = torch.from_numpy(images[numbers])
     if device.type != "cuda":
         return pixels
     # The current device is per thread, and page-locking creates a context on it.
     with torch.cuda.device(device):
         return pixels.pin_memory()
-
-
-def _announce(images: np.memmap, numbers: ndarray) -> None:
-    """Request all images of a batch from the OS at once: many simultaneous disk reads take hardly
-    any longer than one.
-    """
-    # numpy maps from such a boundary
-    mapped: Any = images.base
-    size = images[0].nbytes
-    first = images.offset % mmap.ALLOCATIONGRANULARITY
-    for start in (first + size * np.asarray(numbers)).tolist():
-        page = start - start % mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_WILLNEED, page, start + size - page)
 
 
 def statistics_of(images: ndarray, chosen: ndarray) -> tuple[list[float], list[float]]:

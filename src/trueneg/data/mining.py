@@ -92,15 +92,12 @@ def mine(
         sentences = source.sentences["sentence"]
         texts = (sentences.iloc[each].tolist() for each in (anchors, candidates))
         ranking = _by_words(*texts)
-    of_anchors = _nearest(vectors[anchors], vectors[candidates], candidates, positives, ranking)
-    at_once = max(1, BLOCK // len(candidates))
-    if cache is None:
-        both = _all(of_anchors, len(anchors), at_once)
-    else:
-        content = content_hash(vectors, rows, numbers).hexdigest()
-        made_of = {"version": VERSIONS["mining"], "content": content, "bm25": bm25}
-        both = resumed_array(cache, made_of, len(anchors), of_anchors, at_once)
-    return Mined(anchors, *_unpacked(both))
+    content = content_hash(vectors, rows, numbers).hexdigest()
+    made_of = {"version": VERSIONS["mining"], "content": content, "bm25": bm25}
+    found, similarity = nearest(
+        vectors[anchors], vectors[candidates], candidates, positives, ranking, cache, made_of
+    )
+    return Mined(anchors, found, similarity)
 
 
 def known_positives(numbers: ndarray, candidates: ndarray) -> csr_array:
@@ -115,38 +112,32 @@ def known_positives(numbers: ndarray, candidates: ndarray) -> csr_array:
 
 
 def nearest(
-    anchors: ndarray, candidates: ndarray, rows: ndarray, positives: csr_array
-) -> tuple[ndarray, ndarray]:
-    """Return the rows of the nearest candidates of each anchor, and their similarities."""
-    of_anchors = _nearest(anchors, candidates, rows, positives, None)
-    return _unpacked(_all(of_anchors, len(anchors), max(1, BLOCK // len(candidates))))
-
-
-def _all(of_anchors: Callable[[slice], ndarray], count: int, at_once: int) -> ndarray:
-    return np.concatenate(
-        [of_anchors(slice(start, start + at_once)) for start in range(0, count, at_once)]
-    )
-
-
-def _unpacked(both: ndarray) -> tuple[ndarray, ndarray]:
-    return both[:, 0], both[:, 1].view(np.float32)
-
-
-def _nearest(
     anchors: ndarray,
     candidates: ndarray,
     rows: ndarray,
     positives: csr_array,
-    ranking: Callable[[slice], ndarray] | None,
-) -> Callable[[slice], ndarray]:
-    """Return what finds the rows of the nearest candidates of some anchors, and the bytes of their
-    similarities, (n, 2, M) int32; exact. `ranking` returns what they are ranked by, (n, C); None:
-    the similarities.
+    ranking: Callable[[slice], ndarray] | None = None,
+    cache: Path | None = None,
+    made_of: Mapping[str, Any] = {},
+) -> tuple[ndarray, ndarray]:
+    """Return the rows of the nearest candidates of each anchor, (n, M) int32, and their
+    similarities; exact.
+
+    Args:
+        anchors: (n, D) vectors.
+        candidates: (C, D) vectors.
+        rows: (C,) rows of the candidates.
+        positives: (n, C) bool, the candidates that are no negatives.
+        ranking: returns what the candidates of a slice of the anchors are ranked by, (m, C); None:
+            the similarities.
+        cache: folder of what is mined; None: memory.
+        made_of: what determines the content of the cache.
     """
     depth = min(DEPTH, len(candidates))
     unit = normalised_vectors(candidates).T
 
     def of_anchors(block: slice) -> ndarray:
+        """Return rows and the bytes of similarities, (m, 2, M) int32."""
         cosines = (normalised_vectors(anchors[block]) @ unit).round(DIGITS)
         scores = cosines if ranking is None else ranking(block)
         scores[positives[block].nonzero()] = -np.inf
@@ -160,7 +151,13 @@ def _nearest(
         found = np.where(is_none, -1, rows[nearest]).astype(np.int32)
         return np.stack([found, similarity.view(np.int32)], axis=1)
 
-    return of_anchors
+    at_once = max(1, BLOCK // len(candidates))
+    if cache is None:
+        starts = range(0, len(anchors), at_once)
+        both = np.concatenate([of_anchors(slice(start, start + at_once)) for start in starts])
+    else:
+        both = resumed_array(cache, made_of, len(anchors), of_anchors, at_once)
+    return both[:, 0], both[:, 1].view(np.float32)
 
 
 def _by_words(anchors: list[str], candidates: list[str]) -> Callable[[slice], ndarray]:
@@ -290,9 +287,6 @@ def read_mined(path: str | Path, data: str) -> dict[int, Mined]:
             seed: Mined(*(archive[f"{seed} {field}"] for field in Mined._fields))
             for seed in _seeds(archive)
         }
-        for seed, of_seed in mined.items():
-            if of_seed.checksum != str(archive[f"{seed} {CHECKSUM}"]):
-                raise ValueError(f"what was mined for seed {seed} has another checksum: damaged")
         if (other := str(archive["data"])) != data:
             raise UserError(
                 f"{path} was mined from other data (checksum {other[:6]}…; expected {data[:6]}…)."

@@ -96,19 +96,27 @@ def drawn_splits(
     return Series(np.select(is_before, list(shares), rest), groups.index)[group].to_numpy()
 
 
-def connected_groups(contents: ndarray) -> ndarray:
+def connected_groups(*contents: ndarray) -> ndarray:
     """Number the groups of samples that share a content, directly or through other samples.
 
     Args:
-        contents: integers, shape (n, k).
+        contents: numbers or names, (n,), or (n, k) if a sample has several; those of different
+            arrays are different contents.
 
     Example:
         >>> connected_groups(np.array([[1, 2], [3, 4], [2, 5]])).tolist()
         [0, 1, 0]
+        >>> connected_groups(np.array([1, 2, 3]), np.array(["a", "b", "b"])).tolist()
+        [0, 1, 1]
     """
-    count, columns = contents.shape
-    content = np.unique(contents, return_inverse=True)[1].ravel()
-    ends = (np.repeat(np.arange(count), columns), count + content)
-    size = count + content.size  # at least the number of samples and contents
+    count = len(contents[0])
+    size = count  # number of samples and contents
+    columns = []
+    for values in contents:
+        names, numbers = np.unique(values, return_inverse=True)
+        columns.append(size + numbers.reshape(values.shape))
+        size += len(names)
+    content = np.column_stack(columns)
+    ends = (np.repeat(np.arange(count), content.shape[1]), content.ravel())
     graph = coo_array((np.ones(content.size), ends), (size, size))
     return connected_components(graph)[1][:count]

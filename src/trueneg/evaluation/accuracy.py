@@ -5,8 +5,6 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy import ndarray
 
-from trueneg.specs.tasks.base import GROUPS
-
 
 def accuracies(
     predictions: ndarray,
@@ -26,26 +24,17 @@ def accuracies(
     Args:
         predictions: integers, shape (n,).
         labels: integers in 0 … len(class_names) − 1, shape (n,), n ≥ 1.
-        class_names: one name per class.
+        class_names: one name per class, other than those of the groups.
         rare_classes: integer labels of the rare classes; all others are common.
 
     Returns:
         Group → value in [0, 1], in this order: all images (None), ``"rare"``, ``"common"``,
             ``"macro"``, classes.
 
-    Raises:
-        ValueError: if two groups would have the same name.
-
     Example:
         >>> accuracies(np.array([0, 1]), np.array([0, 0]), ["cat", "dog"], rare_classes=[1])
         {None: 0.5, 'common': 0.5, 'macro': 0.5, 'cat': 0.5}
     """
-    names = [*GROUPS, *class_names]
-    if len(set(names)) < len(names):
-        raise ValueError(
-            f"class_names are {list(class_names)}; expected distinct names other than"
-            f" {', '.join(GROUPS)}"
-        )
     by_class = {
         label: float((predictions[labels == label] == label).mean())
         for label in np.unique(labels).tolist()

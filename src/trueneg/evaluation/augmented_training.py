@@ -4,7 +4,6 @@ encoder frozen.
 
 import contextlib
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from trueneg.data.image_loading import read_ahead
 from trueneg.errors import UserError
 from trueneg.evaluation.linear_heads import Loss
+from trueneg.models.towers.tower import as_embedded
 from trueneg.randomness import generator_of
 from trueneg.runtime.precision import autocast
 from trueneg.specs.sections import Section
@@ -38,7 +38,6 @@ class LabelledImages(NamedTuple):
 
 def train_classifier(
     encoder: Any,
-    pool: Callable,
     labelled: LabelledImages,
     classes: int,
     loss: Loss,
@@ -54,9 +53,8 @@ def train_classifier(
     of one image. On a GPU, training uses bfloat16.
 
     Args:
-        encoder: maps normalised images to features, with D as its ``dimensions``; in the mode in
-            which it is to be trained.
-        pool: maps what the encoder returns to (b, D).
+        encoder: maps normalised images to vectors or feature maps, with D as its ``dimensions``; in
+            the mode in which it is to be trained.
         labelled: the labelled images.
         classes: C, number of outputs.
         loss: see :func:`trueneg.evaluation.linear_heads.train_linear_heads`; called with one head.
@@ -88,7 +86,7 @@ def train_classifier(
                     memory_format=torch.channels_last
                 )
                 with autocast(device):
-                    logits = head(pool(encoder(views)))
+                    logits = head(as_embedded(encoder(views)).pooled)
                 optimizer.zero_grad(set_to_none=True)
                 loss(
                     logits.float().mT.unsqueeze(0), labels[rows.to(device)].unsqueeze(0)

@@ -12,6 +12,7 @@ from openTSNE import TSNE
 from pandas import DataFrame
 from sklearn.metrics import silhouette_samples
 
+from trueneg.data.mining import normalised_vectors
 from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.images.linear_probe import label_subset
 from trueneg.io.files import write_tables
@@ -100,9 +101,7 @@ def tsne(features: ndarray, seed: int, perplexity: float = 30, jobs: int = 1) ->
         >>> tsne(np.eye(8), seed=0).shape
         (8, 2)
     """
-    features = np.asarray(features, dtype=np.float64)
-    lengths = np.linalg.norm(features, axis=1, keepdims=True)
-    features = features / np.maximum(lengths, np.finfo(np.float64).tiny)
+    features = normalised_vectors(np.asarray(features, np.float64))
     if np.ptp(features, axis=0).max() < ROUNDING:
         log.warning(f"All {len(features):,} features are equal, so t-SNE shows a single point.")
         return np.zeros((len(features), 2))

@@ -14,7 +14,6 @@ from torch import Tensor
 from trueneg.data.image_loading import read_ahead
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.data.pairs.pair_source import PairSource
-from trueneg.errors import UserError
 from trueneg.models.pairs import PairModel
 from trueneg.models.towers.tower import Embedded, as_embedded
 from trueneg.training.networks import PairNetworks
@@ -45,19 +44,8 @@ class EmbeddedImages(NamedTuple):
 
 
 def images_of(networks: PairNetworks, source: Source) -> ndarray:
-    """Return the images of a source, or stored vectors in their place.
-
-    Raises:
-        UserError: if the tower is frozen and the images are not those that its vectors were
-            computed for.
-    """
+    """Return the images of a source, or stored vectors in their place."""
     vectors = networks.frozen.vectors
-    if vectors is not None and not isinstance(source, PairSource):
-        raise UserError(
-            "evaluation.chexpert_8x200 has images of its own, but the frozen image tower is"
-            " computed for the data only; set evaluation.chexpert_8x200 to null, or encoder.train"
-            " to all."
-        )
     return source.images if vectors is None else vectors
 
 

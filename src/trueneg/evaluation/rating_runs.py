@@ -46,57 +46,26 @@ from trueneg.training.text_similarity import embeddings_of
 
 log = logging.getLogger(__name__)
 
-Measure = Callable[[EmbeddedPairs, RatedCaptions, Mapping[str, Any]], list[DataFrame]]
-
-
-def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
-    """Measure how well the runs of a manifest rank false negatives, and how well their implied
-    probabilities are calibrated.
-
-    Args:
-        areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).
-        bins: output parquet file (:func:`calibration_rows`).
-        block: further arguments of :func:`measure_ratings`.
-    """
-    measure_ratings(of_run, areas, bins, **block)
-
-
-def rate_references(
-    *, areas: str | Path, eta: str | Path, correlations: str | Path, **block: Any
-) -> None:
-    """Evaluate scores that need no training: expert agreement, TF-IDF, η, and embeddings by a
-    language model or a frozen tower.
-
-    Args:
-        areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).
-        eta: output parquet file (:func:`eta_rows`).
-        correlations: output parquet file (:func:`correlation_rows`).
-        block: further arguments of :func:`measure_ratings`.
-    """
-    measure_ratings(
-        of_references,
-        areas,
-        eta,
-        correlations,
-        names=dict.fromkeys(("condition", "objective", "variant", "run"), ""),
-        **block,
-    )
+Measure = Callable[[EmbeddedPairs, RatedCaptions, Mapping[str, Any]], dict[str, DataFrame]]
+REFERENCE = dict.fromkeys(("condition", "objective", "variant", "run"), "")  # names of no objective
 
 
 def measure_ratings(
     measure: Measure,
-    *paths: str | Path,
+    tables: Mapping[str, str | Path],
+    *,
     ratings: str | Path,
     names: Mapping[str, str],
     settings: Section,
     **block: Any,
 ) -> None:
-    """Apply `measure` to the rated pairs of each run of a manifest; write one table per path,
-    labelled by seed and run.
+    """Apply `measure` to the rated pairs of each run of a manifest; write its tables, labelled by
+    seed and run.
 
     Args:
-        measure: maps an encoded run, its rated pairs and its settings to the tables.
-        paths: output parquet files, in the order of the tables.
+        measure: :func:`of_run` or :func:`of_references`, which maps an encoded run, its rated pairs
+            and its settings to tables by name.
+        tables: output parquet files by name.
         ratings: parquet file with the ratings (:func:`trueneg.data.pairs.flickr8k.read_ratings`).
         names: columns that label the tables; missing ones are taken from the manifest, and ``run``
             is the run's id by default.
@@ -109,32 +78,37 @@ def measure_ratings(
     all_ratings = read_rows(ratings)
     names = {**listed_for(read_json(block["manifest"], Manifest)), **names}
     store = RunStore(block["store"])
-    by_run = []
+    parts: dict[str, list[DataFrame]] = {name: [] for name in tables}
     with encoded_runs(threads=settings["threads"], **block) as encoded:
         for (run,) in encoded:
             rated = rated_pairs(run.source, all_ratings, run.subset.test)
             seed = run.subset.seed
-            tables = measure(run, rated, store.record(run.id)["settings"])
-            by_run.append([table.assign(**{"run": run.id, **names}, seed=seed) for table in tables])
+            measured = measure(run, rated, store.record(run.id)["settings"])
+            for name, table in measured.items():
+                parts[name].append(table.assign(**{"run": run.id, **names}, seed=seed))
             log.info(f"seed {seed}: {len(rated.image):,} rated pairs")
-    joined = (pd.concat(tables, ignore_index=True) for tables in zip(*by_run, strict=True))
-    write_tables(dict(zip(paths, joined, strict=True)))
+    write_tables({tables[name]: pd.concat(part, ignore_index=True) for name, part in parts.items()})
 
 
-def of_run(run: EmbeddedPairs, rated: RatedCaptions, settings: Section) -> list[DataFrame]:
-    """Return the within-anchor AUCs of a trained run's similarity, and the calibration of its
-    objective's implied probability.
+def of_run(run: EmbeddedPairs, rated: RatedCaptions, settings: Section) -> dict[str, DataFrame]:
+    """Return how well a trained run's similarity ranks false negatives (``areas``:
+    :func:`trueneg.evaluation.rated_pairs.anchor_rows`), and how well its objective's implied
+    probability is calibrated (``bins``: :func:`calibration_rows`).
     """
     scores = run.similarities(rated.texts, "test")
-    return [
-        anchor_rows({"similarity": partial(drawn_areas, scores[rated.text, rated.image])}, rated),
-        calibration_rows(settings["objective"], scores, rated, run.source),
-    ]
+    similarity = partial(drawn_areas, scores[rated.text, rated.image])
+    return {
+        "areas": anchor_rows({"similarity": similarity}, rated),
+        "bins": calibration_rows(settings["objective"], scores, rated, run.source),
+    }
 
 
-def of_references(run: EmbeddedPairs, rated: RatedCaptions, settings: Section) -> list[DataFrame]:
-    """Measure the references on a run's test images: return the within-anchor AUCs, η by caption,
-    and its correlations.
+def of_references(
+    run: EmbeddedPairs, rated: RatedCaptions, settings: Section
+) -> dict[str, DataFrame]:
+    """Return the same for scores that need no training: expert agreement, TF-IDF, and embeddings by
+    a language model or a frozen tower (``areas``); and η by caption (``eta``: :func:`eta_rows`)
+    with its correlations (``correlations``: :func:`correlation_rows`).
     """
     pairs, subset = run.source, run.subset
     trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
@@ -160,11 +134,11 @@ def of_references(run: EmbeddedPairs, rated: RatedCaptions, settings: Section) -
         name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()
     }
     captions = eta_rows(rated)
-    return [
-        anchor_rows({"one expert": expert_agreement, **scores}, rated),
-        captions,
-        correlation_rows(captions, subset.seed),
-    ]
+    return {
+        "areas": anchor_rows({"one expert": expert_agreement, **scores}, rated),
+        "eta": captions,
+        "correlations": correlation_rows(captions, subset.seed),
+    }
 
 
 def calibration_rows(

@@ -34,10 +34,10 @@ def gather_ratings(
     """Write the data for the figures and the table of the human ratings.
 
     Args:
-        areas, bins: parquet files from :func:`trueneg.evaluation.rating_runs.rate_runs`, one per
+        areas, bins: parquet files of :func:`trueneg.evaluation.rating_runs.of_run`, one per
             objective and block of seeds.
-        references, captions, correlated: files from
-            :func:`trueneg.evaluation.rating_runs.rate_references`, one per block.
+        references, captions, correlated: files of
+            :func:`trueneg.evaluation.rating_runs.of_references`, one per block.
         outputs: parquet files to write: ``summary`` (:func:`summarised`); ``rows``
             (:func:`seed_rows`), used to pair objectives by seed; ``calibration``
             (:func:`calibrated`); ``eta`` and ``correlations``: the captions of each data set's

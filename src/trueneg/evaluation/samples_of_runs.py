@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy import ndarray
 from pandas import DataFrame
 
-from trueneg.data.samples import Samples
 from trueneg.data.splits import connected_groups
 from trueneg.evaluation.evaluate import encoded_runs, task_package
 from trueneg.evaluation.per_sample import PerSample
@@ -68,27 +66,14 @@ def _tables(measurements: Iterable[Any], wanted: Measurement) -> Iterator[DataFr
     """Yield the values of a measurement on the test samples of each run."""
     for run, split, measured, value in measurements:
         if split == "test" and measured == wanted and isinstance(value, PerSample):
-            clusters = clusters_of(run.source.samples)[value.samples]
+            # samples that share a content or a group are not independent
+            clusters = connected_groups(*run.source.samples.groups.values())
             yield DataFrame(
                 {
                     "seed": run.subset.seed,
                     "sample": value.samples,
-                    "cluster": clusters,
+                    "cluster": clusters[value.samples],
                     "value": value.values.astype(np.float64),
                     **({} if run.source.samples.restricted else value.classes),
                 }
             )
-
-
-def clusters_of(samples: Samples) -> ndarray:
-    """Return the number of each sample's cluster, (n,): samples that share a content or a group,
-    directly or through others, are not independent.
-    """
-    columns = [values.reshape(len(samples.split), -1) for values in samples.groups.values()]
-    numbers = []
-    start = 0
-    for values in columns:
-        number = pd.factorize(values.ravel())[0].reshape(values.shape) + start
-        start = number.max() + 1
-        numbers.append(number)
-    return connected_groups(np.concatenate(numbers, 1))

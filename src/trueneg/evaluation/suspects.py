@@ -12,6 +12,7 @@ from numpy import ndarray
 from pandas import DataFrame
 
 from trueneg.data.draw import read_samples
+from trueneg.data.mining import normalised_vectors
 from trueneg.data.samples import read_subsets
 from trueneg.data.stored_features import read_features
 from trueneg.io import privacy
@@ -84,8 +85,7 @@ def most_similar(
            sample  sample2  similarity
         0       1        2         0.8
     """
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units = vectors / norms.clip(min=1e-12)
+    units = normalised_vectors(vectors)
     first = rows[:, 0]
     second = rows[:, -1]
     parts = []

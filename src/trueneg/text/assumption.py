@@ -14,7 +14,6 @@ import pandas as pd
 from numpy import ndarray
 from pandas import DataFrame, Series
 
-from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.text.folds import with_folds
 from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman
@@ -72,8 +71,7 @@ def check_assumption(
             ``predicted``, ``actual``.
 
     Raises:
-        UserError: if a table is missing or damaged, or a likelihood file does not cover all
-            sentences.
+        UserError: if a table is missing or damaged.
     """
     table, restricted = privacy.read_table(sentences)
     truth = privacy.read_table(classes)[0].set_index("class")
@@ -84,11 +82,6 @@ def check_assumption(
     for name, path in likelihoods.items():
         scores = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
         frames.append(table.merge(scores, on=["report", "index"], how="left").assign(scorer=name))
-        if frames[-1]["log_likelihood"].isna().any():
-            raise UserError(
-                f"{path} lacks scores for some sentences in {sentences}. Delete it, then run the"
-                " same command again."
-            )
     frames += [cross_fitted(table, scorer).assign(scorer=name) for name, scorer in SIMPLE.items()]
     scored = pd.concat(frames).dropna(subset="class")
     points = (

@@ -42,13 +42,10 @@ def fit_log_linear(
     .. math:: \min_{a, k} \sum_i w_i (\log \rho_i - \log a - k \log p_i)^2
 
     Args:
-        log_p: (n,) log-likelihoods.
+        log_p: (n,) log-likelihoods, at least two of them different.
         class_probability: (n,) probability of each text's class, in (0, 1].
         weights: (n,) number of occurrences of each text; None: 1 each.
         bins: number of bins of the calibration table; empty bins are left out.
-
-    Raises:
-        ValueError: if there are fewer than 2 different likelihoods, or a value is out of range.
 
     Example:
         >>> log_p = np.array([-2.0, -4.0, -8.0])
@@ -57,19 +54,6 @@ def fit_log_linear(
         (0.2, 0.35, 1.0)
     """
     weights = np.ones(len(log_p)) if weights is None else np.asarray(weights, np.float64)
-    if not (
-        np.isfinite(log_p).all()
-        and ((class_probability > 0) & (class_probability <= 1)).all()
-        and (weights >= 0).all()
-    ):
-        raise ValueError(
-            "expected finite log-likelihoods, class probabilities in (0, 1], and non-negative"
-            " weights."
-        )
-    if len(np.unique(log_p[weights > 0])) < 2:
-        raise ValueError(
-            "all log-likelihoods are equal; expected at least 2 distinct values to fit."
-        )
     k, log_a = np.polyfit(log_p, np.log(class_probability), 1, w=np.sqrt(weights))
     order = np.argsort(log_p, kind="stable")
     bin_of = np.empty(len(log_p), np.int64)

@@ -45,11 +45,8 @@ def asymptotic_loss(
 
     Returns:
         One loss per N, float64.
-
-    Raises:
-        ValueError: if all labels are equal, or shapes do not agree.
     """
-    features, labels = _checked(features, labels)
+    features, labels = _prepared(features, labels)
     sizes = torch.bincount(labels).double()
     log_counts = torch.tensor(negatives, dtype=torch.float64).log()[:, None]
     total = torch.zeros(len(log_counts), dtype=torch.float64)
@@ -79,11 +76,8 @@ def mean_classifier_loss(
         temperature: t; the class means are divided by it.
         pairs: whether to average over pairs of classes, weighted as in equation 17, instead of
             classifying all classes at once.
-
-    Raises:
-        ValueError: if all labels are equal, or shapes do not agree.
     """
-    features, labels = _checked(features, labels)
+    features, labels = _prepared(features, labels)
     classes = int(labels.max()) + 1
     logits = features @ class_means(features, labels, classes).T / temperature
     if not pairs:
@@ -113,7 +107,7 @@ def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0)
         labels: int64, (n,).
         temperature: t of the initial mean classifier.
     """
-    features, labels = _checked(features, labels)
+    features, labels = _prepared(features, labels)
     weight = (class_means(features, labels, int(labels.max()) + 1) / temperature).requires_grad_()
     optimiser = torch.optim.LBFGS([weight], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
@@ -147,7 +141,7 @@ def lemma_2(
             classifier is one of the
         quantities.
     """
-    features, labels = _checked(features, labels)
+    features, labels = _prepared(features, labels)
     sizes = torch.bincount(labels)
     smallest = smallest_number((sizes.double() / len(labels)).tolist())
     counts = sorted({*map(int, negatives), smallest})
@@ -253,16 +247,6 @@ def theorem_4(
     return DataFrame(rows).assign(**{"standard error": 0.0})
 
 
-def _checked(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def _prepared(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return unit-length float64 features, and labels renumbered from 0 without gaps."""
-    if features.dim() != 2 or labels.shape != features.shape[:1]:
-        raise ValueError(
-            f"features are {tuple(features.shape)}, labels {tuple(labels.shape)}; expected shapes"
-            " (n, D) and (n,)."
-        )
-    present, labels = labels.unique(return_inverse=True)
-    if len(present) < 2:
-        raise ValueError(
-            "all labels are equal; expected at least two classes, so that there are true negatives."
-        )
-    return functional.normalize(features.double(), dim=1), labels
+    return functional.normalize(features.double(), dim=1), labels.unique(return_inverse=True)[1]

@@ -21,6 +21,7 @@ from tqdm import tqdm
 from trueneg.config.runs import OF_GUIDE, Run, training_devices
 from trueneg.data.mining import false_by_rank
 from trueneg.data.run_inputs import data_checksum
+from trueneg.data.samples import read_subsets
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, write_tables, write_text
 from trueneg.runtime.checkpoint import Checkpoint
@@ -140,7 +141,7 @@ class TrainingJob:
         self._kind = kind_of(self.runs[0].settings)
         self._training: Any = pkgutil.resolve_name(self._kind.TRAINING)
         self._source = pkgutil.resolve_name(self._kind.READER)(source)
-        self._subsets = self._training.read_subsets(subsets)
+        self._subsets = read_subsets(subsets)
         self._vectors = vector_names(self.runs[0].settings)  # the runs differ only in their seeds
         self._frozen = read_frozen(self._vectors, self._source, vectors, mined)
         self.identifiers = [run_id(run, self._data_checksum(run)) for run in self.runs]
@@ -228,27 +229,23 @@ class TrainingJob:
                 updates = 0
                 weights = self._untrained_weights(run)
         _write_finished(run, folder, weights, rows, updates)
+        subset = self._subset_of(run)
+        source = {
+            "name": self._source.name,
+            "checksum": self._source.checksum,
+            "skipped": self._source.skipped,
+            "leakage": subset.leakage,
+            "near": subset.near,
+        }
+        false_negatives = self._training.false_negatives(self._source, subset, run.settings)
         record = run.to_json() | {
             "id": identifier,
-            "source": {
-                key: value
-                for of, key in (
-                    (self._source, "name"),
-                    (self._source, "checksum"),
-                    (self._source, "skipped"),
-                    (self._subset_of(run), "leakage"),
-                    (self._subset_of(run), "near"),
-                )
-                if (value := getattr(of, key))
-            },
+            "source": {key: value for key, value in source.items() if value},
             "data": self._data_checksum(run),
-            "false_negatives": self._training.false_negatives(
-                self._source, self._subset_of(run), run.settings
-            )
-            | self._mined_facts(run),
+            "false_negatives": false_negatives | self._mined_facts(run),
             "files": files,
             "towers": self._frozen.towers,
-            "images": len(self._subset_of(run).train),
+            "images": len(subset.train),
             **code,
             "device": device_name(device),
             "devices": processes.count,

@@ -115,10 +115,7 @@ def _encoders(
         )
         nothing = np.empty((0, versions, recorded["dimensions"], 1), np.float32)
         stored[section] = StoredFeatures(nothing, None, "", "")
-    frozen = Frozen(
-        stored.get("encoder"), stored.get("text_encoder"), positives=stored.get("positive_encoder")
-    )
-    return pkgutil.resolve_name(kind.EXPORTED_BY)(record, path, results, towers, frozen)
+    return pkgutil.resolve_name(kind.EXPORTED_BY)(record, path, results, towers, Frozen(stored))
 
 
 def image_encoder(

@@ -2,7 +2,6 @@
 evaluation.
 """
 
-import contextlib
 import functools
 import logging
 import pkgutil
@@ -15,7 +14,6 @@ import torch
 from torch import Tensor
 
 from trueneg.config.runs import (
-    MINER,
     OF_GUIDE,
     RunSettings,
     features_key,
@@ -53,55 +51,61 @@ Source = ImageSource | PairSource | TextSource
 
 
 class Frozen(NamedTuple):
-    """The stored vectors of a run's frozen towers; None: the encoder is not frozen.
+    """The stored vectors of a run's frozen towers.
 
     Attributes:
-        images: vectors of all images of the source.
-        texts: vectors of all distinct texts of the source.
-        rows: row in `texts` of each text.
-        positives: vectors of all distinct texts by the tower of the positives, if they have their
-            own.
-        guide: vectors of the towers of the run's guide, by ``encoder`` and ``text_encoder``.
-        miner: vectors of all distinct texts by the tower that mines hard negatives, if it has its
-            own.
+        stored: vectors of all images or distinct texts of the source, by the section of their tower
+            (:func:`trueneg.config.runs.frozen_towers`).
+        rows: row of each text in the vectors of texts.
         mined: what was mined, by seed.
     """
 
-    images: StoredFeatures | None = None
-    texts: StoredFeatures | None = None
+    stored: Mapping[str, StoredFeatures] = {}
     rows: Mapping[str, int] = {}
-    guide: Mapping[str, StoredFeatures] = {}
-    positives: StoredFeatures | None = None
-    miner: StoredFeatures | None = None
     mined: Mapping[int, Mined] = {}
 
     @property
+    def images(self) -> StoredFeatures | None:
+        """The vectors in place of the images; None: their encoder is not frozen."""
+        return self.stored.get("encoder")
+
+    @property
+    def texts(self) -> StoredFeatures | None:
+        """The vectors in place of the texts, or of the anchors alone; None as for images."""
+        return self.stored.get("text_encoder")
+
+    @property
     def vectors(self) -> np.ndarray | None:
-        """The vectors that take the place of the images; None: nothing does."""
+        """The values of :attr:`images`."""
         return None if self.images is None else self.images.values
 
     @property
     def inputs(self) -> dict[str, np.ndarray]:
-        """The vectors that take the place of images and of texts, by section."""
-        named = {"encoder": self.images, "text_encoder": self.texts}
-        return {name: of.values for name, of in named.items() if of is not None}
+        """The values of :attr:`images` and :attr:`texts`, by section."""
+        return {
+            section: self.stored[section].values
+            for section in ("encoder", "text_encoder")
+            if section in self.stored
+        }
 
     @property
-    def of_texts(self) -> dict[str, StoredFeatures | None]:
-        """The vectors of texts, by section."""
-        return {"text_encoder": self.texts, "positive_encoder": self.positives}
+    def guide(self) -> dict[str, StoredFeatures]:
+        """The vectors of the guide's towers, by ``encoder`` and ``text_encoder``."""
+        return {
+            section.removeprefix(OF_GUIDE): of
+            for section, of in self.stored.items()
+            if section.startswith(OF_GUIDE)
+        }
 
     @property
     def towers(self) -> dict[str, dict[str, Any]]:
         """The towers' checksums of weights, which are part of a run's id, and sizes of vectors, by
         section.
         """
-        named = {"encoder": self.images, **self.of_texts, MINER: self.miner}
-        named |= {f"{OF_GUIDE}{section}": stored for section, stored in self.guide.items()}
+        # guides come last, because ids of runs depend on the order
+        ordered = sorted(self.stored.items(), key=lambda item: item[0].startswith(OF_GUIDE))
         return {
-            name: {"weights": of.weights, "dimensions": of.dimensions}
-            for name, of in named.items()
-            if of is not None
+            section: {"weights": of.weights, "dimensions": of.dimensions} for section, of in ordered
         }
 
 
@@ -139,21 +143,8 @@ def read_frozen(
     texts: list[str] = []
     if any(map(is_of_texts, stored)) and not isinstance(source, ImageSource):
         texts = distinct_texts(source)
-    guide = {
-        section.removeprefix(OF_GUIDE): stored[section]
-        for section in stored
-        if section.startswith(OF_GUIDE)
-    }
     rows = {text: row for row, text in enumerate(texts)}
-    return Frozen(
-        stored.get("encoder"),
-        stored.get("text_encoder"),
-        rows,
-        guide,
-        stored.get("positive_encoder"),
-        stored.get(MINER),
-        read_mined(mined, source.checksum) if mined is not None else {},
-    )
+    return Frozen(stored, rows, read_mined(mined, source.checksum) if mined is not None else {})
 
 
 def with_vectors_apart(
@@ -206,12 +197,9 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
         UserError: if the library is not installed, or the network or its weights cannot be
             obtained.
     """
-    with (
-        torch.random.fork_rng(devices=[])
-        if is_frozen(settings[section])
-        else contextlib.nullcontext()
-    ):
-        if is_frozen(settings[section]):
+    frozen = is_frozen(settings[section])
+    with torch.random.fork_rng(devices=[], enabled=frozen):
+        if frozen:
             torch.manual_seed(seed_for(0, "frozen tower"))
         tower: Tower = encoder_of(settings, section).build(settings[section])
     train_only(tower, settings[section]["train"], section)
@@ -325,11 +313,13 @@ def compute_features(
         tower.to(leased)
         kind = made_of["samples"]
         log.info("%s: computing the vectors of %d %s on %s", features, len(samples), kind, leased)
-        if section == "encoder":
-            views = _views_of(made_of, data, leased)
-            compute = functools.partial(image_vectors, tower, data.images, views, regions)
-        else:
-            compute = functools.partial(text_vectors_of, tower, samples, leased)
+        views = _views_of(made_of, data, leased) if section == "encoder" else None
+
+        def compute(chosen: slice) -> np.ndarray:
+            if views is not None:
+                return image_vectors(tower, data.images, views, regions, chosen)
+            return text_vectors(tower, samples[chosen], leased)
+
         write(made_of=made, compute=compute, grid=tower.grid if regions else None, at_once=AT_ONCE)
 
 
@@ -386,13 +376,6 @@ def text_vectors(tower: Tower, texts: Sequence[str], device: torch.device) -> np
         tower(on_device(tower.prepare(block), device)).pooled.float().cpu() for block in blocks
     ]
     return torch.cat(pooled).numpy()[:, None, :, None]
-
-
-def text_vectors_of(
-    tower: Tower, texts: Sequence[str], device: torch.device, chosen: slice
-) -> np.ndarray:
-    """Return the vectors of a slice of texts."""
-    return text_vectors(tower, texts[chosen], device)
 
 
 def on_device(batch: Mapping[str, Any], device: torch.device) -> dict[str, Any]:

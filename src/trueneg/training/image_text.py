@@ -8,9 +8,9 @@ import torch
 
 from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_pairs
-from trueneg.data.pairs.pair_source import PairSource, read_pairs
+from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.pairs.training_split import PairData
-from trueneg.data.samples import Subset, read_subsets, refuse_leakage
+from trueneg.data.samples import Subset, refuse_leakage
 from trueneg.training.frozen import Frozen
 from trueneg.training.pair_training import PairTraining
 
@@ -27,8 +27,6 @@ class ImageText(PairTraining):
         "share of own report": PairData.of_own_report,
         "share of same text": PairData.same_text,
     }
-    read_source = staticmethod(read_pairs)
-    read_subsets = staticmethod(read_subsets)
     false_negatives = staticmethod(of_pairs)
 
     @staticmethod

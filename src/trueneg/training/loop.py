@@ -51,7 +51,6 @@ class TrainingRun(ABC):
         STATE: names of attributes with plain values that are needed to resume a run; subclasses add
             their own.
         directions: directions in which a sample is an anchor; for views, there is one.
-        read_source, read_subsets: functions that read the data and the subsets of all seeds.
         false_negatives: function of source, subset and settings that returns what is known before
             training.
         objective_model: class of the objective's settings, which says what the objective needs.
@@ -76,8 +75,6 @@ class TrainingRun(ABC):
     PER_PICK: ClassVar[int]
     STATE: ClassVar[tuple[str, ...]] = ("epoch", "update", "seconds")
     directions: tuple[str, ...]
-    read_source: Any
-    read_subsets: Any
     false_negatives: Any
     network: nn.Module
     loss: Any

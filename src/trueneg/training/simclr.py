@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_views
 from trueneg.data.image_loading import statistics_of
-from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.training_split import ViewData
-from trueneg.data.samples import Subset, read_subsets
+from trueneg.data.samples import Subset
 from trueneg.errors import UserError
 from trueneg.losses import build
 from trueneg.losses.estimator_loss import ContrastiveTerms, EstimatorLoss
@@ -60,8 +60,6 @@ class SimCLR(TrainingRun):
     PER_PICK = 2
     STATE = (*TrainingRun.STATE, "scheduled")
     directions = ("views",)
-    read_source = staticmethod(read_source)
-    read_subsets = staticmethod(read_subsets)
     false_negatives = staticmethod(of_views)
 
     def set_up(self, settings: RunSettings, source: ImageSource, subset: Subset) -> int:

@@ -1,18 +1,15 @@
 """Training on pairs of texts."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy import ndarray
-from torch import Tensor
 
-from trueneg.config.runs import RunSettings
+from trueneg.config.runs import MINER, RunSettings
 from trueneg.data.false_negatives import of_texts
-from trueneg.data.samples import Subset, read_subsets, refuse_leakage
+from trueneg.data.samples import Subset, refuse_leakage
 from trueneg.data.texts.hard_negatives import HardNegatives
-from trueneg.data.texts.text_source import TextSource, read_texts
+from trueneg.data.texts.text_source import TextSource
 from trueneg.data.texts.training_split import TextData
 from trueneg.training.frozen import Frozen
 from trueneg.training.pair_training import PairTraining
@@ -27,8 +24,6 @@ class TextPairs(PairTraining):
     """
 
     SHARES: ClassVar = {"share of same text": TextData.same_text}
-    read_source = staticmethod(read_texts)
-    read_subsets = staticmethod(read_subsets)
     false_negatives = staticmethod(of_texts)
 
     @staticmethod
@@ -40,27 +35,18 @@ class TextPairs(PairTraining):
         frozen: Frozen,
     ) -> TextData:
         refuse_leakage(source, subset)
-        positives = settings["dataset"]["positives"]
-        return TextData(source, subset, positives, device, _mined(settings, source, subset, frozen))
+        data = TextData(source, subset, settings["dataset"]["positives"], device)
+        if (wanted := settings["objective"].get("hard_negatives")) is not None:
+            stored: Any = frozen.stored.get(MINER) or frozen.texts
+            places = [frozen.rows[text] for text in data.sentences]
+            vectors = np.asarray(stored.values)[places, 0, :, 0]
+            labels = data.class_of.cpu().numpy()
+            mined = frozen.mined[subset.seed]
+            data.hard_negatives = HardNegatives(
+                wanted, mined, data.rows, vectors, labels, data.given
+            )
+        return data
 
     def measured(self) -> dict[str, float]:
         drawn = self.data.hard_negatives
         return super().measured() | ({} if drawn is None else drawn.measured)
-
-
-def _mined(
-    settings: RunSettings, source: TextSource, subset: Subset, frozen: Frozen
-) -> Callable[[ndarray, ndarray, Tensor | None], HardNegatives] | None:
-    """Return what makes the run's hard negatives; None: it mines none."""
-    wanted = settings["objective"].get("hard_negatives")
-    if wanted is None:
-        return None
-    stored: Any = frozen.miner or frozen.texts
-    texts = source.sentences["sentence"]
-
-    def of_rows(rows: ndarray, labels: ndarray, given: Tensor | None) -> HardNegatives:
-        places = [frozen.rows[text] for text in texts.iloc[rows]]
-        vectors = np.asarray(stored.values)[places, 0, :, 0]
-        return HardNegatives(wanted, frozen.mined[subset.seed], rows, vectors, labels, given)
-
-    return of_rows

@@ -116,7 +116,9 @@ def test_an_update_on_stored_vectors_stays_on_the_gpu(monkeypatch, tmp_path, sou
         for count in (len(source.images), len(listed))
     ]
     images, stored = (StoredFeatures(each, None, "", source.checksum) for each in values)
-    frozen = Frozen(images, stored, {text: row for row, text in enumerate(listed)})
+    frozen = Frozen(
+        {"encoder": images, "text_encoder": stored}, {text: row for row, text in enumerate(listed)}
+    )
     settings = settings_of(
         {"name": "cl", "directions": "both"},
         projection={"name": "residual", "hidden": 8, "dropout": 0.1},

@@ -94,7 +94,7 @@ def facts_of(run, pairs):
     classes = [
         [labels[text] for text in side[:count]] + [-1] * (len(side) - count) for side in texts
     ]
-    towers = [run.frozen.texts, run.frozen.positives or run.frozen.texts]
+    towers = [run.frozen.texts, run.frozen.stored.get("positive_encoder", run.frozen.texts)]
     vectors = [
         [tower.values[run.frozen.rows[text], 0, :, 0] for text in side]
         for tower, side in zip(towers, texts, strict=True)
@@ -116,11 +116,10 @@ def with_loss(source, objective, **sections):
     if objective.get("by") == "text":
         embeddings_of(source, [], CPU)  # kept from here on, in float32
     with double_precision():
-        frozen = frozen_of(source, np.float64)
+        others = {}
         if is_guided_by(objective, "encoder"):
-            frozen = frozen._replace(
-                guide={"text_encoder": vectors_of(source, 4, seed=7, dtype=np.float64)}
-            )
+            others["guide text_encoder"] = vectors_of(source, 4, seed=7, dtype=np.float64)
+        frozen = frozen_of(source, np.float64, **others)
         run = started(source, settings_of(objective, **unprojected), frozen)
         run.network.double()
         run.network.train()

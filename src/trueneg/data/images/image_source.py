@@ -45,7 +45,7 @@ class ImageSource:
             validation images, is_validation, independent of the file format.
 
     Raises:
-        ValueError: if an array has an unexpected type or shape, or a label has no class name.
+        ValueError: if an array has an unexpected type or shape.
 
     Example:
         >>> black = np.zeros((2, 1, 8, 8), np.uint8)
@@ -78,13 +78,6 @@ class ImageSource:
             "is_validation": ("bool", 1),
         }
         require_types(self, expected)
-        if len(self.labels) and not (
-            self.labels.min() >= -1 and self.labels.max() < len(self.class_names)
-        ):
-            raise ValueError(
-                f"labels range from {self.labels.min()} to {self.labels.max()}; expected 0 to"
-                f" {len(self.class_names) - 1} (one name per class), or -1 (unlabelled)"
-            )
         content = [self.images, self.labels, self.is_test]
         if self.is_validation.any():
             content.append(self.is_validation)

@@ -57,9 +57,8 @@ class PairSource(ScoredSentences):
             model, so runs that do not use them stay valid if the language model changes.
 
     Raises:
-        ValueError: if an array has an unexpected type or shape, an image has no sentence or a
-            report no image, a report belongs to two patients, a sentence is empty or its position
-            is used twice, or a class, label or class probability is invalid.
+        ValueError: if an array has an unexpected type or shape, an image has no sentence, or a
+            class or class probability is missing or invalid.
 
     Example:
         >>> sentences = pd.DataFrame(
@@ -229,28 +228,18 @@ read_pairs = PairSource.read
 
 
 def _problems(source: PairSource) -> Iterator[str]:
-    """Yield messages about invalid values; they give row numbers because report names may be
-    restricted.
+    """Yield messages about tables that do not belong together; they give row numbers because report
+    names may be restricted.
     """
     sentences = source.sentences
-    names = source.label_names
     classes = source.shown.shape[1]
-    if source.labels.shape[1] != len(names) or len(set(names)) != len(names):
-        yield f"label_names are {list(names)}; expected {source.labels.shape[1]} distinct names"
-    if not (np.isin(source.labels, (0, 1)) | np.isnan(source.labels)).all():
-        yield "labels have values other than 0, 1 and NaN (unknown)"
     lacking = ~np.isin(source.reports, sentences["report"].to_numpy(str))
     if lacking.any():
         yield (
             f"{lacking.sum()} images have reports without sentences; the first is image"
             f" {lacking.argmax()}"
         )
-    valid = {
-        "a report that has an image": sentences["report"].isin(source.reports),
-        "an index that is unique in its report": ~sentences.duplicated(["report", "index"]),
-        "a sentence with text": sentences["sentence"].str.strip().fillna("") != "",
-        f"a class from -1 to {classes - 1}": sentences["class"].isin(range(-1, classes)),
-    }
+    valid = {f"a class from -1 to {classes - 1}": sentences["class"].isin(range(-1, classes))}
     for column in sentences.columns.intersection(list(PROBABILITY_COLUMNS.values())):
         valid[f"{column} in [0, 1)"] = sentences[column].between(0, 1, inclusive="left")
     for expected, rows in valid.items():
@@ -259,5 +248,3 @@ def _problems(source: PairSource) -> Iterator[str]:
                 f"{(~rows).sum()} sentences are invalid, first in row {rows.argmin()} (counting"
                 f" from 0); expected {expected}"
             )
-    if (pd.Series(source.patients).groupby(source.reports).nunique() > 1).any():
-        yield "a report belongs to several patients; expected one"

@@ -102,17 +102,10 @@ def official_subset(
         validation: share of the training patients to draw for validation; None: none are drawn.
 
     Raises:
-        UserError: if a report of the source is not in the table, a split has no image, or two
-            splits share patients, reports or images, and `leakage` is None.
+        UserError: if a split has no image, or two splits share patients, reports or images, and
+            `leakage` is None.
     """
     split_of = splits.set_index("report")["split"]
-    unknown = set(source.reports.tolist()) - set(split_of.index)
-    if unknown:
-        example = "" if source.restricted else f", such as {min(unknown)},"
-        raise UserError(
-            f"source {source.name}: {len(unknown):,} reports{example} are missing from the table of"
-            " splits; make both from the same files."
-        )
     split = split_of.loc[source.reports.tolist()].to_numpy(object)
     split, shared = without_leaks(dataclasses.replace(source.samples, split=split), leakage)
     if validation and "validation" not in split:
@@ -135,9 +128,9 @@ def _owners(source: PairSource) -> ndarray:
     """Return the number of each image's patient, by name; patients with an equal image have that of
     the first.
     """
-    names, patient_of = np.unique(source.patients, return_inverse=True)
-    owners = np.stack([patient_of, len(names) + source.samples.groups["images"]], axis=1)
-    return Series(patient_of).groupby(connected_groups(owners)).transform("min").to_numpy()
+    patient_of = np.unique(source.patients, return_inverse=True)[1]
+    groups = connected_groups(patient_of, source.samples.groups["images"])
+    return Series(patient_of).groupby(groups).transform("min").to_numpy()
 
 
 def _drawn_by_patient(patients: ndarray, shares: Mapping[str, float], seed: int) -> ndarray:

@@ -62,6 +62,9 @@ class TrainingSentences:
         self.texts = texts.tolist()
         self.text_numbers = torch.from_numpy(text_of)
         self.text_of = self.text_numbers.to(device)
+        # equal for sentences that are equal after normalisation
+        self._same = pd.Index(texts).map(normalised).factorize()[0][text_of]
+        self._same_of = torch.from_numpy(self._same).to(device)
         classes = table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
         self.class_of = torch.from_numpy(classes).to(device)
         self.groups = torch.from_numpy(frequency_groups(classes)).to(device)
@@ -201,18 +204,10 @@ class PairData(TrainingSentences):
         """Return (B, B) bool: whether sentences i and j are equal once
         :func:`~trueneg.text.cleaning.normalised`.
         """
-        numbers = self._normalised_of[pairs.anchors]
+        numbers = self._same_of[pairs.anchors]
         return numbers[:, None] == numbers
 
     known_positives = same_text
-
-    @functools.cached_property
-    def _normalised_of(self) -> Tensor:
-        """(S,) a number for each sentence; sentences that are equal after normalisation share
-        it.
-        """
-        numbers, _ = pd.Index(self.texts).map(normalised).factorize()
-        return torch.from_numpy(numbers).to(self._device)[self.text_of]
 
     def matches(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """Return (B, B) bools: whether sentence i is true of image j, and whether it is known."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from trueneg.data.images.folder import Part, missing_parts
 from trueneg.data.reports import Reports
 from trueneg.data.reports.sections import parse_sections
-from trueneg.errors import UserError
 from trueneg.specs.sections import Section
 
 REPORTS = Part(
@@ -27,28 +26,10 @@ def read_reports(settings: Section) -> Reports:
     …/files/p10/p10000032/s50414267.txt.
 
     Raises:
-        UserError: if no folder is given, or it contains no reports.
+        UserError: if the folder contains no reports.
     """
-    if settings["path"] is None:
-        raise UserError(
-            "reports.path is not set; source mimic_cxr needs the folder of the reports"
-            " (files/p10/…)."
-        )
-    folder = Path(settings["path"])
-    root = next(
-        (
-            root
-            for root in (folder / "mimic-cxr-reports" / "files", folder / "files", folder)
-            if root.is_dir()
-        ),
-        folder,
-    )
+    root = REPORTS.required(Path(settings["path"]).expanduser()).parents[2]
     files = sorted(root.glob("p[0-9][0-9]/p*/s*.txt"))
-    if not files:
-        raise UserError(
-            f"{folder} contains no reports; expected files such as"
-            " files/p10/p10000032/s50414267.txt."
-        )
     for file in files:
         content: Mapping[str, str] | str
         try:

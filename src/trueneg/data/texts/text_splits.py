@@ -127,10 +127,11 @@ def _splits(
     if source.has_positives:
         stratum = label_set[free]
         # mined hard negatives are texts of other pairs, and would join all pairs
-        shared = source.text_numbers
-        if "groups" in groups:
-            shared = np.column_stack([shared, shared.max() + 1 + groups["groups"]])
-        group = connected_groups(shared[free] * 4 + stratum[:, None])  # no group is in two sets
+        shared = [source.text_numbers[free]]
+        if group is not None:
+            shared.append(group[:, None])
+        # no group is in two sets
+        group = connected_groups(*(numbers * 4 + stratum[:, None] for numbers in shared))
     shares = {name: settings[name] for name in undrawn}
     split[free] = drawn_splits(order[free], shares, stratum=stratum, group=group, keep=2)
     return split

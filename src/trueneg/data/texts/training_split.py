@@ -1,7 +1,7 @@
 """The training split of a text source, with the draws of each epoch."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from trueneg.data.pairs.training_split import (
 from trueneg.data.samples import Subset
 from trueneg.data.texts.hard_negatives import HardNegatives
 from trueneg.data.texts.text_source import TextSource
-from trueneg.text.cleaning import normalised
 
 
 class TextData(TrainingSentences):
@@ -32,8 +31,6 @@ class TextData(TrainingSentences):
         subset: subset of the source; only its ``train`` split is used.
         positives: ``"given"``, ``"same_label"`` or ``"dropout"``.
         device: device of the tensors.
-        mined: returns what draws hard negatives, given the rows of the training texts, their labels
-            and the given pairs; None: they are those of given pairs, if any.
 
     Attributes:
         source: texts.
@@ -46,8 +43,9 @@ class TextData(TrainingSentences):
             may read it.
         groups: (T,) class group of each text: 0 common, 1 rare, 2 unknown.
         labels: the same as ``class_of``, for guides that compare labels.
-        hard_negatives: draws mined hard negatives; None: there are none.
-        lacks_negatives: whether anchors may stand for missing hard negatives.
+        given: (P, 2) places of given pairs among these texts; None: positives are drawn.
+        hard_negatives: draws mined hard negatives, and is set by the run that mines some; None:
+            they are those of given pairs, if any.
     """
 
     def __init__(
@@ -56,7 +54,6 @@ class TextData(TrainingSentences):
         subset: Subset,
         positives: str,
         device: torch.device,
-        mined: Callable[[ndarray, ndarray, Tensor | None], HardNegatives] | None = None,
     ):
         drawn = source.rows[subset.train]
         self._several = source.matching.shape[1] - 1  # positives to draw from
@@ -70,21 +67,25 @@ class TextData(TrainingSentences):
         table = source.sentences.iloc[rows]
         super().__init__(source, table, subset.seed, device)
         self.labels = self.class_of
-        same = pd.factorize(table["sentence"].map(normalised))[0]
-        self._same_of = torch.from_numpy(same).to(device)
+        same = pd.factorize(self._same)[0]  # in order of first appearance, which decides the draws
         classes = table["class"].to_numpy(np.int64)
         self._partners = _Partners(classes, same) if positives == "same_label" else None
         pairs = [self._drawn[:, [0, 1 + place]] for place in range(self._several)]
-        given = torch.cat(pairs) if pairs else None
-        self.hard_negatives = None if mined is None else mined(rows, classes, given)
-        self._known = None if given is None else self._pairs_of_several(same[given])
+        self.given = torch.cat(pairs) if pairs else None
+        self._known = None if self.given is None else self._pairs_of_several(self._same[self.given])
+        self.hard_negatives: HardNegatives | None = None
         hard = self._drawn[:, 1 + self._several :]
-        self.lacks_negatives = mined is not None or bool((hard == self._drawn[:, :1]).any())
+        self._lacks_given = bool((hard == self._drawn[:, :1]).any())
 
     @property
     def knows_matches(self) -> bool:
         """Whether it is known which texts share a class."""
         return bool(self.source.label_names)
+
+    @property
+    def lacks_negatives(self) -> bool:
+        """Whether anchors may stand for missing hard negatives."""
+        return self._lacks_given or self.hard_negatives is not None
 
     @property
     def class_probabilities(self) -> tuple[str, ...]:
@@ -164,9 +165,7 @@ class TextData(TrainingSentences):
         is_single = len(np.unique(codes // self.samples)) == len(codes)
         return None if is_single else torch.from_numpy(codes).to(self._device)
 
-    def reports_with(self, pairs: PairBatch) -> Tensor:
-        """Return the same as :meth:`same_text`, because a sample consists of its text alone."""
-        return self.same_text(pairs)
+    reports_with = same_text  # a sample consists of its text alone
 
     def matches(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
         """Return (B, B + H) bools: whether anchor i and column j have the same label, and whether
@@ -230,6 +229,6 @@ def _blocks(values: ndarray) -> tuple[Tensor, Tensor]:
     """Return start and size of the block of equal values that each position of a sorted array
     belongs to.
     """
-    starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
-    sizes = np.diff(np.r_[starts, len(values)])
-    return torch.from_numpy(np.repeat(starts, sizes)), torch.from_numpy(np.repeat(sizes, sizes))
+    starts = np.searchsorted(values, values)
+    sizes = np.searchsorted(values, values, side="right") - starts
+    return torch.from_numpy(starts), torch.from_numpy(sizes)

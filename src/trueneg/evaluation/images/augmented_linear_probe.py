@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import nn
 
 from trueneg.evaluation.augmented_training import LabelledImages, diverged, train_classifier
 from trueneg.evaluation.features import extract_features
@@ -39,7 +38,6 @@ def measure(runs: Sequence[EncodedRun], settings: Section) -> Iterator[Measured]
         )
         head = train_classifier(
             encoder,
-            nn.Identity(),
             labelled,
             run.classes,
             cross_entropy,

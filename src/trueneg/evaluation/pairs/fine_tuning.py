@@ -95,14 +95,10 @@ def fine_tuned_scores(
         encoder: Any = (
             copy.deepcopy(run.networks.columns.encoder).requires_grad_(not frozen).train(not frozen)
         )
-        training = (
-            labelled,
-            len(names),
-            known_binary_cross_entropy,
-            seed_for(seed, "fine-tuning"),
-            settings,
+        drawn = seed_for(seed, "fine-tuning")
+        head = train_classifier(
+            encoder, labelled, len(names), known_binary_cross_entropy, drawn, settings
         )
-        head = train_classifier(encoder, lambda encoded: as_embedded(encoded).pooled, *training)
         scores[fraction] = {split: _logits(encoder.eval(), head, run, split) for split in SPLITS}
         if not all(np.isfinite(logits).all() for logits in scores[fraction].values()):
             raise diverged(fraction, seed, settings)

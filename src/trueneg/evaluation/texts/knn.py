@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,22 +25,16 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measur
     With more neighbours than a rare label has texts, other labels could outvote it, however good
     the vectors.
     """
-    # by distance, which orders vectors of length 1 as their cosine does
-    k = settings["knn"]["neighbours"]
-    for run, split, part, bank, _ in labelled_parts(runs):
-        if (fewest := fewest_of_label(run.labels(bank))) < k:
+    for run, split, part, bank, samples in labelled_parts(runs):
+        k = settings["knn"]["neighbours"]
+        if (fewest := np.unique(run.labels(bank), return_counts=True)[1].min()) < k:
             log.warning(
                 f"knn, {split} split, {part} labels, seed {run.subset.seed}: {fewest} neighbours"
                 f" instead of {k}, because the smallest label has {fewest} training texts",
             )
-    yield from classified(
-        runs, "knn", lambda fewest: KNeighborsClassifier(min(k, fewest), algorithm="brute")
-    )
-
-
-def fewest_of_label(labels: ndarray) -> int:
-    """Return the number of texts of the smallest label that has any."""
-    return int(np.unique(labels, return_counts=True)[1].min())
+        # by distance, which orders vectors of length 1 as their cosine does
+        classifier = KNeighborsClassifier(min(k, fewest), algorithm="brute")
+        yield from classified(run, split, part, bank, samples, task="knn", classifier=classifier)
 
 
 def labelled_parts(
@@ -62,31 +56,35 @@ def labelled_parts(
 
 
 def classified(
-    runs: Sequence[EmbeddedTexts], task: str, classifier: Callable[[int], Any]
+    run: EmbeddedTexts,
+    split: str,
+    part: str,
+    bank: ndarray,
+    samples: ndarray,
+    *,
+    task: str,
+    classifier: Any,
 ) -> Iterator[Measured]:
     """Yield a classifier's accuracy and its mean over labels, and what always answering the largest
     label or any one reaches.
 
     Args:
-        runs: embedded runs.
+        run, split, part, bank, samples: from :func:`labelled_parts`.
         task: name of the classifier in the rows.
-        classifier: returns a new classifier of scikit-learn, given the number of training texts of
-            the smallest label.
+        classifier: a new classifier of scikit-learn.
     """
-    for run, split, part, bank, samples in labelled_parts(runs):
-        texts, queries = (run.rows(positions).cpu().numpy() for positions in (bank, samples))
-        labels = run.labels(samples)
-        bank_labels = run.labels(bank)
-        fitted = classifier(fewest_of_label(bank_labels)).fit(texts, bank_labels)
-        predicted = fitted.predict(queries)
-        correct = predicted == labels
-        names = np.array(run.source.label_names, object)
-        classes = {"label": names[labels], "predicted": names[predicted]}
-        accuracy, chance = (Measurement(task, metric, part) for metric in ("accuracy", "chance"))
-        by_label = [correct[labels == label].mean() for label in np.unique(labels)]
-        values = of_balanced(correct, labels)
-        balanced = PerSample(float(np.mean(by_label)), samples, values, classes)
-        yield run, split, accuracy, PerSample(correct.mean(), samples, correct, classes)
-        yield run, split, accuracy._replace(group="macro"), balanced
-        yield run, split, chance, np.bincount(labels).max() / len(labels)
-        yield run, split, chance._replace(group="macro"), 1 / len(np.unique(bank_labels))
+    texts, queries = (run.rows(positions).cpu().numpy() for positions in (bank, samples))
+    labels = run.labels(samples)
+    bank_labels = run.labels(bank)
+    predicted = classifier.fit(texts, bank_labels).predict(queries)
+    correct = predicted == labels
+    names = np.array(run.source.label_names, object)
+    classes = {"label": names[labels], "predicted": names[predicted]}
+    accuracy, chance = (Measurement(task, metric, part) for metric in ("accuracy", "chance"))
+    by_label = [correct[labels == label].mean() for label in np.unique(labels)]
+    values = of_balanced(correct, labels)
+    balanced = PerSample(float(np.mean(by_label)), samples, values, classes)
+    yield run, split, accuracy, PerSample(correct.mean(), samples, correct, classes)
+    yield run, split, accuracy._replace(group="macro"), balanced
+    yield run, split, chance, np.bincount(labels).max() / len(labels)
+    yield run, split, chance._replace(group="macro"), 1 / len(np.unique(bank_labels))

@@ -59,7 +59,7 @@ class TextSide(Side):
     tokenizer: Any = None
 
     def __init__(self, settings: RunSettings, section: str, prefix: str, frozen: Frozen):
-        super().__init__(settings, section, prefix, frozen.of_texts[section])
+        super().__init__(settings, section, prefix, frozen.stored.get(section))
         self._rows = frozen.rows
 
     @property
