@@ -19,6 +19,7 @@ from trueneg.io import seals
 from trueneg.report import registry
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import blocks, records, versions
 from trueneg.store.identity import identity
@@ -54,11 +55,11 @@ class Origin:
     study: str
     title: str | None = None
     written: str
-    differing: Mapping[str, Any]
-    comparison: Mapping[str, Any] | None = None
+    differing: Section
+    comparison: Record | None = None
     stale: list[str]
     time: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    settings: Mapping[str, Any]
+    settings: Section
     runs: Sequence[Record] = ()
     models: Sequence[Record] = ()
 
@@ -278,7 +279,7 @@ def _outdated(place: FoundAt, artefacts: Path) -> list[str]:
     return sentences
 
 
-def _raised(step: str, recorded: Mapping[str, Any]) -> list[str]:
+def _raised(step: str, recorded: Record) -> list[str]:
     """Describe whether the version of a step is higher than the recorded one."""
     return versions.raised({step: recorded.get("version", 1)}, {step: VERSIONS[step]})
 
@@ -299,7 +300,7 @@ def _marked(record: Record, store: RunStore, data: DataChanges) -> Record:
     return {"state": state, **record}
 
 
-def _valid(settings: Mapping[str, Any]) -> Any:
+def _valid(settings: Section) -> Any:
     """Return the study with these settings; None if they are invalid in the current version."""
     try:
         return kind_of(settings).model_validate(settings)
@@ -307,7 +308,7 @@ def _valid(settings: Mapping[str, Any]) -> Any:
         return None
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
+def _flat(settings: Section) -> dict[Any, Any]:
     """Flatten settings to dotted names.
 
     Example:

@@ -2,7 +2,7 @@
 job's wildcards.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.order import relative_cost
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import Device, gpus
+from trueneg.specs.sections import Section
 from trueneg.store import data_input, versions
 from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_files import checksum_of, named_files
@@ -45,7 +46,7 @@ class TrainingJobs:
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)
         # by study, label and block; if each seed has its own corpus, None has that of the first
-        self._datasets: dict[tuple[str, str, str | None], Mapping[str, Any]] = {
+        self._datasets: dict[tuple[str, str, str | None], Section] = {
             (job.study, job.dataset, job.block): job.runs[0].settings["dataset"] for job in jobs
         }
         for job in (job for job in jobs if not job.is_pilot):
@@ -99,12 +100,12 @@ class TrainingJobs:
             dict.fromkeys(pattern.format(**vars(job)) for pattern in patterns for job in jobs)
         )
 
-    def dataset(self, wildcards: Any) -> Mapping[str, Any]:
+    def dataset(self, wildcards: Any) -> Section:
         """Return the settings of a data set, for the block's seeds if a block is given."""
         block = dict(wildcards).get("block")
         return self._datasets[wildcards.study, wildcards.dataset, block]
 
-    def each_corpus(self, study: str) -> list[Mapping[str, Any]]:
+    def each_corpus(self, study: str) -> list[Section]:
         """Return the settings of a study's data sets, one entry per data set and corpus."""
         by_corpus = {
             (label, dataset.get("corpus")): dataset

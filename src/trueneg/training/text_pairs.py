@@ -8,12 +8,12 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_texts
 from trueneg.data.samples import Subset, read_subsets, refuse_leakage
 from trueneg.data.texts.hard_negatives import HardNegatives
 from trueneg.data.texts.text_source import TextSource, read_texts
 from trueneg.data.texts.training_split import TextData
+from trueneg.specs.sections import RunSettings
 from trueneg.training.frozen import Frozen
 from trueneg.training.pair_training import PairTraining
 

@@ -272,7 +272,7 @@ class ImageStudy(TrainedStudy):
         return self
 
     @classmethod
-    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> dict[str, Any] | None:
         encoder = keys.get("encoder")
         is_tower = isinstance(encoder, Mapping) and encoder.get("name") in IMAGE_TOWERS
         return {"name": UNTRAINED} if is_tower and one_network(encoder, encoder) else None

@@ -5,7 +5,6 @@ lists under ``encoder``, ``text_encoder``, ``projection``, ``similarity``, ``aug
 ``training`` or an objective define several variants of each objective.
 """
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,7 +33,7 @@ from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import PAIRS, AnyPairs
 from trueneg.specs.pairs.base import PairSettings
-from trueneg.specs.sections import Section
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -254,7 +253,7 @@ class ImageTextStudy(TrainedStudy):
     figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
 
     @classmethod
-    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> dict[str, Any] | None:
         image: Any = keys.get("encoder")
         text = keys.get("text_encoder")
         is_shared = one_network(image, text) and all(
@@ -372,7 +371,7 @@ class ImageTextStudy(TrainedStudy):
         return [f"pairs/{source}", f"reports/{source}", "splitter"]
 
     @classmethod
-    def regions(cls, settings: Mapping[str, Section]) -> str:
+    def regions(cls, settings: RunSettings) -> str:
         if settings["similarity"]["aggregation"] != "global":
             return "needed"
         dataset = settings["dataset"]

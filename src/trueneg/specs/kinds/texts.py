@@ -5,7 +5,6 @@ lists under ``text_encoder``, ``positive_encoder``, ``projection``, ``similarity
 an objective define several variants of each objective.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -18,6 +17,7 @@ from trueneg.specs.kinds.pairs import PairTrainingSettings, ScaleSettings
 from trueneg.specs.kinds.trained import CONDITIONS, UNTRAINED, PrimarySettings, TrainedStudy
 from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.objectives.released import UntrainedTexts
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Count,
@@ -116,7 +116,7 @@ class TextStudy(TrainedStudy):
     figures: TextFigures = Field(default_factory=TextFigures)
 
     @classmethod
-    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> dict[str, Any] | None:
         anchors = keys.get("text_encoder")
         return (
             {"name": UNTRAINED}

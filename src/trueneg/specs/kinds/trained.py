@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from trueneg.specs.resources import JobResources, ResumableResources
-from trueneg.specs.sections import Section
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Count,
@@ -295,7 +295,7 @@ class TrainedStudy(Study):
         return keys | {"objectives": {**objectives, UNTRAINED: start}}
 
     @classmethod
-    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> dict[str, Any] | None:
         """Return the objective that evaluates the towers that training starts from; None if these
         cannot be compared.
 
@@ -435,7 +435,7 @@ class TrainedStudy(Study):
         return [f"{cls.SAMPLES}/{source}"]
 
     @classmethod
-    def regions(cls, settings: Mapping[str, Section]) -> str:
+    def regions(cls, settings: RunSettings) -> str:
         """Return what a run uses the vectors of image regions for: ``needed``, ``for boxes``, or
         nothing.
         """

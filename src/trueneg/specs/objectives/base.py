@@ -5,7 +5,6 @@ from :class:`PairObjective`, or, if its loss has no estimator, from :class:`Pair
 a method has in both kinds of study are in a class from which both of its objectives inherit first.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -129,7 +128,7 @@ class Objective(Settings):
     SUBTRACTS: ClassVar[bool] = False
 
     @classmethod
-    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Section] | None:
         """Return the guide of an objective with these settings, and the guide's own settings; None
         if it has no guide.
         """
@@ -433,7 +432,7 @@ class SimilarityObjective(PairCorrection):
     """
 
     @classmethod
-    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Section] | None:
         guide = BY.get(settings.get("by", ""))
         return super().guide_of(settings) if guide is None else (guide, settings)
 

@@ -1,6 +1,5 @@
 """GloFND: remove negatives above thresholds learned per sample."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from trueneg.specs.guides.base import GuideSettings
@@ -54,7 +53,7 @@ class LearnedThreshold(EstimatorObjective):
     """γ of the global loss; null: the default of `global`"""
 
     @classmethod
-    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]]:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Section]:
         return (
             RelativeThresholdGuideSettings
             if settings.get("loss") == "global"
