@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -72,8 +71,8 @@ class Attracted:
     """
 
     marks = True
-    needs_similarity: ClassVar[bool] = True
-    compares_samples: ClassVar[bool] = True
+    needs_similarity = True
+    compares_samples = True
     threshold: float = 0.7
     top_k: int | None = None
 
@@ -120,7 +119,7 @@ class Softmax:
         [[75.0, 25.0, 0.0], [25.0, 75.0, 0.0], [0.0, 0.0, 100.0]]
     """
 
-    needs_similarity: ClassVar[bool] = True
+    needs_similarity = True
     temperature: float = 0.1
     share: float = 1.0
 
@@ -174,7 +173,7 @@ class Components:
     """
 
     marks = True
-    needs_similarity: ClassVar[bool] = True
+    needs_similarity = True
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         views = layout.views
@@ -235,7 +234,7 @@ class SameClass:
     """
 
     marks = True
-    needs_labels: ClassVar[bool] = True
+    needs_labels = True
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         if similarity is None:

@@ -4,7 +4,6 @@ the farthest count most.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -48,7 +47,7 @@ class AdjustedInfoNCE(Estimator):
         True
     """
 
-    name: ClassVar[str] = "adnce"
+    name = "adnce"
     mu: float = 0.7
     sigma: float = 0.5
     shuffled: bool = False

@@ -4,7 +4,6 @@ alone.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -68,8 +67,8 @@ class Bayesian(Estimator):
         True
     """
 
-    name: ClassVar[str] = "bcl"
-    uses_class_probability: ClassVar[bool] = True
+    name = "bcl"
+    uses_class_probability = True
     alpha: float = 0.7
     beta: float = 1.0
     class_probability: float | Tensor | None = None

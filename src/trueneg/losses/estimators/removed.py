@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -41,9 +40,9 @@ class Removed(Selecting):
         [2.0]
     """
 
-    name: ClassVar[str] = "remove"
+    name = "remove"
     needs_similarity = True
-    compares_samples: ClassVar[bool] = True
+    compares_samples = True
     threshold: float = 0.5
     top_k: int | None = None
 

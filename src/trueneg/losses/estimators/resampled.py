@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -34,7 +33,7 @@ class Resampled(Estimator):
         [8.0]
     """
 
-    name: ClassVar[str] = "resample"
+    name = "resample"
     needs_similarity = True
     size: int = 32
 
