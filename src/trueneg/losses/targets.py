@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from trueneg.losses.checks import checked_count, checked_positive
 from trueneg.losses.layout import Layout
 from trueneg.losses.log_space import is_nearest
 
@@ -79,10 +80,7 @@ class Attracted:
     def __post_init__(self):
         if not math.isfinite(self.threshold):
             raise ValueError(f"targets.threshold is {self.threshold}; expected a finite number.")
-        if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k > 0):
-            raise ValueError(
-                f"targets.top_k is {self.top_k}; expected a positive integer, or None."
-            )
+        checked_count("targets.top_k", self.top_k, "samples")
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         nearest = _by_view("fnc", similarity, layout).amax((0, 2))
@@ -124,10 +122,7 @@ class Softmax:
     share: float = 1.0
 
     def __post_init__(self):
-        if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise ValueError(
-                f"targets.temperature is {self.temperature}; expected a positive number."
-            )
+        checked_positive("targets.temperature", self.temperature)
         if not 0 <= self.share <= 1:
             raise ValueError(f"targets.share is {self.share}; expected a number from 0 to 1.")
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
 from trueneg.losses.base import Estimator
+from trueneg.losses.checks import checked_positive
 from trueneg.losses.log_space import log_sum_exp
 
 
@@ -56,8 +57,7 @@ class AdjustedInfoNCE(Estimator):
         super().__post_init__()
         if not math.isfinite(self.mu):
             raise ValueError(f"mu is {self.mu}; expected a finite number.")
-        if not 0 < self.sigma < math.inf:
-            raise ValueError(f"sigma is {self.sigma}; expected a finite number above 0.")
+        checked_positive("sigma", self.sigma)
 
     def mass(self, anchors: Anchors) -> NegativeMass:
         negatives = anchors.negatives

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
 from trueneg.losses.base import Estimator
+from trueneg.losses.checks import checked_count
 
 
 @dataclass(repr=False)
@@ -39,8 +40,7 @@ class Resampled(Estimator):
 
     def __post_init__(self):
         super().__post_init__()
-        if not (isinstance(self.size, int) and self.size > 0):
-            raise ValueError(f"size is {self.size}; expected a positive integer.")
+        checked_count("size", self.size, "draws", optional=False)
 
     def weight(self, similarity: Tensor) -> Tensor:
         """Return 1 − max(0, s), proportional to the probability of a draw, in the shape of
