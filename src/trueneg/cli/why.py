@@ -258,8 +258,7 @@ def _outdated(place: FoundAt, artefacts: Path) -> list[str]:
     changed since.
     """
     path, _, (_, *parts) = place
-    problem = seals.damage(artefacts.parents[1].resolve(), path.resolve())
-    sentences = [f"{path} {problem}; {seals.remedy(path)}"] if problem else []
+    sentences = list(filter(None, [seals.fault(artefacts.parents[1].resolve(), path.resolve())]))
     if path.is_file() and parts[0] in ("figures", "tables"):
         rows = artefacts / "rows.parquet"
         if registry.drawn_by_other_code(path):

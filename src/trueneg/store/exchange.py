@@ -21,7 +21,7 @@ from trueneg.config.contradictions import RESERVED_NAMES
 from trueneg.config.runs import Job, all_runs
 from trueneg.errors import UserError
 from trueneg.io.files import writable, write_bytes, write_text
-from trueneg.io.seals import damage, is_sealed, require_intact, seal
+from trueneg.io.seals import is_sealed, require_intact, seal
 from trueneg.legible import counted
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.sections import Section
@@ -300,7 +300,7 @@ def _trained_here(archive: Archive, place: str, store: RunStore, kept: set[str])
 
 
 def _import_block(archive: Archive, place: str, results: Path) -> list[Path]:
-    """Write the files of a block, unless they are there, and return them."""
+    """Write the files of a block, and return them."""
     described = archive.description
     block = described.blocks[place]
     manifest, *others = files = [results / described.study / file for file in block_files(place)]
@@ -316,11 +316,9 @@ def _import_block(archive: Archive, place: str, results: Path) -> list[Path]:
         described.evaluation,
         without_curve,
     )
-    is_listed = is_sealed(results, manifest) and not damage(results, manifest)
-    if not (is_listed and read_json(manifest) == block.manifest and tables.are_in(results, others)):
-        write_text(manifest, json.dumps(block.manifest, indent=2) + "\n")
-        tables.write(*others)
-        seal(results, files)
+    write_text(manifest, json.dumps(block.manifest, indent=2) + "\n")
+    tables.write(*others)
+    seal(results, files)
     return files
 
 
