@@ -69,22 +69,6 @@ def _pass_cost(settings: RunSettings, section: str) -> float:
     return image_cost(settings)
 
 
-def features_cost(settings: RunSettings, made_of: Section, samples: int = 0) -> float:
-    """Estimate the GFLOP of computing the vectors of a frozen tower, once for all runs that use it.
-
-    Args:
-        settings: settings of a run that uses it.
-        made_of: what :func:`trueneg.config.runs.frozen_towers` returns for the tower.
-        samples: number of images or distinct texts; 0: unknown, taken for the number of training
-            images.
-    """
-    tower = {**made_of["tower"], "train": "all"}
-    count = 0 if tower["name"] == "vectors" else samples or image_count(settings["dataset"])
-    if made_of["samples"] == "texts":
-        return count * text_cost(tower)
-    return count * (1 + (tower.get("views") or 0)) * image_cost({**settings, "encoder": tower})
-
-
 def text_cost(text: Section) -> float:
     """Estimate the GFLOP of a forward pass of one text."""
     text = {**BERT_BASE, **text}

@@ -493,7 +493,7 @@ def towers_of(settings: RunSettings) -> RunSettings:
     return {section: tower for section, tower in towers.items() if tower and "train" in tower}
 
 
-def all_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
+def all_towers(settings: RunSettings) -> RunSettings:
     """Return what the vectors of each tower of a run are made of, by section: the tower, the data,
     and any views.
     """
@@ -528,7 +528,7 @@ def is_of_texts(section: str) -> bool:
     return section.removeprefix(OF_GUIDE) != "encoder"
 
 
-def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
+def frozen_towers(settings: RunSettings) -> RunSettings:
     """Return those of :func:`all_towers` that are computed once."""
     return {
         section: made for section, made in all_towers(settings).items() if is_frozen(made["tower"])
@@ -538,7 +538,7 @@ def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
 BM25 = "-bm25"
 
 
-def miner(settings: RunSettings) -> dict[str, Any] | None:
+def miner(settings: RunSettings) -> Section | None:
     """Return what the vectors are made of that a run's hard negatives are mined with; None: it
     mines none.
     """

@@ -269,7 +269,7 @@ class TrainingJobs:
             return []
         return tuning.winners or f"results/{wildcards.study}/{WINNERS}"
 
-    def selecting(self, wildcards: Any) -> dict[str, Any]:
+    def selecting(self, wildcards: Any) -> Section:
         """Return everything that determines a tuned study's winners except the rows of its first
         stage.
         """

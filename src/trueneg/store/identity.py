@@ -52,7 +52,7 @@ def with_inputs(checksum: str, weights: Mapping[str, str], mined: str | None) ->
     return with_further(checksum, of_towers, {} if mined is None else {"mined": mined})
 
 
-def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
+def identity(settings: RunSettings) -> RunSettings:
     """Return the settings that determine a run's id, by section: those that affect training and
     differ from their frozen value.
 

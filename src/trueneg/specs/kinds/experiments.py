@@ -3,8 +3,9 @@ one table.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Count, Study, Technical
 
 ABOUT = ("kind", "title", "question", "note", "mem_mb", "runtime")
@@ -30,6 +31,6 @@ class ExperimentStudy(Study):
     """time limit of an experiment on a cluster, in minutes"""
 
     @property
-    def experiment_settings(self) -> dict[str, Any]:
+    def experiment_settings(self) -> Section:
         """The settings that determine the results of the experiments, as plain values."""
         return self.model_dump(mode="json", exclude={*ABOUT})

@@ -272,7 +272,7 @@ class ImageStudy(TrainedStudy):
         return self
 
     @classmethod
-    def before_training(cls, keys: Section) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> Section | None:
         encoder = keys.get("encoder")
         is_tower = isinstance(encoder, Mapping) and encoder.get("name") in IMAGE_TOWERS
         return {"name": UNTRAINED} if is_tower and one_network(encoder, encoder) else None
@@ -293,14 +293,14 @@ class ImageStudy(TrainedStudy):
         return 2 * batch_size - 2
 
     @classmethod
-    def reading(cls, dataset: Section) -> dict[str, Any]:
+    def reading(cls, dataset: Section) -> Section:
         # If unset, newer keys are left out, so that no job is rerun.
         newer = {key: dataset[key] for key in ("unlabelled", "skip_incomplete") if dataset.get(key)}
         keys = ("source", "path", "resolution", "download")
         return {key: dataset[key] for key in keys if key in dataset} | newer
 
     @classmethod
-    def naming(cls, dataset: Section) -> dict[str, Any]:
+    def naming(cls, dataset: Section) -> Section:
         return {key: value for key, value in cls.reading(dataset).items() if key != "download"}
 
     @classmethod

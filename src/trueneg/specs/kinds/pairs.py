@@ -253,7 +253,7 @@ class ImageTextStudy(TrainedStudy):
     figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
 
     @classmethod
-    def before_training(cls, keys: Section) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> Section | None:
         image: Any = keys.get("encoder")
         text = keys.get("text_encoder")
         is_shared = one_network(image, text) and all(

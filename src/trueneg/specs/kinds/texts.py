@@ -116,7 +116,7 @@ class TextStudy(TrainedStudy):
     figures: TextFigures = Field(default_factory=TextFigures)
 
     @classmethod
-    def before_training(cls, keys: Section) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> Section | None:
         anchors = keys.get("text_encoder")
         return (
             {"name": UNTRAINED}

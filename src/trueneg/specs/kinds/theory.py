@@ -3,12 +3,13 @@ it.
 """
 
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.kinds.experiments import ExperimentStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     Count,
     Fraction,
@@ -118,5 +119,5 @@ class TheoryStudy(ExperimentStudy):
     sweeps: SweepSettings = Field(default_factory=SweepSettings)
 
     @property
-    def experiment_settings(self) -> dict[str, Any]:
+    def experiment_settings(self) -> Section:
         return self.process.model_dump(mode="json") | self.sweeps.model_dump(mode="json")

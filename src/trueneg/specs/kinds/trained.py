@@ -295,7 +295,7 @@ class TrainedStudy(Study):
         return keys | {"objectives": {**objectives, UNTRAINED: start}}
 
     @classmethod
-    def before_training(cls, keys: Section) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> Section | None:
         """Return the objective that evaluates the towers that training starts from; None if these
         cannot be compared.
 
@@ -403,7 +403,7 @@ class TrainedStudy(Study):
         return batch_size - 1
 
     @classmethod
-    def reading(cls, dataset: Section) -> dict[str, Any]:
+    def reading(cls, dataset: Section) -> Section:
         """Return the settings of a data set that determine what is read from its source."""
         # If unset, newer keys are left out, so that no job is rerun.
         unset = {key for key in ("split_column", "group_column") if dataset.get(key) is None}
@@ -411,7 +411,7 @@ class TrainedStudy(Study):
         return {key: value for key, value in dataset.items() if key not in left_out}
 
     @classmethod
-    def naming(cls, dataset: Section) -> dict[str, Any]:
+    def naming(cls, dataset: Section) -> Section:
         """Return those of :meth:`reading` that are part of the name of what was read."""
         return cls.reading(dataset)
 
