@@ -10,7 +10,7 @@ from trueneg.config import runs
 from trueneg.config.configuration import Configuration
 from trueneg.config.order import relative_cost
 from trueneg.specs.objectives.released import NOT_TRAINED
-from trueneg.specs.resources import Device, gpus
+from trueneg.specs.resources import gpus
 from trueneg.specs.sections import Section
 from trueneg.store import data_input, versions
 from trueneg.store.records import Manifest, read_json
@@ -224,21 +224,15 @@ class TrainingJobs:
             ),
         }
 
-    def frozen_device(self, wildcards: Any) -> Device:
-        """Return the device that a frozen tower is computed on: that of the first job that uses
-        it.
-        """
-        return self._frozen[wildcards.features][2]["training"]["device"]
-
-    def frozen_threads(self, wildcards: Any) -> int:
-        """Return the number of threads for computing a frozen tower: those of the first job that
+    def frozen_study(self, wildcards: Any) -> str:
+        """Return the study on whose device a frozen tower is computed: that of the first job that
         uses it.
         """
-        return self._frozen[wildcards.features][2]["training"]["threads"]
+        return self._frozen[wildcards.features][1].study
 
     def frozen_gpus(self, wildcards: Any) -> int:
         """Return the number of GPUs for computing a frozen tower."""
-        return gpus(self.frozen_device(wildcards))
+        return gpus(self.studies[self.frozen_study(wildcards)].training.device)
 
     def beside_source(self, table: str) -> Callable[[Any], str | list[str]]:
         """Return an input function for a table beside an image–text source; it returns an empty
