@@ -130,7 +130,8 @@ def _place(result: str, results: Path, store: RunStore) -> FoundAt:
         line = int(numbered[2]) if numbered else None
     if not path.exists():
         raise UserError(
-            f"{result} is neither the id of a finished run nor a file. `trueneg runs` lists all"
+            seals.fault(results, path)
+            or f"{result} is neither the id of a finished run nor a file. `trueneg runs` lists all"
             " runs."
         )
     if not path.resolve().is_relative_to(results.resolve()):
@@ -171,6 +172,7 @@ def _of_file(result: str, place: FoundAt, results: Path, data: DataChanges) -> O
     kind = kind_of(settings)
     study = _valid(settings)
     written = time.localtime(place.path.stat().st_mtime)
+    fault = seals.fault(results, results.joinpath(*place.parts))
     found = Origin(
         result=result,
         study=name,
@@ -180,7 +182,7 @@ def _of_file(result: str, place: FoundAt, results: Path, data: DataChanges) -> O
         differing=_flat(
             settings if study is None else study.model_dump(mode="json", exclude_defaults=True)
         ),
-        stale=_outdated(place, folder),
+        stale=[fault] if fault else _outdated(place, folder),
         settings=settings,
     )
     if kind.is_scored:
@@ -199,7 +201,10 @@ def _of_file(result: str, place: FoundAt, results: Path, data: DataChanges) -> O
         for change in _raised("comparison", found.comparison)
     ]
     listed = records.read_json(folder / "runs.json", list[records.RunRecord])
-    found.runs = _chosen(listed, place)
+    if named := set[str]() if fault else _named(place.path, place.line):
+        found.runs = [run for run in listed if run["id"] in named]
+    else:
+        found.runs = _chosen(listed, place)
     found.models = _models(found.runs, results)
     return found
 
@@ -213,12 +218,10 @@ def _models(runs: Sequence[Record], results: Path) -> Sequence[Record]:
 
 
 def _chosen(listed: Sequence[Record], place: FoundAt) -> Sequence[Record]:
-    """Return the runs behind a file or a line of a table."""
-    path, line, (_, *parts) = place
-    if named := _named(path, line):
-        return [record for record in listed if record["id"] in named]
-    # Files that do not name their runs are in folders named after data set and objective; figures
-    # and tables use all runs.
+    """Return the runs behind a file that does not name them: it is in folders named after data set
+    and objective; figures and tables use all runs.
+    """
+    path, _, (_, *parts) = place
     names = {part.removesuffix(path.suffix) for part in parts}
     behind = [record for record in listed if {record["dataset"], record["objective"]} <= names]
     return (behind[:1] if PICTURES.intersection(parts) else behind) or listed
@@ -254,11 +257,11 @@ def _named(path: Path, line: int | None) -> set[str]:
 
 
 def _outdated(place: FoundAt, artefacts: Path) -> list[str]:
-    """Report whether a file is damaged, was made by other code than today's, or from rows that have
-    changed since.
+    """Report whether a file was made by other code than today's, or from rows that have changed
+    since.
     """
     path, _, (_, *parts) = place
-    sentences = list(filter(None, [seals.fault(artefacts.parents[1].resolve(), path.resolve())]))
+    sentences = []
     if path.is_file() and parts[0] in ("figures", "tables"):
         rows = artefacts / "rows.parquet"
         if registry.drawn_by_other_code(path):

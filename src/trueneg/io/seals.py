@@ -56,15 +56,6 @@ def damage(results: Path, path: Path) -> str:
 
 
 def require_intact(results: Path, paths: Iterable[str | Path]) -> None:
-    """Compare files with their seals; files that do not exist are not compared.
-
-    Raises:
-        UserError: if a file differs from its seal.
-    """
-    require_present(results, [path for path in paths if Path(path).is_file()])
-
-
-def require_present(results: Path, paths: Iterable[str | Path]) -> None:
     """Compare files with their seals.
 
     Raises:
