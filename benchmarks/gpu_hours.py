@@ -9,12 +9,24 @@ not included.
 
 import sys
 
-from trueneg.config.order import features_cost, relative_cost
+from trueneg.config.order import image_cost, image_count, relative_cost, text_cost
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs, features_key, frozen_towers
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import RunSettings, Section
 
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
+
+
+def features_cost(settings: RunSettings, made_of: Section) -> float:
+    """Estimate the GFLOP of computing the vectors of a frozen tower, once for all runs that use it.
+    The number of images or texts is taken for that of training images.
+    """
+    tower = {**made_of["tower"], "train": "all"}
+    count = 0 if tower["name"] == "vectors" else image_count(settings["dataset"])
+    if made_of["samples"] == "texts":
+        return count * text_cost(tower)
+    return count * (1 + (tower.get("views") or 0)) * image_cost({**settings, "encoder": tower})
 
 
 def main() -> None:

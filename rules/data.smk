@@ -130,12 +130,12 @@ rule features:
     priority: BEFORE_TRAINING
     conda:
         "../envs/trueneg.yaml"
-    threads: trainings.frozen_threads
+    threads: setting("{study}/training/threads", study=trainings.frozen_study)
     resources:
         **growing("resources/features", trainings.frozen_gpus),
     params:
         tower=trainings.frozen_tower,
-        device=trainings.frozen_device,
+        device=setting("{study}/training/device", study=trainings.frozen_study),
         cache="results/features/cache/{features}",
     script:
         "../workflow/scripts/features.py"

@@ -16,9 +16,9 @@ from transformers import BertConfig, BertModel
 from tests.cli.test_check_early import own_pairs
 from tests.studies import tiny_study
 from trueneg.cli.main import main
-from trueneg.config.order import features_cost, relative_cost
+from trueneg.config.order import relative_cost
 from trueneg.config.reading import load_configuration
-from trueneg.config.runs import all_runs, frozen_towers
+from trueneg.config.runs import all_runs
 from trueneg.text.tokenizing import train_tokenizer
 
 HEAVY = {"timm", "open_clip", "sentence_transformers"}
@@ -174,7 +174,7 @@ def test_vectors_without_regions_are_refused_where_the_similarity_needs_them(cap
     assert all(fact in error for fact in ("images.npy", "regions", "similarity.aggregation"))
 
 
-def test_frozen_towers_cost_what_their_samples_cost_and_training_on_them_is_cheap():
+def test_training_on_frozen_towers_is_cheap():
     settings = []
     for changes in ({"train": "none", "views": 3}, {"train": "all"}):
         tower = {"name": "timm", "model": "vit_tiny_patch16_224"} | changes
@@ -182,6 +182,3 @@ def test_frozen_towers_cost_what_their_samples_cost_and_training_on_them_is_chea
         settings.append(all_runs("tiny", study)[0].settings)
     frozen, trained = settings
     assert relative_cost(frozen) < relative_cost(trained) / 1000
-    (made,) = frozen_towers(frozen).values()
-    assert features_cost(frozen, made, 10) == pytest.approx(10 * (1 + 3) * 17.6)
-    assert features_cost(frozen, made | {"tower": {"name": "vectors", "path": "a.npy"}}, 10) == 0

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from tests.curves import curves_of
 from tests.projects import ROOT
 from trueneg.store.archive import read_archive
 
@@ -66,7 +67,7 @@ def read(source):
     if kind == "settings":
         return settings(name)
     if kind == "curves":
-        curves = read_archive(ROOT / f"evidence/{name}.tar.xz").curves()
+        curves = curves_of(ROOT / f"evidence/{name}.tar.xz")
         return curves.sort_values("epoch").groupby("run").tail(1)
     path = ROOT / f"docs/results/{name}"
     if path.suffix == ".json":

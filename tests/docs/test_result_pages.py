@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from tests.curves import curves_of
 from tests.docs.comparisons import INTERVAL, NUMBER, comparison, is_rounded, outcome, read
 from tests.docs.pages import ROOT
 from trueneg.store.archive import read_archive
@@ -274,7 +275,7 @@ def test_the_pilot_shows_means_and_standard_errors(study, reference):
 def test_the_page_on_dcls_estimate_shows_the_csv_and_the_csv_the_exported_curves():
     table = pd.read_csv(ROOT / "docs/results/dcl_estimate.csv")
     names = list(table.columns)
-    curves = read_archive(ROOT / "evidence/dcl_estimate.tar.xz").curves()
+    curves = curves_of(ROOT / "evidence/dcl_estimate.tar.xz")
     curves = curves[(curves["epoch"] == 12) & curves["true mean"].notna()]
     pd.testing.assert_frame_equal(
         table, curves[names].sort_values(names[:3], ignore_index=True), check_dtype=False

@@ -18,6 +18,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.curves import curves_of
 from tests.projects import ROOT
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.cli.main import main
@@ -161,7 +162,7 @@ def test_an_archive_contains_the_folders_of_runs_without_weights_and_the_same_by
 
 def test_an_archive_gives_the_rows_and_curves_of_the_study(results, exported):
     archive = read_archive(exported)
-    for table, folder in ((archive.rows(), "rows"), (archive.curves(), "artefacts/curves")):
+    for table, folder in ((archive.rows(), "rows"), (curves_of(exported), "artefacts/curves")):
         paths = sorted((results / "tiny" / folder).glob("*/*/*.parquet"))
         original = pd.concat(map(pd.read_parquet, paths), ignore_index=True)
         sides = [

@@ -21,7 +21,6 @@ from trueneg.config.runs import (
     Job,
     Run,
     datasets,
-    families,
     features_key,
     frozen_towers,
     is_wanted,
@@ -47,7 +46,7 @@ from trueneg.store.identity import refuse_other_settings, run_id, with_inputs
 from trueneg.store.protocol import CHECKOUT, committed_protocol
 from trueneg.store.records import RunRecord, read_json
 from trueneg.store.run_store import RunStore
-from trueneg.store.winners import WINNERS, chosen, read_winners
+from trueneg.store.winners import WINNERS, Decision, chosen, selecting
 
 PUBLISHED = CHECKOUT / "config/published.csv"
 A_DAY = 86_400.0  # seconds; longer studies are not for this machine
@@ -289,19 +288,14 @@ def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
     if not path.is_file():
         return None
     require_intact(results, [path])
-    _, table, _ = read_winners(path)
-    compared = {
-        place: set(rows["variant"]) for place, rows in table.groupby(["dataset", "objective"])
-    }
-    planned = {
-        (label, name): set(variants.values())
-        for label in datasets(study)
-        for name, variants in families(study).items()
-    }
-    is_current = planned.items() <= compared.items() and set(table["seeds"]) == {
-        len(study.tuning.seeds)
-    }
-    return path if is_current else None  # if the candidates differ, Snakemake will select again
+    decision = Decision.of(read_json(path))
+    # if they differ, Snakemake will select again
+    is_current = (
+        decision.candidates == selecting(study)["candidates"]
+        and decision.winners.keys() >= datasets(study).keys()
+        and {*decision.seeds} == {*study.tuning.seeds}
+    )
+    return path if is_current else None
 
 
 def _stage(study: TrainedStudy, job: Job, winners: Path | None) -> str:

@@ -15,13 +15,14 @@ import numpy as np
 
 from trueneg.cli.planned_data import PlannedData
 from trueneg.cli.planned_networks import TowerPace
-from trueneg.config.runs import Run, RunSettings, features_key, frozen_towers
+from trueneg.config.runs import Run, features_key, frozen_towers
 from trueneg.data.stored_features import StoredFeatures
 from trueneg.io.downloads import announced
 from trueneg.io.files import write_text
 from trueneg.runtime.memory import catch_out_of_memory, smaller_batch
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.objectives.released import NOT_TRAINED
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.store.identity import model_of
 from trueneg.store.records import read_json
 from trueneg.store.run_store import RunStore
@@ -190,7 +191,7 @@ def _random_vectors(
     return Frozen(stored, rows)
 
 
-def samples_of(made_of: Mapping[str, Any], data: PlannedData) -> int:
+def samples_of(made_of: Section, data: PlannedData) -> int:
     """Return the number of images or texts that a tower embeds; 0: unknown."""
     if made_of["samples"] == "texts":
         return len(set(data.sentences))

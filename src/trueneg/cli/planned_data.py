@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.cli.columns import UserTable, counts
-from trueneg.config.runs import Run, RunSettings
+from trueneg.config.runs import Run
 from trueneg.data.arrays import size_of
 from trueneg.data.doubtful_labels import doubtful_labels
 from trueneg.data.draw import read_samples, refuse_group
@@ -24,7 +24,7 @@ from trueneg.data.user_files import compare_files, missing_files
 from trueneg.errors import UserError
 from trueneg.io import privacy
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.sections import Section
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.specs.sources import OWN
 from trueneg.specs.texts.text_table import column_names
 from trueneg.store import data_input
@@ -60,7 +60,7 @@ class PlannedData(NamedTuple):
     sentences: Sequence[str] = ()
     tables: Sequence[tuple[str, tuple[str, ...]]] = ()
 
-    def samples(self, training: Mapping[str, Any]) -> int:
+    def samples(self, training: Section) -> int:
         """Return the number of samples per epoch: one per image or text, or one per study."""
         if training.get("unit") == "study" and self.source is not None:
             return len(set(self.source.reports[self.subset.train].tolist()))
@@ -73,7 +73,7 @@ PlannedRun: TypeAlias = tuple[Run, PlannedData]
 def planned_data(
     study: TrainedStudy,
     studies: Mapping[str, Any],
-    dataset: Mapping[str, Any],
+    dataset: Section,
     seed: int,
     results: Path,
     every_image: bool,

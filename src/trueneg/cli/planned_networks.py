@@ -23,6 +23,7 @@ from trueneg.io.downloads import announced
 from trueneg.specs.encoders import is_frozen
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.pairs import ImageTextStudy
+from trueneg.specs.sections import Section
 from trueneg.store import data_input
 
 COUNTED = 20_000  # texts whose tokens are counted
@@ -197,7 +198,7 @@ def _shared_vectors(runs: Iterable[PlannedRun]) -> list[str]:
 
 
 def _build_towers(
-    networks: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],
+    networks: Mapping[str, tuple[Section, Sequence[str]]],
 ) -> tuple[list[str], dict[str, TowerPace]]:
     from trueneg.training.frozen import usable_tower
 

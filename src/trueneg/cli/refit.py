@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.cli.model_card import export
-from trueneg.config.runs import Run, RunSettings, features_key, jobs, miner
+from trueneg.config.runs import Run, features_key, jobs, miner
 from trueneg.data.draw import draw_subsets
 from trueneg.data.mining import write_mined
 from trueneg.errors import UserError
@@ -13,6 +13,7 @@ from trueneg.legible import counted
 from trueneg.report.advice import advice
 from trueneg.report.gathered import Gathered
 from trueneg.specs.kinds import kind_of
+from trueneg.specs.sections import RunSettings
 from trueneg.store.records import Manifest, read_json
 from trueneg.training.engine import train_runs
 from trueneg.training.export import require_empty

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from trueneg.errors import UserError
-from trueneg.io.seals import damage, remedy, sealed_files
+from trueneg.io.seals import fault, sealed_files
 from trueneg.legible import counted
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
@@ -42,11 +42,7 @@ def verify(results: Path, studies: Mapping[str, Study]) -> tuple[int, str]:
     files = [path for path in sealed if path.is_file()]
     gone = [path for path in sealed if not path.is_file()]
     missing = [path for path in gone if _is_planned(path.relative_to(results), studies)]
-    faults = [
-        f"{path} {problem}. {remedy(path)}"
-        for path in sorted(files + missing)
-        if (problem := damage(results, path))
-    ]
+    faults = [problem for path in sorted(files + missing) if (problem := fault(results, path))]
     trained = [
         path.parent
         for store in STORES

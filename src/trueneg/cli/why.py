@@ -19,6 +19,7 @@ from trueneg.io import seals
 from trueneg.report import registry
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.store import blocks, records, versions
 from trueneg.store.identity import identity
@@ -54,11 +55,11 @@ class Origin:
     study: str
     title: str | None = None
     written: str
-    differing: Mapping[str, Any]
-    comparison: Mapping[str, Any] | None = None
+    differing: Section
+    comparison: Record | None = None
     stale: list[str]
     time: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    settings: Mapping[str, Any]
+    settings: Section
     runs: Sequence[Record] = ()
     models: Sequence[Record] = ()
 
@@ -129,7 +130,8 @@ def _place(result: str, results: Path, store: RunStore) -> FoundAt:
         line = int(numbered[2]) if numbered else None
     if not path.exists():
         raise UserError(
-            f"{result} is neither the id of a finished run nor a file. `trueneg runs` lists all"
+            seals.fault(results, path)
+            or f"{result} is neither the id of a finished run nor a file. `trueneg runs` lists all"
             " runs."
         )
     if not path.resolve().is_relative_to(results.resolve()):
@@ -170,6 +172,7 @@ def _of_file(result: str, place: FoundAt, results: Path, data: DataChanges) -> O
     kind = kind_of(settings)
     study = _valid(settings)
     written = time.localtime(place.path.stat().st_mtime)
+    fault = seals.fault(results, results.joinpath(*place.parts))
     found = Origin(
         result=result,
         study=name,
@@ -179,7 +182,7 @@ def _of_file(result: str, place: FoundAt, results: Path, data: DataChanges) -> O
         differing=_flat(
             settings if study is None else study.model_dump(mode="json", exclude_defaults=True)
         ),
-        stale=_outdated(place, folder),
+        stale=[fault] if fault else _outdated(place, folder),
         settings=settings,
     )
     if kind.is_scored:
@@ -198,7 +201,10 @@ def _of_file(result: str, place: FoundAt, results: Path, data: DataChanges) -> O
         for change in _raised("comparison", found.comparison)
     ]
     listed = records.read_json(folder / "runs.json", list[records.RunRecord])
-    found.runs = _chosen(listed, place)
+    if named := set[str]() if fault else _named(place.path, place.line):
+        found.runs = [run for run in listed if run["id"] in named]
+    else:
+        found.runs = _chosen(listed, place)
     found.models = _models(found.runs, results)
     return found
 
@@ -212,12 +218,10 @@ def _models(runs: Sequence[Record], results: Path) -> Sequence[Record]:
 
 
 def _chosen(listed: Sequence[Record], place: FoundAt) -> Sequence[Record]:
-    """Return the runs behind a file or a line of a table."""
-    path, line, (_, *parts) = place
-    if named := _named(path, line):
-        return [record for record in listed if record["id"] in named]
-    # Files that do not name their runs are in folders named after data set and objective; figures
-    # and tables use all runs.
+    """Return the runs behind a file that does not name them: it is in folders named after data set
+    and objective; figures and tables use all runs.
+    """
+    path, _, (_, *parts) = place
     names = {part.removesuffix(path.suffix) for part in parts}
     behind = [record for record in listed if {record["dataset"], record["objective"]} <= names]
     return (behind[:1] if PICTURES.intersection(parts) else behind) or listed
@@ -253,12 +257,11 @@ def _named(path: Path, line: int | None) -> set[str]:
 
 
 def _outdated(place: FoundAt, artefacts: Path) -> list[str]:
-    """Report whether a file is damaged, was made by other code than today's, or from rows that have
-    changed since.
+    """Report whether a file was made by other code than today's, or from rows that have changed
+    since.
     """
     path, _, (_, *parts) = place
-    problem = seals.damage(artefacts.parents[1].resolve(), path.resolve())
-    sentences = [f"{path} {problem}; {seals.remedy(path)}"] if problem else []
+    sentences = []
     if path.is_file() and parts[0] in ("figures", "tables"):
         rows = artefacts / "rows.parquet"
         if registry.drawn_by_other_code(path):
@@ -278,7 +281,7 @@ def _outdated(place: FoundAt, artefacts: Path) -> list[str]:
     return sentences
 
 
-def _raised(step: str, recorded: Mapping[str, Any]) -> list[str]:
+def _raised(step: str, recorded: Record) -> list[str]:
     """Describe whether the version of a step is higher than the recorded one."""
     return versions.raised({step: recorded.get("version", 1)}, {step: VERSIONS[step]})
 
@@ -299,7 +302,7 @@ def _marked(record: Record, store: RunStore, data: DataChanges) -> Record:
     return {"state": state, **record}
 
 
-def _valid(settings: Mapping[str, Any]) -> Any:
+def _valid(settings: Section) -> Any:
     """Return the study with these settings; None if they are invalid in the current version."""
     try:
         return kind_of(settings).model_validate(settings)
@@ -307,7 +310,7 @@ def _valid(settings: Mapping[str, Any]) -> Any:
         return None
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
+def _flat(settings: Section) -> dict[Any, Any]:
     """Flatten settings to dotted names.
 
     Example:

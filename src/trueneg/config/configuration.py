@@ -48,9 +48,8 @@ class Configuration(Settings):
     """A configuration: its studies, and settings that all studies share."""
 
     studies: dict[Name, Annotated[AnyStudy, WITH_KIND]]
-    resources: RuleResources = Field(
-        default_factory=RuleResources, description="resources of rules that no study configures"
-    )
+    resources: RuleResources = Field(default_factory=RuleResources)
+    """resources of rules that no study configures"""
 
     @property
     def trained(self) -> dict[str, TrainedStudy]:

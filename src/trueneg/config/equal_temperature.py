@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from trueneg.config.runs import families, followed
 from trueneg.legible import counted
 from trueneg.specs.kinds.trained import FEW_PILOTS, TrainedStudy
 from trueneg.specs.objectives.base import Objective
+from trueneg.specs.sections import Section
 from trueneg.specs.temperature import TEMPERATURE_KEYS, Temperature, temperature_of
 
 
-def untempered(objective: Objective) -> Mapping[str, Any]:
+def untempered(objective: Objective) -> Section:
     """Return an objective's settings without its temperature: its loss."""
     return objective.model_dump(exclude=TEMPERATURE_KEYS)
 

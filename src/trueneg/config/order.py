@@ -5,13 +5,11 @@ Only the order matters, so costs are counted in network operations and derived f
 alone: the plan is the same on every machine, regardless of earlier runs.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from trueneg.config.runs import is_of_texts
 from trueneg.specs.encoders import is_frozen
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.objectives.released import NOT_TRAINED
+from trueneg.specs.sections import RunSettings, Section
 
 # towers of other libraries are taken for a ViT-B/16 or a BERT base
 TOWER = 17.6 / 224**2
@@ -35,7 +33,7 @@ ASSUMED_SIZE = 10_000
 ASSUMED_SIDE = 32
 
 
-def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
+def relative_cost(settings: RunSettings) -> float:
     """Estimate the relative cost of a training run in GFLOP of forward passes; 0 if nothing is
     trained.
 
@@ -63,7 +61,7 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     return samples * sum(_pass_cost(settings, section) for section in kind_of(settings).PASSES)
 
 
-def _pass_cost(settings: Mapping[str, Mapping[str, Any]], section: str) -> float:
+def _pass_cost(settings: RunSettings, section: str) -> float:
     """Estimate the GFLOP of a forward pass of one sample through an encoder."""
     if is_of_texts(section):
         # positives without a tower of their own share that of the anchors
@@ -71,31 +69,13 @@ def _pass_cost(settings: Mapping[str, Mapping[str, Any]], section: str) -> float
     return image_cost(settings)
 
 
-def features_cost(
-    settings: Mapping[str, Mapping[str, Any]], made_of: Mapping[str, Any], samples: int = 0
-) -> float:
-    """Estimate the GFLOP of computing the vectors of a frozen tower, once for all runs that use it.
-
-    Args:
-        settings: settings of a run that uses it.
-        made_of: what :func:`trueneg.config.runs.frozen_towers` returns for the tower.
-        samples: number of images or distinct texts; 0: unknown, taken for the number of training
-            images.
-    """
-    tower = {**made_of["tower"], "train": "all"}
-    count = 0 if tower["name"] == "vectors" else samples or image_count(settings["dataset"])
-    if made_of["samples"] == "texts":
-        return count * text_cost(tower)
-    return count * (1 + (tower.get("views") or 0)) * image_cost({**settings, "encoder": tower})
-
-
-def text_cost(text: Mapping[str, Any]) -> float:
+def text_cost(text: Section) -> float:
     """Estimate the GFLOP of a forward pass of one text."""
     text = {**BERT_BASE, **text}
     return FROZEN if is_frozen(text) else 24 * text["layers"] * text["hidden"] ** 2 * TOKENS / 1e9
 
 
-def image_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
+def image_cost(settings: RunSettings) -> float:
     """Estimate the GFLOP of a forward pass of one augmented image."""
     dataset = settings["dataset"]
     encoder = settings["encoder"]
@@ -109,7 +89,7 @@ def image_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     return per_pixel * side**2 * encoder.get("width", 1) ** 2
 
 
-def image_count(dataset: Mapping[str, Any]) -> float:
+def image_count(dataset: Section) -> float:
     """Estimate the number of images per epoch, assuming that half of the classes are rare and
     reduced to `fraction`.
     """

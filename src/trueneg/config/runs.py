@@ -20,10 +20,10 @@ from trueneg.specs.kinds.trained import TrainedStudy, short_digest
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.pairs.base import SEED
 from trueneg.specs.resources import Device
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.specs.settings import Settings, format_value, is_sweepable
 from trueneg.specs.sources import data_name
 
-RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 Sections = dict[str, Any]  # models by section
 OF_GUIDE = "guide "  # prefix of the sections of a guide's towers
 MINER = "miner"  # section of the tower that mines hard negatives, if it has its own
@@ -137,7 +137,7 @@ def _replaced(section: Any, path: str, value: Any) -> Any:
     )
 
 
-def canonical(values: Mapping[str, Any]) -> str:
+def canonical(values: Section) -> str:
     """Format swept values as canonical JSON, for the columns ``condition`` and ``variant`` of rows.
 
     Example:
@@ -170,7 +170,7 @@ COMBINATIONS: dict[str, Callable[..., Iterable[Any]]] = {
 
 
 def _resolved(
-    sections: Sections, sweeps: Mapping[str, Any] | None = None, combined: str = "combined"
+    sections: Sections, sweeps: Section | None = None, combined: str = "combined"
 ) -> Iterator[tuple[str, dict[str, Any], Sections]]:
     """Yield each combination of swept values: its label, its values by field, and the resolved
     sections.
@@ -352,7 +352,7 @@ def pilot_seeds(study: TrainedStudy) -> list[int]:
     )
 
 
-def of_seed(dataset: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
+def of_seed(dataset: Section, seed: int) -> Section:
     """Return the settings of a data set for one seed, which may have its own corpus.
 
     Example:
@@ -469,7 +469,7 @@ def all_runs(name: str, study: TrainedStudy) -> list[Run]:
     return [run for job in jobs(name, study) for run in job.runs]
 
 
-def benchmark_key(settings: Mapping[str, Any]) -> str:
+def benchmark_key(settings: Section) -> str:
     """Return the name of the CheXpert 8×200 file with images resized, and cropped or stretched,
     like those of a study.
     """
@@ -477,7 +477,7 @@ def benchmark_key(settings: Mapping[str, Any]) -> str:
     return f"chexpert_8x200-{settings['resolution']}px-{short_digest(made_of)}"
 
 
-def towers_of(settings: RunSettings) -> dict[str, Mapping[str, Any]]:
+def towers_of(settings: RunSettings) -> RunSettings:
     """Return the towers of other libraries, or vectors in their place, that a run uses, by section.
 
     Those of its guide are called ``guide encoder`` and ``guide text_encoder``, and one that mines
@@ -493,7 +493,7 @@ def towers_of(settings: RunSettings) -> dict[str, Mapping[str, Any]]:
     return {section: tower for section, tower in towers.items() if tower and "train" in tower}
 
 
-def all_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
+def all_towers(settings: RunSettings) -> RunSettings:
     """Return what the vectors of each tower of a run are made of, by section: the tower, the data,
     and any views.
     """
@@ -528,7 +528,7 @@ def is_of_texts(section: str) -> bool:
     return section.removeprefix(OF_GUIDE) != "encoder"
 
 
-def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
+def frozen_towers(settings: RunSettings) -> RunSettings:
     """Return those of :func:`all_towers` that are computed once."""
     return {
         section: made for section, made in all_towers(settings).items() if is_frozen(made["tower"])
@@ -538,7 +538,7 @@ def frozen_towers(settings: RunSettings) -> dict[str, dict[str, Any]]:
 BM25 = "-bm25"
 
 
-def miner(settings: RunSettings) -> dict[str, Any] | None:
+def miner(settings: RunSettings) -> Section | None:
     """Return what the vectors are made of that a run's hard negatives are mined with; None: it
     mines none.
     """
@@ -557,7 +557,7 @@ def mining_key(settings: RunSettings) -> str | None:
     return features_key(made_of) + BM25 * is_by_words
 
 
-def features_key(made_of: Mapping[str, Any]) -> str:
+def features_key(made_of: Section) -> str:
     """Return the name of a frozen tower's vectors, shared by all runs with the same tower on the
     same data.
     """

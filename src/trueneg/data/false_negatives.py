@@ -12,7 +12,7 @@ from numpy import ndarray
 from pandas import Series
 
 from trueneg.class_probability import from_class_frequency, probability_of_shared_class
-from trueneg.config.runs import RunSettings
+from trueneg.specs.sections import RunSettings
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.samples import Subset

@@ -56,29 +56,25 @@ def damage(results: Path, path: Path) -> str:
 
 
 def require_intact(results: Path, paths: Iterable[str | Path]) -> None:
-    """Compare files with their seals; files that do not exist are not compared.
-
-    Raises:
-        UserError: if a file differs from its seal.
-    """
-    require_present(results, [path for path in paths if Path(path).is_file()])
-
-
-def require_present(results: Path, paths: Iterable[str | Path]) -> None:
     """Compare files with their seals.
 
     Raises:
         UserError: if a sealed file is missing or differs from its seal.
     """
     for path in map(Path, paths):
-        if problem := damage(results, path):
-            raise UserError(f"{path} {problem}. {remedy(path)}")
+        if problem := fault(results, path):
+            raise UserError(problem)
 
 
-def remedy(path: Path) -> str:
-    """Return a sentence that says how to recreate a damaged or missing file."""
+def fault(results: Path, path: Path) -> str:
+    """Describe how a file differs from its seal, and say how to recreate it; empty if it is intact
+    or has no seal.
+    """
+    if not (problem := damage(results, path)):
+        return ""
     start = "Remove it and run" if path.is_file() else "Run"
-    return f"{start} `snakemake {path}` with the study's configuration to recreate it."
+    remedy = f"{start} `snakemake {path}` with the study's configuration to recreate it."
+    return f"{path} {problem}. {remedy}"
 
 
 def sealed_files(results: Path, place: str) -> Iterator[Path]:

@@ -1,7 +1,6 @@
 """Base classes of what a loss computes of its anchors: estimators of the true-negative mass N·g."""
 
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -40,19 +39,19 @@ class AnchorCriterion:
         scope: the columns that a correction looks at.
     """
 
-    name: ClassVar[str]
+    name: str
     needs_labels: bool = False
     needs_similarity: bool = False
-    needs_positive_similarity: ClassVar[bool] = False
-    needs_probability: ClassVar[bool] = False
-    keeps_average: ClassVar[bool] = False
-    keeps_threshold: ClassVar[bool] = False
-    uses_class_probability: ClassVar[bool] = False
-    uses_extra_positives: ClassVar[bool] = False
+    needs_positive_similarity: bool = False
+    needs_probability: bool = False
+    keeps_average: bool = False
+    keeps_threshold: bool = False
+    uses_class_probability: bool = False
+    uses_extra_positives: bool = False
     marks: bool = False
-    compares_samples: ClassVar[bool] = False
-    combines: ClassVar[bool] = True
-    pairwise: ClassVar[bool] = False
+    compares_samples: bool = False
+    combines: bool = True
+    pairwise: bool = False
     scope: str = "all"
 
     def losses(

@@ -4,7 +4,7 @@ and the state of methods that remember samples.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, ParamSpec
 
@@ -396,22 +396,16 @@ def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
     """Combine the terms of several equally large groups of anchors."""
     if len(parts) == 1:
         return parts[0]
-    losses = [part.loss for part in parts]
-
-    return ContrastiveTerms(
-        torch.stack(losses).mean() if losses[0].dim() == 0 else torch.cat(losses),
-        torch.cat([part.positive for part in parts]),
-        sum((part.logits for part in parts), ()),
-        torch.cat([part.log_negative_mass for part in parts]),
-        torch.cat([part.at_bound for part in parts]),
-        removed=sum((part.removed for part in parts), ()),
-        targets=sum((part.targets for part in parts), ()),
-        log_averages=_together(parts, "log_averages"),
-        removed_hard=_together(parts, "removed_hard"),
-    )
+    is_mean = parts[0].loss.dim() == 0
+    terms = ContrastiveTerms(*map(_together, zip(*parts, strict=True)))
+    return terms._replace(loss=terms.loss.mean()) if is_mean else terms
 
 
-def _together(parts: list[ContrastiveTerms], name: str) -> Tensor | None:
-    """Return a field of all parts that have it; None: none has."""
-    values = [getattr(part, name) for part in parts if getattr(part, name) is not None]
-    return torch.cat(values) if values else None
+def _together(values: Iterable[Any]) -> Any:
+    """Return a field of several terms as one: tensors or tuples one after the other, None left
+    out.
+    """
+    values = [value for value in values if value is not None]
+    if values and isinstance(values[0], tuple):
+        return sum(values, ())
+    return torch.cat([torch.atleast_1d(value) for value in values]) if values else None

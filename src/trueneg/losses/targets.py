@@ -13,11 +13,11 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from trueneg.losses.checks import checked_count, checked_positive
 from trueneg.losses.layout import Layout
 from trueneg.losses.log_space import is_nearest
 
@@ -72,18 +72,15 @@ class Attracted:
     """
 
     marks = True
-    needs_similarity: ClassVar[bool] = True
-    compares_samples: ClassVar[bool] = True
+    needs_similarity = True
+    compares_samples = True
     threshold: float = 0.7
     top_k: int | None = None
 
     def __post_init__(self):
         if not math.isfinite(self.threshold):
             raise ValueError(f"targets.threshold is {self.threshold}; expected a finite number.")
-        if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k > 0):
-            raise ValueError(
-                f"targets.top_k is {self.top_k}; expected a positive integer, or None."
-            )
+        checked_count("targets.top_k", self.top_k, "samples")
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         nearest = _by_view("fnc", similarity, layout).amax((0, 2))
@@ -120,15 +117,12 @@ class Softmax:
         [[75.0, 25.0, 0.0], [25.0, 75.0, 0.0], [0.0, 0.0, 100.0]]
     """
 
-    needs_similarity: ClassVar[bool] = True
+    needs_similarity = True
     temperature: float = 0.1
     share: float = 1.0
 
     def __post_init__(self):
-        if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise ValueError(
-                f"targets.temperature is {self.temperature}; expected a positive number."
-            )
+        checked_positive("targets.temperature", self.temperature)
         if not 0 <= self.share <= 1:
             raise ValueError(f"targets.share is {self.share}; expected a number from 0 to 1.")
 
@@ -174,7 +168,7 @@ class Components:
     """
 
     marks = True
-    needs_similarity: ClassVar[bool] = True
+    needs_similarity = True
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         views = layout.views
@@ -235,7 +229,7 @@ class SameClass:
     """
 
     marks = True
-    needs_labels: ClassVar[bool] = True
+    needs_labels = True
 
     def __call__(self, layout: Layout, similarity: Tensor | None) -> Tensor:
         if similarity is None:

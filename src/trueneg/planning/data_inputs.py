@@ -1,13 +1,14 @@
 """Settings, user files and joined tables of the data sources, as needed by the rules."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from trueneg.planning.corpora import Corpora
 from trueneg.planning.training_jobs import TrainingJobs
 from trueneg.specs.pairs import PAIRS
+from trueneg.specs.sections import Section
 from trueneg.store import data_input
 from trueneg.store.data_input import DataInput
 
@@ -98,7 +99,7 @@ class DataInputs:
             return {}
         return self._joined(settings, ("sentences", "eta"))
 
-    def _joined(self, settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    def _joined(self, settings: Section, names: Iterable[str]) -> dict[str, str]:
         """Return paths by name; what no objective uses is not computed."""
         tables = {name: self._corpora.table(settings, name) for name in names}
         if settings["text"] in self._corpora.wanted:

@@ -1,14 +1,14 @@
 """Read the configuration that Snakemake was given."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from trueneg.config.configuration import Configuration
 from trueneg.config.reading import load_configuration, merged_files
+from trueneg.specs.sections import Section
 
 
-def given_configuration(workflow: Any, config: Mapping[str, Any], checkout: Path) -> Configuration:
+def given_configuration(workflow: Any, config: Section, checkout: Path) -> Configuration:
     """Validate a workflow's configuration; without files, that of the checkout.
 
     The files are read here, because Snakemake knows no ``extends`` and would merge the default into

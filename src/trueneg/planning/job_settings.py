@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from trueneg.specs.sections import Section
+
 GRES = "TRUENEG_GRES"  # environment variable, such as gpu:a100: for clusters without --gpus
 
 
@@ -15,7 +17,7 @@ class JobSettings:
         config: the resolved configuration.
     """
 
-    def __init__(self, config: Mapping[str, Any]):
+    def __init__(self, config: Section):
         self._config = config
 
     def setting(self, place: str, **functions: Callable[[Any], str]) -> Callable[[Any], Any]:

@@ -2,7 +2,7 @@
 job's wildcards.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ from trueneg.config import runs
 from trueneg.config.configuration import Configuration
 from trueneg.config.order import relative_cost
 from trueneg.specs.objectives.released import NOT_TRAINED
-from trueneg.specs.resources import Device, gpus
+from trueneg.specs.resources import gpus
+from trueneg.specs.sections import Section
 from trueneg.store import data_input, versions
 from trueneg.store.records import Manifest, read_json
 from trueneg.store.run_files import checksum_of, named_files
@@ -45,7 +46,7 @@ class TrainingJobs:
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)
         # by study, label and block; if each seed has its own corpus, None has that of the first
-        self._datasets: dict[tuple[str, str, str | None], Mapping[str, Any]] = {
+        self._datasets: dict[tuple[str, str, str | None], Section] = {
             (job.study, job.dataset, job.block): job.runs[0].settings["dataset"] for job in jobs
         }
         for job in (job for job in jobs if not job.is_pilot):
@@ -99,12 +100,12 @@ class TrainingJobs:
             dict.fromkeys(pattern.format(**vars(job)) for pattern in patterns for job in jobs)
         )
 
-    def dataset(self, wildcards: Any) -> Mapping[str, Any]:
+    def dataset(self, wildcards: Any) -> Section:
         """Return the settings of a data set, for the block's seeds if a block is given."""
         block = dict(wildcards).get("block")
         return self._datasets[wildcards.study, wildcards.dataset, block]
 
-    def each_corpus(self, study: str) -> list[Mapping[str, Any]]:
+    def each_corpus(self, study: str) -> list[Section]:
         """Return the settings of a study's data sets, one entry per data set and corpus."""
         by_corpus = {
             (label, dataset.get("corpus")): dataset
@@ -223,21 +224,15 @@ class TrainingJobs:
             ),
         }
 
-    def frozen_device(self, wildcards: Any) -> Device:
-        """Return the device that a frozen tower is computed on: that of the first job that uses
-        it.
-        """
-        return self._frozen[wildcards.features][2]["training"]["device"]
-
-    def frozen_threads(self, wildcards: Any) -> int:
-        """Return the number of threads for computing a frozen tower: those of the first job that
+    def frozen_study(self, wildcards: Any) -> str:
+        """Return the study on whose device a frozen tower is computed: that of the first job that
         uses it.
         """
-        return self._frozen[wildcards.features][2]["training"]["threads"]
+        return self._frozen[wildcards.features][1].study
 
     def frozen_gpus(self, wildcards: Any) -> int:
         """Return the number of GPUs for computing a frozen tower."""
-        return gpus(self.frozen_device(wildcards))
+        return gpus(self.studies[self.frozen_study(wildcards)].training.device)
 
     def beside_source(self, table: str) -> Callable[[Any], str | list[str]]:
         """Return an input function for a table beside an image–text source; it returns an empty
@@ -268,7 +263,7 @@ class TrainingJobs:
             return []
         return tuning.winners or f"results/{wildcards.study}/{WINNERS}"
 
-    def selecting(self, wildcards: Any) -> dict[str, Any]:
+    def selecting(self, wildcards: Any) -> Section:
         """Return everything that determines a tuned study's winners except the rows of its first
         stage.
         """

@@ -1,12 +1,10 @@
 """The number of updates of a run."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from trueneg.errors import UserError
+from trueneg.specs.sections import Section
 
 
-def planned_updates(training: Mapping[str, Any], available: int, seed: int) -> tuple[int, int]:
+def planned_updates(training: Section, available: int, seed: int) -> tuple[int, int]:
     """Return the number of updates of an epoch and of a run.
 
     Args:

@@ -112,7 +112,8 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
         name = settings.parts[-3]
         try:
             for made in ("artefacts", *registry.FILES):
-                require_intact(results, sealed_files(results, f"{name}/{made}/"))
+                sealed = sealed_files(results, f"{name}/{made}/")
+                require_intact(results, [file for file in sealed if file.is_file()])
             pages.append(study_page(settings.parent))
         except UserError as error:
             if settings in needed:

@@ -12,7 +12,7 @@ from pandas import DataFrame
 
 from trueneg.config import runs
 from trueneg.errors import UserError
-from trueneg.io.seals import require_present, sealed_files
+from trueneg.io.seals import require_intact, sealed_files
 from trueneg.legible import counted, legible
 from trueneg.report.advice import advice
 from trueneg.report.claims import claim
@@ -302,7 +302,7 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
             continue
         try:
             summaries = sealed_files(page.parent, f"{name}/artefacts/")
-            require_present(page.parent, [path for path in summaries if path.parent == folder])
+            require_intact(page.parent, [path for path in summaries if path.parent == folder])
             text = sentence(Gathered(folder))
         except UserError as error:
             text = str(error)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Tag, model_validator
 
 from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
@@ -18,8 +18,8 @@ from trueneg.specs.settings import (
     Settings,
     Share,
     Sweepable,
+    Technical,
     tag_of,
-    technical,
     values_of,
 )
 
@@ -30,7 +30,8 @@ FROZEN = "none"  # value of `train` of a tower that is computed once
 class LastBlocks(Settings):
     """The last blocks of a network, and what follows them."""
 
-    last: Count = Field(description="number of blocks, as the network's library lists them")
+    last: Count
+    """number of blocks, as the network's library lists them"""
 
 
 Trained = Annotated[
@@ -66,24 +67,19 @@ class TowerSettings(Settings):
 
     IMPLEMENTATION: ClassVar[str]
 
-    train: Trained = Field(
-        "all", description="all, none (the tower is computed once), or {last: n}: the last n blocks"
-    )
+    train: Trained = "all"
+    """all, none (the tower is computed once), or {last: n}: the last n blocks"""
 
 
 class ImageTowerSettings(TowerSettings):
     """Settings shared by image towers."""
 
-    resolution: Sweepable[Count] | None = Field(
-        None, description="side of the network's input; none: its library's default"
-    )
-    views: AtLeastTwo | None = Field(
-        None,
-        description=(
-            "number of augmented versions of each image for a tower with train: none; none: only"
-            " the image itself"
-        ),
-    )
+    resolution: Sweepable[Count] | None = None
+    """side of the network's input; none: its library's default"""
+    views: AtLeastTwo | None = None
+    """number of augmented versions of each image for a tower with train: none; none: only the image
+    itself
+    """
 
     @model_validator(mode="after")
     def _only_frozen_has_views(self):
@@ -103,27 +99,19 @@ class TimmSettings(ImageTowerSettings):
     IMPLEMENTATION = "trueneg.models.towers.timm_tower:TimmTower"
 
     name: Literal["timm"]
-    model: Sweepable[str] = Field(
-        description="timm's name, such as vit_small_patch16_224 or tf_efficientnet_lite0"
-    )
-    weights: Sweepable[PathText] = Field(
-        "pretrained",
-        description=(
-            "pretrained: from an installed package or timm's hub; none: random; or a file of"
-            " weights"
-        ),
-    )
+    model: Sweepable[str]
+    """timm's name, such as vit_small_patch16_224 or tf_efficientnet_lite0"""
+    weights: Sweepable[PathText] = "pretrained"
+    """pretrained: from an installed package or timm's hub; none: random; or a file of weights"""
 
 
 class OpenClipSettings(Settings):
     """Settings of both towers of an open_clip model."""
 
-    model: Sweepable[PathText] = Field(
-        description="open_clip's name, such as ViT-B-32, or a JSON configuration file"
-    )
-    weights: Sweepable[PathText] = Field(
-        description="open_clip's tag, such as openai, or a file of weights; none: random"
-    )
+    model: Sweepable[PathText]
+    """open_clip's name, such as ViT-B-32, or a JSON configuration file"""
+    weights: Sweepable[PathText]
+    """open_clip's tag, such as openai, or a file of weights; none: random"""
 
 
 class OpenClipImageSettings(OpenClipSettings, ImageTowerSettings):
@@ -140,11 +128,12 @@ class VectorSettings(TowerSettings):
     """No network: one vector per image or per sentence, in the order of the source, from a file."""
 
     name: Literal["vectors"]
-    path: PathText = technical(..., "a .npy, .safetensors or .parquet file")
-    column: str | None = technical(
-        None, "column of a parquet file, or tensor of a .safetensors file; none: the only one"
-    )
-    train: Literal["none"] = Field("none", description="none: vectors are not trained")
+    path: Technical[PathText]
+    """a .npy, .safetensors or .parquet file"""
+    column: Technical[str | None] = None
+    """column of a parquet file, or tensor of a .safetensors file; none: the only one"""
+    train: Literal["none"] = "none"
+    """none: vectors are not trained"""
 
 
 class CifarResNetSettings(Settings):
@@ -161,9 +150,8 @@ class SmallResNetSettings(Settings):
     """
 
     name: Literal["small_resnet"]
-    width: Sweepable[Count] = Field(
-        16, description="channels of the first stage; the next stages have 2 and 4 times as many"
-    )
+    width: Sweepable[Count] = 16
+    """channels of the first stage; the next stages have 2 and 4 times as many"""
 
 
 ImageTower = TimmSettings | OpenClipImageSettings | VectorSettings
@@ -179,9 +167,8 @@ class SmallEncoderSettings(Settings):
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:NewImages"
 
     name: Literal["small"]
-    width: Sweepable[Count] = Field(
-        16, description="channels of the first block; the next blocks have 2 and 4 times as many"
-    )
+    width: Sweepable[Count] = 16
+    """channels of the first block; the next blocks have 2 and 4 times as many"""
 
 
 class ResNetSettings(Settings):
@@ -190,9 +177,8 @@ class ResNetSettings(Settings):
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:NewImages"
 
     name: Literal["resnet18", "resnet50"]
-    weights: str | None = Field(
-        None, description="name of torchvision weights, or a file; none: random initialisation"
-    )
+    weights: str | None = None
+    """name of torchvision weights, or a file; none: random initialisation"""
 
 
 class BiovilEncoderSettings(Settings):
@@ -203,9 +189,8 @@ class BiovilEncoderSettings(Settings):
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:BiovilImages"
 
     name: Literal["biovil"]
-    weights: PathText = Field(
-        description="the released image model, converted as in docs/encoders.md"
-    )
+    weights: PathText
+    """the released image model, converted as in docs/encoders.md"""
 
 
 SpatialEncoder = Annotated[
@@ -222,13 +207,10 @@ SpatialEncoder = Annotated[
 class TextEncoderSettings(Settings):
     """Settings shared by text encoders."""
 
-    pooling: Sweepable[Literal["cls", "mean", "max"]] = Field(
-        "cls", description="cls: first token; mean, max: all tokens (ConVIRT: max)"
-    )
-    truncate: Boolean = Field(
-        False,
-        description="truncate sentences longer than maximum_tokens, which are otherwise an error",
-    )
+    pooling: Sweepable[Literal["cls", "mean", "max"]] = "cls"
+    """cls: first token; mean, max: all tokens (ConVIRT: max)"""
+    truncate: Boolean = False
+    """truncate sentences longer than maximum_tokens, which are otherwise an error"""
 
 
 class SmallTextEncoderSettings(TextEncoderSettings):
@@ -237,18 +219,18 @@ class SmallTextEncoderSettings(TextEncoderSettings):
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:SmallTexts"
 
     name: Literal["small"]
-    hidden: Sweepable[Count] = Field(128, description="size of the hidden states")
-    layers: Sweepable[Count] = Field(2, description="number of transformer layers")
-    heads: Sweepable[Count] = Field(
-        4, description="number of attention heads; must divide `hidden`"
-    )
-    dropout: Sweepable[Share] = Field(
-        0.1, description="dropout probability of hidden states and attention"
-    )
-    vocabulary: Sweepable[Count] = Field(
-        2000, description="maximum number of tokens in the vocabulary"
-    )
-    maximum_tokens: Count = Field(128, description="maximum length of a sentence, in tokens")
+    hidden: Sweepable[Count] = 128
+    """size of the hidden states"""
+    layers: Sweepable[Count] = 2
+    """number of transformer layers"""
+    heads: Sweepable[Count] = 4
+    """number of attention heads; must divide `hidden`"""
+    dropout: Sweepable[Share] = 0.1
+    """dropout probability of hidden states and attention"""
+    vocabulary: Sweepable[Count] = 2000
+    """maximum number of tokens in the vocabulary"""
+    maximum_tokens: Count = 128
+    """maximum length of a sentence, in tokens"""
 
     @model_validator(mode="after")
     def _heads_divide(self):
@@ -266,37 +248,29 @@ class PretrainedTextEncoderSettings(TextEncoderSettings):
     IMPLEMENTATION: ClassVar[str] = "trueneg.models.image_text_encoders:PretrainedTexts"
 
     name: Literal["pretrained"]
-    model: PathText = Field(
-        description="folder, or model name on the hub, such as emilyalsentzer/Bio_ClinicalBERT"
-    )
-    revision: str | None = Field(
-        None, description="branch, tag or commit on the hub; a commit makes a study reproducible"
-    )
-    offline: Boolean = technical(False, "use only the local cache, never the network")
-    frozen_layers: Sweepable[CountFromZero] | None = Field(
-        None, description="freeze embeddings and the first n layers (ReCo: 6)"
-    )
-    maximum_tokens: Count | None = Field(
-        None, description="maximum length of a sentence, in tokens; none: the model's limit"
-    )
-    projection: PathText | None = Field(
-        None,
-        description=(
-            "CXR-BERT's projection head, converted by trueneg convert; required for released"
-            " projections"
-        ),
-    )
+    model: PathText
+    """folder, or model name on the hub, such as emilyalsentzer/Bio_ClinicalBERT"""
+    revision: str | None = None
+    """branch, tag or commit on the hub; a commit makes a study reproducible"""
+    offline: Technical[Boolean] = False
+    """use only the local cache, never the network"""
+    frozen_layers: Sweepable[CountFromZero] | None = None
+    """freeze embeddings and the first n layers (ReCo: 6)"""
+    maximum_tokens: Count | None = None
+    """maximum length of a sentence, in tokens; none: the model's limit"""
+    projection: PathText | None = None
+    """CXR-BERT's projection head, converted by trueneg convert; required
+    for released projections
+    """
 
 
 class TextTowerSettings(TowerSettings):
     """Settings shared by text towers."""
 
-    truncate: Boolean = Field(
-        False, description="truncate texts longer than maximum_tokens, which are otherwise an error"
-    )
-    maximum_tokens: Count | None = Field(
-        None, description="maximum length of a text, in tokens; none: the model's limit"
-    )
+    truncate: Boolean = False
+    """truncate texts longer than maximum_tokens, which are otherwise an error"""
+    maximum_tokens: Count | None = None
+    """maximum length of a text, in tokens; none: the model's limit"""
 
 
 class OpenClipTextSettings(OpenClipSettings, TextTowerSettings):
@@ -317,13 +291,12 @@ class SentenceTransformerSettings(TextTowerSettings):
     IMPLEMENTATION = "trueneg.models.towers.sentence_transformers_tower:SentenceTransformerTower"
 
     name: Literal["sentence_transformers"]
-    model: Sweepable[PathText] = Field(
-        description="folder, or name on the hub, such as all-MiniLM-L6-v2 (extra: pretrained)"
-    )
-    revision: str | None = Field(
-        None, description="branch, tag or commit on the hub; a commit makes a study reproducible"
-    )
-    offline: Boolean = technical(False, "use only the local cache, never the network")
+    model: Sweepable[PathText]
+    """folder, or name on the hub, such as all-MiniLM-L6-v2 (extra: pretrained)"""
+    revision: str | None = None
+    """branch, tag or commit on the hub; a commit makes a study reproducible"""
+    offline: Technical[Boolean] = False
+    """use only the local cache, never the network"""
 
 
 TextTower = OpenClipTextSettings | SentenceTransformerSettings | VectorSettings

@@ -43,50 +43,39 @@ class HardNegativeSettings(Settings):
     ``mine_hard_negatives``; ranks count the candidates that are allowed, from the nearest.
     """
 
-    text_encoder: TextTower | None = Field(
-        None, description="tower that mines, computed once; none: the study's own, which is frozen"
-    )
-    bm25: Boolean = Field(
-        False,
-        description=(
-            "rank texts by the words in common with the anchor (BM25, package bm25s) instead;"
-            " bounds and margins are still of the tower's similarity"
-        ),
-    )
-    num_negatives: Count = Field(4, description="H, number of hard negatives of each anchor")
-    range_min: CountFromZero = Field(0, description="number of the nearest ones to skip")
+    text_encoder: TextTower | None = None
+    """tower that mines, computed once; none: the study's own, which is frozen"""
+    bm25: Boolean = False
+    """rank texts by the words in common with the anchor (BM25, package bm25s) instead; bounds and
+    margins are still of the tower's similarity
+    """
+    num_negatives: Count = 4
+    """H, number of hard negatives of each anchor"""
+    range_min: CountFromZero = 0
+    """number of the nearest ones to skip"""
     range_max: Sweepable[Annotated[Count, Field(le=DEPTH)]] = Field(
         DEPTH, description=f"last rank to use, at most {DEPTH}"
     )
-    max_score: Sweepable[Real] | None = Field(
-        None, description="largest similarity with the anchor"
-    )
-    min_score: Sweepable[Real] | None = Field(
-        None, description="smallest similarity with the anchor"
-    )
-    absolute_margin: Sweepable[Real] | None = Field(
-        None, description="m: similarities of at most s⁺ − m, with that of the positive, s⁺"
-    )
-    relative_margin: Sweepable[Real] | None = Field(
-        None, description="m: similarities of at most s⁺ − m·|s⁺|"
-    )
-    sampling: Literal["top", "random"] = Field(
-        "random", description="top: the nearest ones; random: any between both ranks"
-    )
-    in_batch: Boolean = Field(
-        True, description="whether texts of the other anchors are negatives, too"
-    )
-    without_positives: Boolean = Field(
-        False, description="leave out texts with the anchor's label; uses labels"
-    )
-    false_share: Share | None = Field(
-        None,
-        description=(
-            "control: each one is replaced by the text of most equal similarity that has the"
-            " anchor's label, with this probability, or has not; uses labels"
-        ),
-    )
-    shuffled: Boolean = Field(False, description="control: each anchor gets those of another one")
+    max_score: Sweepable[Real] | None = None
+    """largest similarity with the anchor"""
+    min_score: Sweepable[Real] | None = None
+    """smallest similarity with the anchor"""
+    absolute_margin: Sweepable[Real] | None = None
+    """m: similarities of at most s⁺ − m, with that of the positive, s⁺"""
+    relative_margin: Sweepable[Real] | None = None
+    """m: similarities of at most s⁺ − m·|s⁺|"""
+    sampling: Literal["top", "random"] = "random"
+    """top: the nearest ones; random: any between both ranks"""
+    in_batch: Boolean = True
+    """whether texts of the other anchors are negatives, too"""
+    without_positives: Boolean = False
+    """leave out texts with the anchor's label; uses labels"""
+    false_share: Share | None = None
+    """control: each one is replaced by the text of most equal similarity that has the anchor's
+    label, with this probability, or has not; uses labels
+    """
+    shuffled: Boolean = False
+    """control: each anchor gets those of another one"""
 
     @property
     def uses_labels(self) -> bool:

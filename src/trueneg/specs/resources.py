@@ -4,9 +4,7 @@ other rules.
 
 from typing import Literal
 
-from pydantic import Field
-
-from trueneg.specs.settings import Count, Positive, Settings, technical
+from trueneg.specs.settings import Count, Positive, Settings, Technical
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -21,26 +19,28 @@ def gpus(device: Device, count: int = 1) -> int:
 class JobResources(Settings):
     """Resources of a study's jobs; not part of a run's identity."""
 
-    threads: Count = technical(1, "intra-op threads per process")
-    mem_mb: Count = technical(4000, "memory of a job in MB; increases with each attempt")
-    runtime: Count = technical(60, "time limit of a job on a cluster, in minutes")
+    threads: Technical[Count] = 1
+    """intra-op threads per process"""
+    mem_mb: Technical[Count] = 4000
+    """memory of a job in MB; increases with each attempt"""
+    runtime: Technical[Count] = 60
+    """time limit of a job on a cluster, in minutes"""
 
 
 class EvaluationResources(JobResources):
     """Resources for an evaluation, which runs on the device of `training`."""
 
-    runtime: Count = technical(30, "time limit of a job on a cluster, in minutes")
+    runtime: Technical[Count] = 30
+    """time limit of a job on a cluster, in minutes"""
 
 
 class ResumableResources(Settings):
     """Device and checkpoint interval for training."""
 
-    device: Device = technical(
-        "auto", "auto: a GPU if available, otherwise the CPU; cpu: requests no `gpu` from Snakemake"
-    )
-    checkpoint_minutes: Positive = technical(
-        5.0, "minutes between checkpoints: the most work that an interruption can lose"
-    )
+    device: Technical[Device] = "auto"
+    """auto: a GPU if available, otherwise the CPU; cpu: requests no `gpu` from Snakemake"""
+    checkpoint_minutes: Technical[Positive] = 5.0
+    """minutes between checkpoints: the most work that an interruption can lose"""
 
 
 class Resources(Settings):
@@ -48,9 +48,12 @@ class Resources(Settings):
     further attempt.
     """
 
-    mem_mb: Count = Field(2000, description="memory in MB")
-    runtime: Count = Field(10, description="time limit in minutes")
-    threads: Count = Field(1, description="threads, for rules that use more than one")
+    mem_mb: Count = 2000
+    """memory in MB"""
+    runtime: Count = 10
+    """time limit in minutes"""
+    threads: Count = 1
+    """threads, for rules that use more than one"""
 
 
 RESOURCES = {

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal, TypeVar
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Tag
 
 from trueneg.specs.settings import Fraction, NonNegative, OpenFraction, Settings, Sweepable
 
@@ -13,9 +13,12 @@ class WarmStart(Settings):
     """
 
     schedule: Literal["warm-start"]
-    before: NonNegative = Field(0.5, description="initial value")
-    after: NonNegative = Field(0.7, description="final value")
-    at: OpenFraction = Field(0.75, description="fraction of the run after which the value changes")
+    before: NonNegative = 0.5
+    """initial value"""
+    after: NonNegative = 0.7
+    """final value"""
+    at: OpenFraction = 0.75
+    """fraction of the run after which the value changes"""
 
 
 class Linear(Settings):
@@ -24,9 +27,12 @@ class Linear(Settings):
     """
 
     schedule: Literal["linear"]
-    start: NonNegative = Field(description="value at the start")
-    end: NonNegative = Field(description="value reached at the end of the last step")
-    every: Fraction = Field(0.05, description="length of a step, as a fraction of the run")
+    start: NonNegative
+    """value at the start"""
+    end: NonNegative
+    """value reached at the end of the last step"""
+    every: Fraction = 0.05
+    """length of a step, as a fraction of the run"""
 
 
 class AdjustedSchedule(Settings):
@@ -37,16 +43,12 @@ class AdjustedSchedule(Settings):
     NEEDS: ClassVar[str] = "labels"
 
     schedule: Literal["adjusted"]
-    every: Fraction = Field(
-        0.05, description="interval between two measurements, as a fraction of the run"
-    )
-    link: Literal["auc", "model"] = Field(
-        "auc",
-        description=(
-            "auc: α is the macro-AUC, as the paper says; model: the α that has this AUC under"
-            " Eqs. 13 and 14, ½ + 3/2·(AUC − ½)"
-        ),
-    )
+    every: Fraction = 0.05
+    """interval between two measurements, as a fraction of the run"""
+    link: Literal["auc", "model"] = "auc"
+    """auc: α is the macro-AUC, as the paper says; model: the α that has this AUC under Eqs. 13 and
+    14, ½ + 3/2·(AUC − ½)
+    """
 
 
 Number = TypeVar("Number")

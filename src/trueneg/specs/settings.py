@@ -114,13 +114,8 @@ def _valid_path(path: str) -> str:
 
 
 PathText = Annotated[str, AfterValidator(_valid_path)]
-
-
-def technical(default: Any, description: str) -> Any:
-    """Declare a setting that affects only where or how fast a study runs, not the identity of runs;
-    `...` makes it required.
-    """
-    return Field(default, description=description, json_schema_extra={"technical": True})
+# A setting that affects only where or how fast a study runs, not the identity of runs.
+Technical = Annotated[Value, Field(json_schema_extra={"technical": True})]
 
 
 def is_sweepable(field: FieldInfo) -> bool:
@@ -129,7 +124,7 @@ def is_sweepable(field: FieldInfo) -> bool:
 
 
 def is_technical(field: FieldInfo) -> bool:
-    """Return whether a field was created by :func:`technical`."""
+    """Return whether a field is :data:`Technical`."""
     return isinstance(field.json_schema_extra, dict) and bool(
         field.json_schema_extra.get("technical")
     )
@@ -138,6 +133,8 @@ def is_technical(field: FieldInfo) -> bool:
 class Settings(BaseModel):
     """Base class of all sections: rejects unknown keys and does not coerce types.
 
+    The string below a setting is its description on the reference page.
+
     Attributes:
         VERSION: raise it when a change to the code behind this section changes results: earlier
             results are then marked stale.
@@ -145,7 +142,13 @@ class Settings(BaseModel):
 
     VERSION: ClassVar[int] = 1
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -194,9 +197,12 @@ class Study(Settings):
     is_scored: ClassVar[bool] = False
 
     kind: str
-    title: str = Field(min_length=1, description="heading of the results")
-    question: str = Field("", description="the study's research question, in one sentence")
-    note: str = Field("", description="printed below every figure, such as a caveat about the data")
+    title: str = Field(min_length=1)
+    """heading of the results"""
+    question: str = ""
+    """the study's research question, in one sentence"""
+    note: str = ""
+    """printed below every figure, such as a caveat about the data"""
 
 
 def values_of(setting: Any) -> list[Any]:

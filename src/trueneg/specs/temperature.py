@@ -5,10 +5,9 @@ studies of pairs set the logit scale, as CLIP does, under ``similarity``. An obj
 takes precedence.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from trueneg.specs.sections import Section
+from trueneg.specs.sections import RunSettings
 
 INITIAL_TEMPERATURE = ("temperature", "logit_scale")
 TEMPERATURE_KEYS = {*INITIAL_TEMPERATURE, "learned_logit_scale", "maximum_logit_scale"}
@@ -38,7 +37,7 @@ class Temperature(NamedTuple):
         return 1 / self.minimum
 
 
-def temperature_of(settings: Mapping[str, Section]) -> Temperature:
+def temperature_of(settings: RunSettings) -> Temperature:
     """Return the temperature from a run's resolved settings, by section."""
     values: dict[str, Any] = {}
     for section in ("training", "similarity", "objective"):

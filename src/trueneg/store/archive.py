@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pandas import DataFrame
@@ -185,18 +184,6 @@ class Archive:
                 identity = {**block.names, "seed": run["seed"], "run": run["id"]}
                 rows += [row | identity for row in self.evaluation(run["id"])["rows"]]
         return to_table(rows)
-
-    def curves(self) -> DataFrame:
-        """Return the training curves of all runs that have one."""
-        curves = []
-        for block in self.description.blocks.values():
-            for run in block.manifest["runs"]:
-                content = self.files_of(run["id"]).get(RunStore.CURVES)
-                if content is not None:
-                    curve = pd.read_parquet(io.BytesIO(content))
-                    identity = {**block.names, "seed": run["seed"], "run": run["id"]}
-                    curves.append(curve.assign(**identity))
-        return pd.concat(curves, ignore_index=True)
 
     def _parsed(self, run: str, name: str, model: type[BaseModel]) -> dict[str, Any]:
         file = f"{self.place}: runs/{run}/{name}"

@@ -7,7 +7,7 @@ use the run give it names of their own.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from pandas import DataFrame
 
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
-from trueneg.io.seals import damage, is_sealed, remove_seal, seal
+from trueneg.io.seals import remove_seal, seal
 from trueneg.specs.kinds import kind_of
 from trueneg.specs.sections import Section
 from trueneg.stats.measurement import KEYS
@@ -41,17 +41,6 @@ class BlockTables(NamedTuple):
         """Write the tables as parquet files and the records as JSON."""
         write_tables({rows: self.rows, curves: self.curves})
         write_text(runs, json.dumps(self.runs, indent=2) + "\n")
-
-    def are_in(self, results: Path, files: Sequence[Path]) -> bool:
-        """Return whether files in the results folder are intact and have this content."""
-        if not all(is_sealed(results, file) and not damage(results, file) for file in files):
-            return False
-        rows, curves, runs = files
-        is_same = [
-            made.equals(read_rows(file))
-            for made, file in ((self.rows, rows), (self.curves, curves))
-        ]
-        return all(is_same) and bool(read_json(runs) == self.runs)
 
 
 def keep_evaluation(

@@ -21,9 +21,10 @@ from trueneg.config.contradictions import RESERVED_NAMES
 from trueneg.config.runs import Job, all_runs
 from trueneg.errors import UserError
 from trueneg.io.files import writable, write_bytes, write_text
-from trueneg.io.seals import damage, is_sealed, require_intact, seal
+from trueneg.io.seals import is_sealed, require_intact, seal
 from trueneg.legible import counted
 from trueneg.specs.kinds.trained import TrainedStudy
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import Study
 from trueneg.store.archive import (
     AGAIN,
@@ -146,7 +147,7 @@ def _archive_of_runs(name: str, study: Study, results: Path, target: Path) -> Ar
 
 
 def _missing_or_outdated(
-    source: Path, place: str, job: Job, store: RunStore, evaluation: Mapping[str, Any]
+    source: Path, place: str, job: Job, store: RunStore, evaluation: Section
 ) -> str:
     """Return why a block is not exported; empty if its runs are evaluated and up to date."""
     if reason := absent(source, place):
@@ -170,9 +171,7 @@ def _missing_or_outdated(
     return ""
 
 
-def _differs(
-    store: RunStore, block: Block, evaluation: Mapping[str, Any], rows: Path, runs: Path
-) -> str:
+def _differs(store: RunStore, block: Block, evaluation: Section, rows: Path, runs: Path) -> str:
     """Return why the rows of a block are not exported: they are not those in the folders of its
     runs, or not finite; empty if they can be.
     """
@@ -186,7 +185,7 @@ def _differs(
 
 
 def _files_of(
-    store: RunStore, identifier: str, evaluation: Mapping[str, Any], with_curve: bool
+    store: RunStore, identifier: str, evaluation: Section, with_curve: bool
 ) -> dict[str, bytes]:
     """Return the content of a run's files in an archive."""
     folder = store.folder(identifier)
@@ -301,7 +300,7 @@ def _trained_here(archive: Archive, place: str, store: RunStore, kept: set[str])
 
 
 def _import_block(archive: Archive, place: str, results: Path) -> list[Path]:
-    """Write the files of a block, unless they are there, and return them."""
+    """Write the files of a block, and return them."""
     described = archive.description
     block = described.blocks[place]
     manifest, *others = files = [results / described.study / file for file in block_files(place)]
@@ -317,11 +316,9 @@ def _import_block(archive: Archive, place: str, results: Path) -> list[Path]:
         described.evaluation,
         without_curve,
     )
-    is_listed = is_sealed(results, manifest) and not damage(results, manifest)
-    if not (is_listed and read_json(manifest) == block.manifest and tables.are_in(results, others)):
-        write_text(manifest, json.dumps(block.manifest, indent=2) + "\n")
-        tables.write(*others)
-        seal(results, files)
+    write_text(manifest, json.dumps(block.manifest, indent=2) + "\n")
+    tables.write(*others)
+    seal(results, files)
     return files
 
 

@@ -10,11 +10,11 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from trueneg.config.runs import Run, RunSettings
+from trueneg.config.runs import Run
 from trueneg.errors import UserError
 from trueneg.specs.kinds import kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.specs.sections import Section
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.specs.temperature import temperature_of
 from trueneg.store.run_files import with_further
@@ -52,7 +52,7 @@ def with_inputs(checksum: str, weights: Mapping[str, str], mined: str | None) ->
     return with_further(checksum, of_towers, {} if mined is None else {"mined": mined})
 
 
-def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
+def identity(settings: RunSettings) -> RunSettings:
     """Return the settings that determine a run's id, by section: those that affect training and
     differ from their frozen value.
 
@@ -83,7 +83,7 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
     return affecting
 
 
-def _nested(value: Any, removed: Mapping[str, Any]) -> Any:
+def _nested(value: Any, removed: Section) -> Any:
     """Return a setting's value; in nested settings, leave out frozen values and file paths, and add
     removed keys.
     """
@@ -188,7 +188,7 @@ def is_trained(settings: RunSettings) -> bool:
     return getattr(model_of(settings, "objective"), "TRAINED", True)
 
 
-def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:
+def frozen_values(settings: RunSettings, section: str) -> Section:
     """Return the frozen identity values of a section of a run's settings."""
     of_section = frozen().get(kind_name(kind_of(settings)), {}).get(section, {})
     # If a section has one model per name, its frozen values are also listed by name.
@@ -211,11 +211,11 @@ def frozen() -> dict[str, dict[str, dict[str, Any]]]:
     return yaml.safe_load(Path(__file__).with_name("frozen.yaml").read_text(encoding="utf-8"))
 
 
-def _tag(values: Mapping[str, Any]) -> str:
+def _tag(values: Section) -> str:
     """Return the value that selects a section's model: ``name``, or ``source`` for data."""
     return str(values.get("name", values.get("source")))
 
 
-def _describes(model: type[BaseModel], values: Mapping[str, Any]) -> bool:
+def _describes(model: type[BaseModel], values: Section) -> bool:
     key = "name" if "name" in model.model_fields else "source"
     return _tag(values) in get_args(model.model_fields[key].annotation)

@@ -55,15 +55,14 @@ def committed_protocol(
                 " new protocol and the study another name."
             )
         return {**protocol.model_dump(), "file": path}
+    uncommitted = {"file": path, "checksum": checksum, "commit": None, "date": None}
+    if not any((folder / ".git").exists() for folder in file.parents):
+        return uncommitted
     try:
-        if not any((folder / ".git").exists() for folder in file.parents):
-            return {"file": path, "checksum": checksum, "commit": None, "date": None}
-        changes, last = (
-            _git(file, "status", "--porcelain"),
-            _git(file, "log", "-1", "--format=%H %cI"),
-        )
+        changes = _git(file, "status", "--porcelain")
+        last = _git(file, "log", "-1", "--format=%H %cI")
     except FileNotFoundError:  # there is no git program
-        return {"file": path, "checksum": checksum, "commit": None, "date": None}
+        return uncommitted
     except (OSError, subprocess.SubprocessError) as error:
         reason = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[0]
         raise UserError(
@@ -80,7 +79,7 @@ def committed_protocol(
             " changes."
         )
     commit, date = last.split()
-    return {"file": path, "checksum": checksum, "commit": commit, "date": date}
+    return uncommitted | {"commit": commit, "date": date}
 
 
 def _stored(path: Path) -> tuple[Path, Protocol] | None:

@@ -80,7 +80,7 @@ class Length(Content):
     updates: Count | None
 
 
-class RunSettings(Content):
+class RecordedSettings(Content):
     """The sections of a run's settings that readers use."""
 
     dataset: dict[str, Any]
@@ -131,7 +131,7 @@ class RunRecord(TrainingRecord):
     false_negatives: dict[str, Any] = ABSENT
     source: SourceRecord
     data: str
-    settings: RunSettings
+    settings: RecordedSettings
 
 
 class EvaluatedRun(RunRecord):

@@ -10,15 +10,13 @@ from typing import Any
 
 from trueneg.config.runs import towers_of
 from trueneg.io.files import file_checksum
-from trueneg.specs.sections import Section
-
-Settings = Mapping[str, Section]  # a run's settings by section
+from trueneg.specs.sections import RunSettings
 
 OF_TOWERS = ("model", "path", "weights")
 WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection"))
 
 
-def named_files(settings: Settings) -> dict[str, str]:
+def named_files(settings: RunSettings) -> dict[str, str]:
     """Return the files and released weights that a run's settings name, by role, such as ``encoder
     weights``.
     """
@@ -31,7 +29,7 @@ def named_files(settings: Settings) -> dict[str, str]:
     return {role: name for role, name in (weights | towers).items() if isinstance(name, str)}
 
 
-def run_checksums(settings: Settings) -> dict[str, str]:
+def run_checksums(settings: RunSettings) -> dict[str, str]:
     """Return the SHA-256 of each file that a run reads, by role; the checksums are part of the
     run's id.
     """

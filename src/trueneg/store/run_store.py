@@ -88,10 +88,9 @@ class RunStore:
             UserError: if the run is not finished, or its record is damaged.
         """
         path = self.folder(identifier) / self.RECORD
-        remedy = "Remove its folder to train the run again."
-        if path.is_file() and (problem := damage(self.path.parent, path)):
-            raise UserError(f"{path} {problem}. {remedy}")
-        return read_json(path, model, remedy)
+        if path.is_file():
+            self.require_intact(identifier, path)
+        return read_json(path, model, "Remove its folder to train the run again.")
 
     def checksum(self, identifier: str) -> str:
         """Return the checksum of a run's model, after comparing the files of its training, and the

@@ -12,13 +12,13 @@ import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from trueneg.config.runs import RunSettings, is_of_texts, towers_of
+from trueneg.config.runs import is_of_texts, towers_of
 from trueneg.legible import counted
 from trueneg.specs.kinds import TRAINED, kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.base import FROM_LIKELIHOODS
 from trueneg.specs.pairs import PAIRS, TEXTS
-from trueneg.specs.sections import Section
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.specs.settings import Settings, models_within, tag_of
 from trueneg.specs.stages import DECODING, VERSIONS
 from trueneg.specs.tasks.pairs.chexpert_8x200 import TASK as CHEXPERT_8X200

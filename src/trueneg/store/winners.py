@@ -68,7 +68,7 @@ class Decision(BaseModel):
         ]
 
 
-def selecting(study: TrainedStudy) -> dict[str, Any]:
+def selecting(study: TrainedStudy) -> Section:
     """Return everything that determines a tuned study's winners except the rows of its first
     stage.
     """

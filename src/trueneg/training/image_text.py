@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import torch
 
-from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_pairs
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.pairs.training_split import PairData
 from trueneg.data.samples import Subset, refuse_leakage
+from trueneg.specs.sections import RunSettings
 from trueneg.training.frozen import Frozen
 from trueneg.training.pair_training import PairTraining
 

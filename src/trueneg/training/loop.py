@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from trueneg.config.runs import RunSettings
 from trueneg.data.samples import Subset
 from trueneg.errors import UserError
 from trueneg.planning.updates import planned_updates
 from trueneg.randomness import generator_of, seed_for
 from trueneg.runtime.distributed import ALONE, Processes, synchronise_norms
 from trueneg.runtime.parts import load_moments, moments_of, named_tensors, part_of
+from trueneg.specs.sections import RunSettings
 from trueneg.store.identity import model_of
 from trueneg.training.frozen import NOTHING_FROZEN, Frozen, Source
 from trueneg.training.guides.base import UNRATED, Guide, GuideBatch, Rated

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from trueneg.config.runs import RunSettings
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
 from trueneg.losses import LogitScale
 from trueneg.models.pairs import PairModel
 from trueneg.models.projection import build_head
 from trueneg.models.region_similarity import RegionSimilarity
+from trueneg.specs.sections import RunSettings
 from trueneg.specs.temperature import temperature_of
 from trueneg.store.identity import model_of
 from trueneg.training.frozen import NOTHING_FROZEN, Frozen

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from trueneg.config.runs import RunSettings
 from trueneg.data.pairs.training_split import PairBatch
 from trueneg.data.samples import Subset
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.models.pairs import PairModel
 from trueneg.models.towers.tower import Embedded
 from trueneg.randomness import seed_for
+from trueneg.specs.sections import RunSettings
 from trueneg.training.frozen import Frozen
 from trueneg.training.guides import build_guide
 from trueneg.training.guides.base import GuideBatch, Rated, rate_pairs

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trueneg.config.runs import RunSettings
 from trueneg.data.false_negatives import of_views
 from trueneg.data.image_loading import statistics_of
 from trueneg.data.images.image_source import ImageSource
@@ -33,6 +32,7 @@ from trueneg.models.projection import build_head
 from trueneg.models.towers.stored import PooledTower, StoredTower, StoredViews
 from trueneg.randomness import seed_for
 from trueneg.runtime.precision import autocast
+from trueneg.specs.sections import RunSettings
 from trueneg.specs.temperature import temperature_of
 from trueneg.store.identity import is_trained
 from trueneg.training.augment import Augmentation, build_augmentation

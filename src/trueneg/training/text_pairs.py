@@ -5,12 +5,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from trueneg.config.runs import MINER, RunSettings
+from trueneg.config.runs import MINER
 from trueneg.data.false_negatives import of_texts
 from trueneg.data.samples import Subset, refuse_leakage
 from trueneg.data.texts.hard_negatives import HardNegatives
 from trueneg.data.texts.text_source import TextSource
 from trueneg.data.texts.training_split import TextData
+from trueneg.specs.sections import RunSettings
 from trueneg.training.frozen import Frozen
 from trueneg.training.pair_training import PairTraining
 

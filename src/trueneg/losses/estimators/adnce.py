@@ -4,13 +4,13 @@ the farthest count most.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
 from trueneg.losses.base import Estimator
+from trueneg.losses.checks import checked_positive
 from trueneg.losses.log_space import log_sum_exp
 
 
@@ -48,7 +48,7 @@ class AdjustedInfoNCE(Estimator):
         True
     """
 
-    name: ClassVar[str] = "adnce"
+    name = "adnce"
     mu: float = 0.7
     sigma: float = 0.5
     shuffled: bool = False
@@ -57,8 +57,7 @@ class AdjustedInfoNCE(Estimator):
         super().__post_init__()
         if not math.isfinite(self.mu):
             raise ValueError(f"mu is {self.mu}; expected a finite number.")
-        if not 0 < self.sigma < math.inf:
-            raise ValueError(f"sigma is {self.sigma}; expected a finite number above 0.")
+        checked_positive("sigma", self.sigma)
 
     def mass(self, anchors: Anchors) -> NegativeMass:
         negatives = anchors.negatives

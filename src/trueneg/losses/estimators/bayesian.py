@@ -4,14 +4,13 @@ alone.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
 from trueneg.losses.base import Estimator
-from trueneg.losses.checks import checked_class_probability
+from trueneg.losses.checks import checked_choice, checked_class_probability
 
 FORMS = ("paper", "released", "consistent", "code")
 # What the forms of the authors' training code add to the quadratic's leading coefficient, and to
@@ -68,8 +67,8 @@ class Bayesian(Estimator):
         True
     """
 
-    name: ClassVar[str] = "bcl"
-    uses_class_probability: ClassVar[bool] = True
+    name = "bcl"
+    uses_class_probability = True
     alpha: float = 0.7
     beta: float = 1.0
     class_probability: float | Tensor | None = None
@@ -122,8 +121,7 @@ class Bayesian(Estimator):
         return torch.where(equal & valid, 0, log_weight)
 
     def _check(self) -> None:
-        if self.form not in FORMS:
-            raise ValueError(f"form is {self.form!r}; expected one of {', '.join(FORMS)}.")
+        checked_choice("form", self.form, FORMS)
         if not 0.5 <= self.alpha <= 1:
             raise ValueError(f"alpha is {self.alpha}; expected a number from 0.5 to 1.")
         if not 0 <= self.beta < math.inf:

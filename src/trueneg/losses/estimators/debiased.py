@@ -1,7 +1,6 @@
 """DCL: subtract the expected share of false negatives."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,8 +21,8 @@ class Subtracting(Estimator):
     Subclasses may weight the sum.
     """
 
-    uses_class_probability: ClassVar[bool] = True
-    uses_extra_positives: ClassVar[bool] = True
+    uses_class_probability = True
+    uses_extra_positives = True
     class_probability: float | Tensor | None
 
     def __post_init__(self):
@@ -86,5 +85,5 @@ class Debiased(Subtracting):
         62.0
     """
 
-    name: ClassVar[str] = "dcl"
+    name = "dcl"
     class_probability: float | Tensor | None = None

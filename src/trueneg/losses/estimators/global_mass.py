@@ -4,7 +4,6 @@ batch stands for all data.
 
 import math
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -65,8 +64,8 @@ class GlobalMass(Estimator, nn.Module):
         8
     """
 
-    name: ClassVar[str] = "global"
-    keeps_average: ClassVar[bool] = True
+    name = "global"
+    keeps_average = True
 
     def __init__(
         self, samples: int, rate: float = 0.9, filtered: bool = False, *, scope: str = "all"

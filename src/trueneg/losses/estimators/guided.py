@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -50,9 +49,9 @@ class Guided(Selecting):
         [2.0]
     """
 
-    name: ClassVar[str] = "guided"
+    name = "guided"
     needs_similarity = True
-    needs_positive_similarity: ClassVar[bool] = True
+    needs_positive_similarity = True
     margin: float = 0.0
     strategy: str = "absolute"
 

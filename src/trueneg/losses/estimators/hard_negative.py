@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,7 +37,7 @@ class HardNegative(Subtracting):
         [4.0]
     """
 
-    name: ClassVar[str] = "hcl"
+    name = "hcl"
     beta: float = 1.0
     class_probability: float | Tensor | None = None
 

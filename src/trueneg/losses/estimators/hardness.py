@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
 from trueneg.losses.base import Estimator
@@ -36,7 +35,7 @@ class HardnessWeighted(Estimator):
         1.0
     """
 
-    name: ClassVar[str] = "hardness"
+    name = "hardness"
     alpha: float = 9.0
 
     def __post_init__(self):

@@ -1,7 +1,5 @@
 """Thresholds learned for each training sample: GloFND."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
@@ -48,8 +46,8 @@ class LearnedThresholds(Selecting, nn.Module):
         >>> loss(z1, z2, index=torch.arange(8)).backward()
     """
 
-    name: ClassVar[str] = "glofnd"
-    keeps_threshold: ClassVar[bool] = True
+    name = "glofnd"
+    keeps_threshold = True
 
     def __init__(
         self,

@@ -3,7 +3,6 @@ drawn.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
 from trueneg.losses.base import Estimator
@@ -31,8 +30,8 @@ class LogQ(Estimator):
         2.5
     """
 
-    name: ClassVar[str] = "logq"
-    needs_probability: ClassVar[bool] = True
+    name = "logq"
+    needs_probability = True
 
     def mass(self, anchors: Anchors) -> NegativeMass:
         return unbounded(log_sum_exp(anchors.negatives - anchors.required("log_probability")))

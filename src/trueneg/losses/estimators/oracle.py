@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,7 +48,7 @@ class Oracle(Selecting):
         [3.0]
     """
 
-    name: ClassVar[str] = "oracle"
+    name = "oracle"
     needs_labels = True
     marks = True
     rescaled: bool = False

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -39,7 +38,7 @@ class Quantile(Selecting):
         [3.0]
     """
 
-    name: ClassVar[str] = "quantile"
+    name = "quantile"
     share: float
 
     def __post_init__(self):

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
 from trueneg.losses.anchors import Anchors
 from trueneg.losses.base import Selecting
+from trueneg.losses.checks import checked_count
 from trueneg.losses.log_space import is_nearest
 
 
@@ -41,9 +41,9 @@ class Removed(Selecting):
         [2.0]
     """
 
-    name: ClassVar[str] = "remove"
+    name = "remove"
     needs_similarity = True
-    compares_samples: ClassVar[bool] = True
+    compares_samples = True
     threshold: float = 0.5
     top_k: int | None = None
 
@@ -51,8 +51,7 @@ class Removed(Selecting):
         super().__post_init__()
         if not math.isfinite(self.threshold):
             raise ValueError(f"threshold is {self.threshold}; expected a finite number.")
-        if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k > 0):
-            raise ValueError(f"top_k is {self.top_k}; expected a positive integer, or None.")
+        checked_count("top_k", self.top_k, "samples")
 
     def marked(self, anchors: Anchors) -> Tensor:
         similarity = anchors.required("similarity")

@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
 from trueneg.losses.base import Estimator
+from trueneg.losses.checks import checked_count
 
 
 @dataclass(repr=False)
@@ -34,14 +34,13 @@ class Resampled(Estimator):
         [8.0]
     """
 
-    name: ClassVar[str] = "resample"
+    name = "resample"
     needs_similarity = True
     size: int = 32
 
     def __post_init__(self):
         super().__post_init__()
-        if not (isinstance(self.size, int) and self.size > 0):
-            raise ValueError(f"size is {self.size}; expected a positive integer.")
+        checked_count("size", self.size, "draws", optional=False)
 
     def weight(self, similarity: Tensor) -> Tensor:
         """Return 1 − max(0, s), proportional to the probability of a draw, in the shape of

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -35,7 +34,7 @@ class Reweighted(Estimator):
         [7.0]
     """
 
-    name: ClassVar[str] = "reweight"
+    name = "reweight"
     needs_similarity = True
     exponent: float = 1.0
 

@@ -3,7 +3,6 @@ positives.
 """
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -45,9 +44,9 @@ class Sigmoid(AnchorCriterion, nn.Module):
         ['bias']
     """
 
-    name: ClassVar[str] = "sigmoid"
-    combines: ClassVar[bool] = False
-    pairwise: ClassVar[bool] = True
+    name = "sigmoid"
+    combines = False
+    pairwise = True
 
     def __init__(self, bias: float = -10.0, learned_bias: bool = True, positives: str = "own"):
         super().__init__()

@@ -1,7 +1,6 @@
 """InfoNCE without correction: treat every negative as a true negative."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from trueneg.losses.anchors import Anchors, NegativeMass, unbounded
 from trueneg.losses.base import Estimator
@@ -21,7 +20,7 @@ class Uncorrected(Estimator):
         [62.0, 62.0]
     """
 
-    name: ClassVar[str] = "cl"
+    name = "cl"
 
     def mass(self, anchors: Anchors) -> NegativeMass:
         return unbounded(log_sum_exp(anchors.negatives))

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import OpenFraction
 
@@ -14,7 +12,8 @@ class EmaGuideSettings(GuideSettings):
     IMPLEMENTATION = "trueneg.training.guides.ema:EmaGuide"
 
     name: Literal["ema"]
-    momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
+    momentum: OpenFraction = 0.99
+    """share of the average that an update keeps"""
 
 
 TWO_VIEWS = PAIRS = EmaGuideSettings

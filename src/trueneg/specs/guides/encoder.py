@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from trueneg.specs.encoders import (
     BY_NAME,
@@ -40,10 +40,8 @@ class TowerGuide(GuideSettings):
     IMPLEMENTATION = "trueneg.training.guides.encoder:EncoderGuide"
 
     name: Literal["encoder"]
-    permuted: Boolean = Field(
-        False,
-        description="control: each image and text gets the vector of another one, drawn at random",
-    )
+    permuted: Boolean = False
+    """control: each image and text gets the vector of another one, drawn at random"""
 
 
 class ImageTowerGuide(TowerGuide):
@@ -51,9 +49,8 @@ class ImageTowerGuide(TowerGuide):
 
     RATES_IMAGES = True
 
-    encoder: ImageTower = Field(
-        description="an image tower with train: none, which is the default here"
-    )
+    encoder: ImageTower
+    """an image tower with train: none, which is the default here"""
 
 
 class PairTowerGuide(TowerGuide):
@@ -61,12 +58,10 @@ class PairTowerGuide(TowerGuide):
     of texts alone.
     """
 
-    encoder: ImageTower | None = Field(
-        None, description="an image tower, computed once; none: only texts are compared"
-    )
-    text_encoder: TextTower | None = Field(
-        None, description="a text tower, computed once; none: only images are compared"
-    )
+    encoder: ImageTower | None = None
+    """an image tower, computed once; none: only texts are compared"""
+    text_encoder: TextTower | None = None
+    """a text tower, computed once; none: only images are compared"""
 
     @model_validator(mode="after")
     def _one_space(self):

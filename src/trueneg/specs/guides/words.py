@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import Boolean
 
@@ -16,9 +14,8 @@ class WordGuideSettings(GuideSettings):
     IMPLEMENTATION = "trueneg.training.guides.words:WordGuide"
 
     name: Literal["words"]
-    permuted: Boolean = Field(
-        False, description="control: each sentence gets the words of another one, drawn at random"
-    )
+    permuted: Boolean = False
+    """control: each sentence gets the words of another one, drawn at random"""
 
 
 PAIRS = WordGuideSettings

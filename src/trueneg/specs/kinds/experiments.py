@@ -3,9 +3,10 @@ one table.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from trueneg.specs.settings import Count, Study, technical
+from trueneg.specs.sections import Section
+from trueneg.specs.settings import Count, Study, Technical
 
 ABOUT = ("kind", "title", "question", "note", "mem_mb", "runtime")
 
@@ -24,10 +25,12 @@ class ExperimentStudy(Study):
     COMPUTED_BY: ClassVar[str]
     TABLES: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
-    mem_mb: Count = technical(2000, "memory of an experiment in MB")
-    runtime: Count = technical(10, "time limit of an experiment on a cluster, in minutes")
+    mem_mb: Technical[Count] = 2000
+    """memory of an experiment in MB"""
+    runtime: Technical[Count] = 10
+    """time limit of an experiment on a cluster, in minutes"""
 
     @property
-    def experiment_settings(self) -> dict[str, Any]:
+    def experiment_settings(self) -> Section:
         """The settings that determine the results of the experiments, as plain values."""
         return self.model_dump(mode="json", exclude={*ABOUT})

@@ -49,8 +49,8 @@ from trueneg.specs.settings import (
     Share,
     SkipIncomplete,
     Sweepable,
+    Technical,
     at_defaults,
-    technical,
     values_of,
 )
 from trueneg.specs.sources import IMAGE_SOURCES, WITHOUT_TEST_IMAGES
@@ -76,47 +76,34 @@ class DatasetSettings(Settings):
     of the rare classes.
     """
 
-    source: Source = technical(..., "source of the images: " + ", ".join(IMAGE_SOURCES))
-    path: PathText | None = technical(
-        None, "folder of the source's files, relative to the working directory"
+    source: Technical[Source] = Field(
+        description="source of the images: " + ", ".join(IMAGE_SOURCES)
     )
-    download: Boolean = technical(False, "download the source into `path` if it is missing")
-    resolution: Sweepable[Resolution] | None = Field(
-        None, description="side of resized images in pixels; none: original size"
-    )
-    images_per_class: Sweepable[Count] | None = Field(
-        None, description="maximum training images per class, before thinning"
-    )
-    rare_classes: list[Integer | str] = Field(
-        [], description="classes to thin out, by number or name"
-    )
-    fraction: Sweepable[Fraction] = Field(
-        1.0, description="r: fraction of the images of a rare class to keep"
-    )
-    test: OpenFraction | None = Field(
-        None,
-        description=(
-            "fraction held out if there are no official test images; required for own images; none:"
-            " 0.25 for digits"
-        ),
-    )
-    validation: Share = Field(
-        0.1,
-        description=(
-            "fraction of the training images held out, unless the data have a split; 0: none"
-        ),
-    )
+    path: Technical[PathText | None] = None
+    """folder of the source's files, relative to the working directory"""
+    download: Technical[Boolean] = False
+    """download the source into `path` if it is missing"""
+    resolution: Sweepable[Resolution] | None = None
+    """side of resized images in pixels; none: original size"""
+    images_per_class: Sweepable[Count] | None = None
+    """maximum training images per class, before thinning"""
+    rare_classes: list[Integer | str] = Field([])
+    """classes to thin out, by number or name"""
+    fraction: Sweepable[Fraction] = 1.0
+    """r: fraction of the images of a rare class to keep"""
+    test: OpenFraction | None = None
+    """fraction held out if there are no official test images; required for own images; none: 0.25
+    for digits
+    """
+    validation: Share = 0.1
+    """fraction of the training images held out, unless the data have a split; 0: none"""
     leakage: Leakage = None
-    unlabelled: Count | None = Field(
-        None, description="n: also train on the first n of stl10's 100,000 unlabelled images"
-    )
-    skip_incomplete: SkipIncomplete = Field(
-        False,
-        description=(
-            "own images: how many unreadable ones to skip at most; a number, a share, true (a"
-            " tenth) or false (none)"
-        ),
-    )
+    unlabelled: Count | None = None
+    """n: also train on the first n of stl10's 100,000 unlabelled images"""
+    skip_incomplete: SkipIncomplete = False
+    """own images: how many unreadable ones to skip at most; a number, a share, true (a tenth) or
+    false (none)
+    """
 
     @property
     def resplit(self) -> bool:
@@ -131,59 +118,46 @@ class ProjectionSettings(Settings):
     is kept.
     """
 
-    name: Sweepable[Literal["mlp", "residual", "linear"]] = Field(
-        "mlp",
-        description=(
-            "mlp: two layers; residual: the features plus two layers that start at 0; linear: one"
-            " layer"
-        ),
-    )
-    hidden: Sweepable[Count] = Field(512, description="width of the hidden layer")
-    dimensions: Sweepable[AtLeastTwo] | None = Field(
-        128, description="size of the embedding; none: that of the features"
-    )
-    batch_norm: Sweepable[Boolean] = Field(
-        True, description="batch normalisation of the hidden layer of mlp"
-    )
-    dropout: Sweepable[Share] = Field(0.0, description="dropout probability of the hidden layer")
+    name: Sweepable[Literal["mlp", "residual", "linear"]] = "mlp"
+    """mlp: two layers; residual: the features plus two layers that start at 0; linear: one layer"""
+    hidden: Sweepable[Count] = 512
+    """width of the hidden layer"""
+    dimensions: Sweepable[AtLeastTwo] | None = 128
+    """size of the embedding; none: that of the features"""
+    batch_norm: Sweepable[Boolean] = True
+    """batch normalisation of the hidden layer of mlp"""
+    dropout: Sweepable[Share] = 0.0
+    """dropout probability of the hidden layer"""
 
 
 class AugmentationSettings(Settings):
     """Random augmentation that produces the two views of an image."""
 
-    name: Sweepable[Literal["color", "digits", "none"]] = Field(
-        description=(
-            "color: crop, flip, colour jitter, greyscale (natural images); digits: affine,"
-            " brightness, noise; none: off"
-        )
-    )
-    size: Sweepable[Resolution] | None = Field(
-        None, description="side of the views of `color` in pixels; none: the images' size"
-    )
-    blur: Sweepable[Share] = Field(
-        0.0, description="probability of a 3×3 Gaussian blur in `color`; the DCL code's is 0.5"
-    )
+    name: Sweepable[Literal["color", "digits", "none"]]
+    """color: crop, flip, colour jitter, greyscale (natural images); digits: affine, brightness,
+    noise; none: off
+    """
+    size: Sweepable[Resolution] | None = None
+    """side of the views of `color` in pixels; none: the images' size"""
+    blur: Sweepable[Share] = 0.0
+    """probability of a 3×3 Gaussian blur in `color`; the DCL code's is 0.5"""
 
 
 class TrainingSettings(SharedTrainingSettings):
     """Optimisation settings and resources for training."""
 
-    batch_size: Sweepable[AtLeastTwo] = Field(
-        128, description="images per step, two views each; N = 2·batch_size − 2 negatives"
-    )
-    learning_rate: Sweepable[Positive] = Field(1e-3, description="learning rate of Adam")
-    weight_decay: Sweepable[NonNegative] = Field(
-        1e-6, description="weight decay of Adam (L2 in the gradient)"
-    )
-    schedule: Sweepable[Literal["constant", "cosine"]] = Field(
-        "constant", description="learning rate schedule"
-    )
-    temperature: Sweepable[Positive] = Field(
-        0.5, description="t: temperature, which divides similarities; the papers' γ is 1/√t"
-    )
-    compile: Boolean = technical(
-        False, "use torch.compile: faster on a GPU, but needs a C++ compiler"
-    )
+    batch_size: Sweepable[AtLeastTwo] = 128
+    """images per step, two views each; N = 2·batch_size − 2 negatives"""
+    learning_rate: Sweepable[Positive] = 1e-3
+    """learning rate of Adam"""
+    weight_decay: Sweepable[NonNegative] = 1e-6
+    """weight decay of Adam (L2 in the gradient)"""
+    schedule: Sweepable[Literal["constant", "cosine"]] = "constant"
+    """learning rate schedule"""
+    temperature: Sweepable[Positive] = 0.5
+    """t: temperature, which divides similarities; the papers' γ is 1/√t"""
+    compile: Technical[Boolean] = False
+    """use torch.compile: faster on a GPU, but needs a C++ compiler"""
 
 
 class ImageContrast(PrimarySettings):
@@ -191,45 +165,39 @@ class ImageContrast(PrimarySettings):
     `contrasts` gives them a family.
     """
 
-    task: TaskName = Field("linear probe", description="evaluation task")
-    metric: str = Field(
-        "accuracy", description="metric; accuracy: fraction of images that are classified correctly"
-    )
-    labels: str | None = Field(
-        "all", description="label pool: all training images, or the imbalanced subset"
-    )
-    oracle: OracleName = Field(
-        None,
-        description=(
-            "objective whose gain is the headroom; none: unknown headroom; required without"
-            " dataset.unlabelled"
-        ),
-    )
+    task: TaskName = "linear probe"
+    """evaluation task"""
+    metric: str = "accuracy"
+    """metric; accuracy: fraction of images that are classified correctly"""
+    labels: str | None = "all"
+    """label pool: all training images, or the imbalanced subset"""
+    oracle: OracleName = None
+    """objective whose gain is the headroom; none: unknown headroom; required without
+    dataset.unlabelled
+    """
 
 
 class DatasetFigure(Settings):
     """A figure of a single data set."""
 
-    dataset: str | None = Field(
-        None, description="label of the data set; none: the primary contrast's"
-    )
+    dataset: str | None = None
+    """label of the data set; none: the primary contrast's"""
 
 
 class EmbeddingFigure(Panels, DatasetFigure):
     """t-SNE of the test images."""
 
-    images: Count = Field(2000, description="maximum number of test images")
+    images: Count = 2000
+    """maximum number of test images"""
 
 
 class FigureSettings(Settings):
     """Optional figures; accuracy against r, training curves and monitors are always drawn."""
 
-    embedding: EmbeddingFigure | None = Field(
-        None, description="t-SNE panels of test images (Sample-Specific Debiasing, Fig. 4)"
-    )
-    label_fractions: DatasetFigure | None = Field(
-        None, description="accuracy by label fraction (Sample-Specific Debiasing, Fig. 2, right)"
-    )
+    embedding: EmbeddingFigure | None = None
+    """t-SNE panels of test images (Sample-Specific Debiasing, Fig. 4)"""
+    label_fractions: DatasetFigure | None = None
+    """accuracy by label fraction (Sample-Specific Debiasing, Fig. 2, right)"""
 
 
 class ImageStudy(TrainedStudy):
@@ -259,9 +227,8 @@ class ImageStudy(TrainedStudy):
     TABLES = ("accuracy",)
     two_views = True
 
-    kind: Literal["images"] = Field(
-        "images", description="images: train encoders on two views of each image, as in SimCLR"
-    )
+    kind: Literal["images"] = "images"
+    """images: train encoders on two views of each image, as in SimCLR"""
     dataset: DatasetSettings
     encoder: ImageEncoder
     projection: ProjectionSettings = Field(default_factory=ProjectionSettings)
@@ -305,7 +272,7 @@ class ImageStudy(TrainedStudy):
         return self
 
     @classmethod
-    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> Section | None:
         encoder = keys.get("encoder")
         is_tower = isinstance(encoder, Mapping) and encoder.get("name") in IMAGE_TOWERS
         return {"name": UNTRAINED} if is_tower and one_network(encoder, encoder) else None
@@ -326,14 +293,14 @@ class ImageStudy(TrainedStudy):
         return 2 * batch_size - 2
 
     @classmethod
-    def reading(cls, dataset: Section) -> dict[str, Any]:
+    def reading(cls, dataset: Section) -> Section:
         # If unset, newer keys are left out, so that no job is rerun.
         newer = {key: dataset[key] for key in ("unlabelled", "skip_incomplete") if dataset.get(key)}
         keys = ("source", "path", "resolution", "download")
         return {key: dataset[key] for key in keys if key in dataset} | newer
 
     @classmethod
-    def naming(cls, dataset: Section) -> dict[str, Any]:
+    def naming(cls, dataset: Section) -> Section:
         return {key: value for key, value in cls.reading(dataset).items() if key != "download"}
 
     @classmethod

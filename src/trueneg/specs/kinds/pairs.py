@@ -5,7 +5,6 @@ lists under ``encoder``, ``text_encoder``, ``projection``, ``similarity``, ``aug
 ``training`` or an objective define several variants of each objective.
 """
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,7 +33,7 @@ from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import PAIRS, AnyPairs
 from trueneg.specs.pairs.base import PairSettings
-from trueneg.specs.sections import Section
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -71,31 +70,28 @@ else:
 class ImageTextProjectionSettings(Settings):
     """Projections of both encoders into the shared space."""
 
-    name: Sweepable[Literal["linear", "mlp", "residual", "none", "released"]] = Field(
-        "linear",
-        description=(
-            "mlp: two layers; residual: a linear map, or none if sizes agree, plus two layers that"
-            " start at 0; none: one layer for texts, none for images; released: BioViL's own, or"
-            " the space that both open_clip towers share"
-        ),
-    )
-    dimensions: Sweepable[AtLeastTwo] = Field(
-        128, description="D: size of the shared space; ignored if name is none or released"
-    )
-    hidden: Sweepable[Count] | None = Field(
-        None, description="width of the hidden layer of mlp and residual; none: D"
-    )
-    dropout: Sweepable[Share] = Field(0.0, description="dropout probability of the hidden layer")
+    name: Sweepable[Literal["linear", "mlp", "residual", "none", "released"]] = "linear"
+    """mlp: two layers; residual: a linear map, or none if sizes agree, plus two layers that start
+    at 0; none: one layer for texts, none for images; released: BioViL's own, or the space that both
+    open_clip towers share
+    """
+    dimensions: Sweepable[AtLeastTwo] = 128
+    """D: size of the shared space; ignored if name is none or released"""
+    hidden: Sweepable[Count] | None = None
+    """width of the hidden layer of mlp and residual; none: D"""
+    dropout: Sweepable[Share] = 0.0
+    """dropout probability of the hidden layer"""
 
 
 class ScaleSettings(Settings):
     """The scale of the cosine similarity of two samples."""
 
-    logit_scale: Sweepable[Positive] = Field(
-        14.0, description="initial multiplier of similarities (γ² in the papers)"
-    )
-    learned_logit_scale: Boolean = Field(True, description="whether to train the logit scale")
-    maximum_logit_scale: Positive = Field(100.0, description="maximum of the logit scale")
+    logit_scale: Sweepable[Positive] = 14.0
+    """initial multiplier of similarities (γ² in the papers)"""
+    learned_logit_scale: Boolean = True
+    """whether to train the logit scale"""
+    maximum_logit_scale: Positive = 100.0
+    """maximum of the logit scale"""
 
 
 class SimilaritySettings(ScaleSettings):
@@ -103,22 +99,16 @@ class SimilaritySettings(ScaleSettings):
     docs/protocol-gaps.md).
     """
 
-    aggregation: Sweepable[Literal["global", "lse", "nl", "lse+nl"]] = Field(
-        "global",
-        description=(
-            "global: cosine similarity of the pooled image features; lse, nl: aggregated over image"
-            " regions"
-        ),
-    )
-    lse_sharpness: Sweepable[Positive] | None = Field(
-        None, description="r of the log-sum-exp; required for lse"
-    )
-    attention_scale: Sweepable[Positive] | None = Field(
-        None, description="scale of the non-local attention; required for nl"
-    )
-    combined: Literal["scores", "losses"] = Field(
-        "scores", description="lse+nl: loss on the mean score, or one loss per score"
-    )
+    aggregation: Sweepable[Literal["global", "lse", "nl", "lse+nl"]] = "global"
+    """global: cosine similarity of the pooled image features; lse, nl: aggregated over image
+    regions
+    """
+    lse_sharpness: Sweepable[Positive] | None = None
+    """r of the log-sum-exp; required for lse"""
+    attention_scale: Sweepable[Positive] | None = None
+    """scale of the non-local attention; required for nl"""
+    combined: Literal["scores", "losses"] = "scores"
+    """lse+nl: loss on the mean score, or one loss per score"""
 
     @model_validator(mode="after")
     def _numbers_where_needed(self):
@@ -136,60 +126,52 @@ class RadiographAugmentationSettings(Settings):
     ConVIRT's other changes.
     """
 
-    crop: Sweepable[Fraction] = Field(
-        0.9375, description="side of the crop relative to the image (480 of 512)"
-    )
-    brightness: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this value")
-    contrast: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this value")
-    evaluated: Literal["crop", "whole"] = Field(
-        "crop", description="what evaluation sees: the central crop, or the whole image"
-    )
-    crop_area: Sweepable[Fraction] | None = Field(
-        None, description="smallest area of crops, resized to `crop`; none: unresized"
-    )
-    flip: Sweepable[Share] = Field(
-        0.0, description="probability of a horizontal flip, which exchanges left and right"
-    )
-    rotation: Sweepable[NonNegative] = Field(
-        0.0, description="angles are uniform in ± this value, in degrees"
-    )
-    translation: Sweepable[Share] = Field(
-        0.0, description="translations are uniform in ± this share of the side"
-    )
-    scaling: Sweepable[Share] = Field(0.0, description="factors are uniform in 1 ± this value")
-    blur: Sweepable[NonNegative] = Field(
-        0.0, description="largest standard deviation of a blur, in pixels; the smallest is 0.1"
-    )
+    crop: Sweepable[Fraction] = 0.9375
+    """side of the crop relative to the image (480 of 512)"""
+    brightness: Sweepable[Share] = 0.2
+    """factors are uniform in 1 ± this value"""
+    contrast: Sweepable[Share] = 0.2
+    """factors are uniform in 1 ± this value"""
+    evaluated: Literal["crop", "whole"] = "crop"
+    """what evaluation sees: the central crop, or the whole image"""
+    crop_area: Sweepable[Fraction] | None = None
+    """smallest area of crops, resized to `crop`; none: unresized"""
+    flip: Sweepable[Share] = 0.0
+    """probability of a horizontal flip, which exchanges left and right"""
+    rotation: Sweepable[NonNegative] = 0.0
+    """angles are uniform in ± this value, in degrees"""
+    translation: Sweepable[Share] = 0.0
+    """translations are uniform in ± this share of the side"""
+    scaling: Sweepable[Share] = 0.0
+    """factors are uniform in 1 ± this value"""
+    blur: Sweepable[NonNegative] = 0.0
+    """largest standard deviation of a blur, in pixels; the smallest is 0.1"""
 
 
 class PairTrainingSettings(SharedTrainingSettings):
     """Optimisation settings and resources for training on pairs."""
 
-    batch_size: Sweepable[AtLeastTwo] = Field(
-        64, description="pairs per step; N = batch_size − 1 negatives"
-    )
-    optimizer: Sweepable[Literal["adamw", "adam"]] = Field(
-        "adamw", description="weight decay applies to matrices only"
-    )
-    learning_rate: Sweepable[Positive] = Field(1e-5, description="maximum learning rate")
-    weight_decay: Sweepable[NonNegative] = Field(0.01, description="weight decay of matrices")
-    warmup_updates: CountFromZero = Field(
-        0, description="initial updates over which the learning rate rises linearly"
-    )
-    schedule: Sweepable[Literal["constant", "cosine"]] = Field(
-        "cosine", description="learning rate schedule after the warm-up"
-    )
+    batch_size: Sweepable[AtLeastTwo] = 64
+    """pairs per step; N = batch_size − 1 negatives"""
+    optimizer: Sweepable[Literal["adamw", "adam"]] = "adamw"
+    """weight decay applies to matrices only"""
+    learning_rate: Sweepable[Positive] = 1e-5
+    """maximum learning rate"""
+    weight_decay: Sweepable[NonNegative] = 0.01
+    """weight decay of matrices"""
+    warmup_updates: CountFromZero = 0
+    """initial updates over which the learning rate rises linearly"""
+    schedule: Sweepable[Literal["constant", "cosine"]] = "cosine"
+    """learning rate schedule after the warm-up"""
 
 
 class ImageTextTrainingSettings(PairTrainingSettings):
     """Optimisation settings and resources for training."""
 
-    kind: Literal["image-text"] = Field(
-        "image-text", description="trains on pairs of an image and a sentence"
-    )
-    unit: Sweepable[Literal["image", "study"]] = Field(
-        "image", description="an epoch has one pair per image or per study (ReCo)"
-    )
+    kind: Literal["image-text"] = "image-text"
+    """trains on pairs of an image and a sentence"""
+    unit: Sweepable[Literal["image", "study"]] = "image"
+    """an epoch has one pair per image or per study (ReCo)"""
 
 
 class ImageTextContrast(PrimarySettings):
@@ -197,27 +179,26 @@ class ImageTextContrast(PrimarySettings):
     `contrasts` gives them a family.
     """
 
-    task: TaskName = Field("zero-shot", description="evaluation task")
-    metric: str = Field(
-        "AUC", description="metric with a chance level, such as AUC, R or CNR signed"
-    )
+    task: TaskName = "zero-shot"
+    """evaluation task"""
+    metric: str = "AUC"
+    """metric with a chance level, such as AUC, R or CNR signed"""
 
 
 class OverlayFigure(Panels):
     """Heatmaps of selected phrases over their images, with boxes; one column per objective."""
 
-    phrases: Count = Field(
-        6, description="number of phrases, covering as many findings as possible"
-    )
+    phrases: Count = 6
+    """number of phrases, covering as many findings as possible"""
 
 
 class ImageTextFigures(Settings):
     """Optional figures."""
 
-    overlays: OverlayFigure | None = Field(None, description="heatmaps of phrases")
-    similarities: Panels | None = Field(
-        None, description="histograms of similarities (ReCo, Figs. 4 and 6)"
-    )
+    overlays: OverlayFigure | None = None
+    """heatmaps of phrases"""
+    similarities: Panels | None = None
+    """histograms of similarities (ReCo, Figs. 4 and 6)"""
 
 
 class ImageTextStudy(TrainedStudy):
@@ -254,9 +235,8 @@ class ImageTextStudy(TrainedStudy):
     draws_sweeps = True
     has_examples = True
 
-    kind: Literal["image-text"] = Field(
-        description="image-text: train an image encoder and a text encoder together"
-    )
+    kind: Literal["image-text"]
+    """image-text: train an image encoder and a text encoder together"""
     dataset: AnyPairs
     encoder: SpatialEncoder
     text_encoder: AnyTextEncoder
@@ -273,7 +253,7 @@ class ImageTextStudy(TrainedStudy):
     figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
 
     @classmethod
-    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> Section | None:
         image: Any = keys.get("encoder")
         text = keys.get("text_encoder")
         is_shared = one_network(image, text) and all(
@@ -391,7 +371,7 @@ class ImageTextStudy(TrainedStudy):
         return [f"pairs/{source}", f"reports/{source}", "splitter"]
 
     @classmethod
-    def regions(cls, settings: Mapping[str, Section]) -> str:
+    def regions(cls, settings: RunSettings) -> str:
         if settings["similarity"]["aggregation"] != "global":
             return "needed"
         dataset = settings["dataset"]

@@ -5,7 +5,6 @@ lists under ``text_encoder``, ``positive_encoder``, ``projection``, ``similarity
 an objective define several variants of each objective.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -18,6 +17,7 @@ from trueneg.specs.kinds.pairs import PairTrainingSettings, ScaleSettings
 from trueneg.specs.kinds.trained import CONDITIONS, UNTRAINED, PrimarySettings, TrainedStudy
 from trueneg.specs.objectives import OF_PAIRS
 from trueneg.specs.objectives.released import UntrainedTexts
+from trueneg.specs.sections import Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Count,
@@ -47,26 +47,23 @@ else:
 class TextProjectionSettings(Settings):
     """The trained head of each tower."""
 
-    name: Sweepable[Literal["residual", "linear", "mlp", "none"]] = Field(
-        "residual",
-        description=(
-            "residual: starts as the identity if sizes agree; mlp: two layers; none: the tower's"
-            " own vectors"
-        ),
-    )
-    dimensions: Sweepable[AtLeastTwo] | None = Field(
-        None, description="D, size of the embedding; none: that of the tower"
-    )
-    hidden: Sweepable[Count] | None = Field(
-        None, description="width of the hidden layer of mlp and residual; none: D"
-    )
-    dropout: Sweepable[Share] = Field(0.0, description="dropout probability of the hidden layer")
+    name: Sweepable[Literal["residual", "linear", "mlp", "none"]] = "residual"
+    """residual: starts as the identity if sizes agree; mlp: two layers; none: the tower's own
+    vectors
+    """
+    dimensions: Sweepable[AtLeastTwo] | None = None
+    """D, size of the embedding; none: that of the tower"""
+    hidden: Sweepable[Count] | None = None
+    """width of the hidden layer of mlp and residual; none: D"""
+    dropout: Sweepable[Share] = 0.0
+    """dropout probability of the hidden layer"""
 
 
 class TextTrainingSettings(PairTrainingSettings):
     """Optimisation settings and resources for training."""
 
-    kind: Literal["text"] = Field("text", description="trains on pairs of texts")
+    kind: Literal["text"] = "text"
+    """trains on pairs of texts"""
 
 
 class TextContrast(PrimarySettings):
@@ -74,10 +71,10 @@ class TextContrast(PrimarySettings):
     `contrasts` gives them a family.
     """
 
-    task: TaskName = Field("knn", description="evaluation task")
-    metric: str = Field(
-        "accuracy", description="metric with a chance level: accuracy, R (with k), MAP or Spearman"
-    )
+    task: TaskName = "knn"
+    """evaluation task"""
+    metric: str = "accuracy"
+    """metric with a chance level: accuracy, R (with k), MAP or Spearman"""
 
 
 class TextFigures(Settings):
@@ -101,15 +98,12 @@ class TextStudy(TrainedStudy):
     PASSES = ("text_encoder", "positive_encoder")
     TABLES = ("texts",)
 
-    kind: Literal["text"] = Field(description="text: train text encoders on pairs of texts")
+    kind: Literal["text"]
+    """text: train text encoders on pairs of texts"""
     dataset: AnyTextPairs
     text_encoder: Annotated[TextTower, BY_NAME]
-    positive_encoder: Annotated[TextTower, BY_NAME] | None = Field(
-        None,
-        description=(
-            "tower of the positives, such as documents; none: they share text_encoder and its head"
-        ),
-    )
+    positive_encoder: Annotated[TextTower, BY_NAME] | None = None
+    """tower of the positives, such as documents; none: they share text_encoder and its head"""
     projection: TextProjectionSettings = Field(default_factory=TextProjectionSettings)
     similarity: ScaleSettings = Field(default_factory=ScaleSettings)
     training: TextTrainingSettings
@@ -122,7 +116,7 @@ class TextStudy(TrainedStudy):
     figures: TextFigures = Field(default_factory=TextFigures)
 
     @classmethod
-    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> Section | None:
         anchors = keys.get("text_encoder")
         return (
             {"name": UNTRAINED}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from trueneg.specs.resources import JobResources, ResumableResources
-from trueneg.specs.sections import Section
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.specs.settings import (
     AtLeastTwo,
     Count,
@@ -26,7 +26,7 @@ from trueneg.specs.settings import (
     Settings,
     Study,
     Sweepable,
-    technical,
+    Technical,
     values_of,
 )
 from trueneg.specs.tasks.base import Task
@@ -48,22 +48,17 @@ SWEEPS = (
 class SharedTrainingSettings(JobResources, ResumableResources):
     """Training length and resources, in studies of every kind."""
 
-    epochs: Sweepable[Count] | None = Field(
-        None, description="passes over the training set; cannot be combined with `updates`"
-    )
-    updates: Sweepable[Count] | None = Field(
-        None, description="optimiser steps, for equal work on data sets of different sizes"
-    )
+    epochs: Sweepable[Count] | None = None
+    """passes over the training set; cannot be combined with `updates`"""
+    updates: Sweepable[Count] | None = None
+    """optimiser steps, for equal work on data sets of different sizes"""
     batch_size: Sweepable[AtLeastTwo]
-    seeds_per_job: Count = technical(
-        8, "seeds per job, which share the time for imports and compilation"
-    )
-    runs_per_device: Count = technical(
-        1, "jobs per GPU, if small steps leave it idle; multiply Snakemake's `gpu` by this number"
-    )
-    devices: Count = technical(
-        1, "GPUs per run, each with an equal part of every batch; changes rounding and dropout"
-    )
+    seeds_per_job: Technical[Count] = 8
+    """seeds per job, which share the time for imports and compilation"""
+    runs_per_device: Technical[Count] = 1
+    """jobs per GPU, if small steps leave it idle; multiply Snakemake's `gpu` by this number"""
+    devices: Technical[Count] = 1
+    """GPUs per run, each with an equal part of every batch; changes rounding and dropout"""
 
     @model_validator(mode="after")
     def _one_length_and_equal_parts(self):
@@ -88,21 +83,16 @@ class MeasurementSettings(Settings):
 
     task: str
     metric: str
-    labels: str | None = Field(
-        None,
-        description="label pool (all, imbalanced), or relevance in retrieval (report, truth, …)",
-    )
-    fraction: Fraction | None = Field(
-        None, description="fraction of the labels that a classifier is trained on"
-    )
-    direction: str | None = Field(
-        None, description="direction of retrieval, such as text to image; none: mean of both"
-    )
-    k: Count | None = Field(None, description="k of R@k or Prec@k; none: mean over all k")
-    group: str | None = Field(
-        None,
-        description="name of a class, or rare, common or macro (the mean over classes); none: all",
-    )
+    labels: str | None = None
+    """label pool (all, imbalanced), or relevance in retrieval (report, truth, …)"""
+    fraction: Fraction | None = None
+    """fraction of the labels that a classifier is trained on"""
+    direction: str | None = None
+    """direction of retrieval, such as text to image; none: mean of both"""
+    k: Count | None = None
+    """k of R@k or Prec@k; none: mean over all k"""
+    group: str | None = None
+    """name of a class, or rare, common or macro (the mean over classes); none: all"""
 
     @property
     def measurement(self) -> Measurement:
@@ -113,8 +103,10 @@ class MeasurementSettings(Settings):
 class Contrast(Settings):
     """Two objectives to compare."""
 
-    treatment: str = Field(description="objective whose gain is measured")
-    baseline: str = Field(description="objective to compare it with")
+    treatment: str
+    """objective whose gain is measured"""
+    baseline: str
+    """objective to compare it with"""
 
 
 FEW_PILOTS = 4  # fewer pilot seeds gave the baseline a poor temperature three times
@@ -126,13 +118,10 @@ OTHERS = "others"
 class NamedContrast(Contrast):
     """A comparison that the study names besides the primary one, made for every measurement."""
 
-    family: str | None = Field(
-        "named",
-        description="contrasts of a family share Holm's correction; null: an interval, no test",
-    )
-    minus: Contrast | None = Field(
-        None, description="contrast that is subtracted, for a difference of differences"
-    )
+    family: str | None = "named"
+    """contrasts of a family share Holm's correction; null: an interval, no test"""
+    minus: Contrast | None = None
+    """contrast that is subtracted, for a difference of differences"""
 
 
 class PrimarySettings(Contrast, MeasurementSettings):
@@ -140,28 +129,18 @@ class PrimarySettings(Contrast, MeasurementSettings):
     `contrasts` gives them a family.
     """
 
-    dataset: str | None = Field(
-        None, description="label of the data set, such as fraction=0.1; none: the only data set"
-    )
-    oracle: OracleName = Field(
-        None,
-        description=(
-            "objective whose gain over the baseline is the headroom; none: unknown headroom"
-        ),
-    )
-    margin: Positive | None = Field(
-        None, description="equivalence margin in the metric's unit, such as 0.005; none: no test"
-    )
-    published: Real | None = Field(
-        None, description="published difference, shown beside the minimum detectable difference"
-    )
-    over: Literal["runs", "runs and samples"] = Field(
-        "runs",
-        description=(
-            "what the interval covers: new training runs on the same samples, as for a benchmark;"
-            " or new test samples, too, as for your own data"
-        ),
-    )
+    dataset: str | None = None
+    """label of the data set, such as fraction=0.1; none: the only data set"""
+    oracle: OracleName = None
+    """objective whose gain over the baseline is the headroom; none: unknown headroom"""
+    margin: Positive | None = None
+    """equivalence margin in the metric's unit, such as 0.005; none: no test"""
+    published: Real | None = None
+    """published difference, shown beside the minimum detectable difference"""
+    over: Literal["runs", "runs and samples"] = "runs"
+    """what the interval covers: new training runs on the same samples, as for a benchmark; or new
+    test samples, too, as for your own data
+    """
 
 
 class Tuning(Settings):
@@ -169,29 +148,20 @@ class Tuning(Settings):
     trained on `seeds`.
     """
 
-    seeds: Annotated[NonEmpty[Seed], EachOnce] = Field(
-        description="pilot seeds of the first stage, none of them in `seeds`"
-    )
-    rule: Literal["largest mean"] = Field(
-        "largest mean",
-        description=(
-            "a winner has the largest mean over pilot seeds on the validation split; ties go to the"
-            " first"
-        ),
-    )
-    by: MeasurementSettings | None = Field(
-        None, description="measurement to select by; none: that of `primary`"
-    )
-    follow: dict[Name, str] = Field(
-        {},
-        description=(
-            "for an untuned objective, the tuned one whose winning values it adopts for settings at"
-            " their default"
-        ),
-    )
-    winners: PathText | None = Field(
-        None, description="winners.json of an earlier first stage, which is then not run"
-    )
+    seeds: Annotated[NonEmpty[Seed], EachOnce]
+    """pilot seeds of the first stage, none of them in `seeds`"""
+    rule: Literal["largest mean"] = "largest mean"
+    """a winner has the largest mean over pilot seeds on the validation split; ties go
+    to the first
+    """
+    by: MeasurementSettings | None = None
+    """measurement to select by; none: that of `primary`"""
+    follow: dict[Name, str] = Field({})
+    """for an untuned objective, the tuned one whose winning values it adopts for settings at their
+    default
+    """
+    winners: PathText | None = None
+    """winners.json of an earlier first stage, which is then not run"""
 
 
 class Published(Settings):
@@ -199,35 +169,29 @@ class Published(Settings):
     measurement.
     """
 
-    paper: str = Field(description="value in the `paper` column of config/published.csv")
-    tables: NonEmpty[str] = Field(description="values in the `table` column")
-    task: str | None = Field(
-        None, description="value in the `task` column; none: all tasks of the tables"
-    )
-    methods: dict[str, str] = Field(
-        {},
-        description="value in the `method` column of each objective or variant with another name",
-    )
-    settings: dict[str, str] = Field(
-        {},
-        description=(
-            "value in the `setting` column for each data set; empty: compare with the primary"
-            " contrast's data set"
-        ),
-    )
-    measured_task: str | None = Field(
-        None, description="our task for these numbers; none: that of config/published.csv"
-    )
-    differs: str | None = Field(
-        None,
-        description="how the study's protocol differs from the paper's; marks our numbers with †",
-    )
+    paper: str
+    """value in the `paper` column of config/published.csv"""
+    tables: NonEmpty[str]
+    """values in the `table` column"""
+    task: str | None = None
+    """value in the `task` column; none: all tasks of the tables"""
+    methods: dict[str, str] = Field({})
+    """value in the `method` column of each objective or variant with another name"""
+    settings: dict[str, str] = Field({})
+    """value in the `setting` column for each data set; empty: compare with the primary contrast's
+    data set
+    """
+    measured_task: str | None = None
+    """our task for these numbers; none: that of config/published.csv"""
+    differs: str | None = None
+    """how the study's protocol differs from the paper's; marks our numbers with †"""
 
 
 class Panels(Settings):
     """A figure with one panel per objective."""
 
-    objectives: NonEmpty[str] = Field(description="objectives to show, one panel each")
+    objectives: NonEmpty[str]
+    """objectives to show, one panel each"""
 
 
 UNTRAINED = "untrained"  # name of the objective that a study with pretrained towers is given
@@ -290,26 +254,19 @@ class TrainedStudy(Study):
     draws_sweeps: ClassVar[bool] = False
     has_examples: ClassVar[bool] = False
 
-    seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(
-        description="number of seeds (0, 1, …), or a list of seeds"
-    )
-    contrasts: list[NamedContrast] = Field(
-        [],
-        description="further comparisons that the study names, first in the table of differences",
-    )
-    published: list[Published] = Field(
-        [], description="published tables to show next to the study's results"
-    )
+    seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce]
+    """number of seeds (0, 1, …), or a list of seeds"""
+    contrasts: list[NamedContrast] = Field([])
+    """further comparisons that the study names, first in the table of differences"""
+    published: list[Published] = Field([])
+    """published tables to show next to the study's results"""
     sweeps: Literal["combined", "one at a time"] = Field("combined", description=SWEEPS)
-    protocol: PathText | None = technical(
-        None,
-        "file, committed to git before the runs, that names the comparisons, relative to the"
-        " working directory or to the folder of the Snakefile; the report shows its hash and date",
-    )
-    tuning: Tuning | None = Field(
-        None,
-        description="select configurations on pilot seeds before the study's seeds are trained",
-    )
+    protocol: Technical[PathText | None] = None
+    """file, committed to git before the runs, that names the comparisons, relative to the working
+    directory or to the folder of the Snakefile; the report shows its hash and date
+    """
+    tuning: Tuning | None = None
+    """select configurations on pilot seeds before the study's seeds are trained"""
     if TYPE_CHECKING:  # each kind of study has its own types
         dataset: Any
         training: Any
@@ -330,15 +287,15 @@ class TrainedStudy(Study):
         if start is None or UNTRAINED in objectives:
             return keys
         listed = (objective for objective in objectives.values() if isinstance(objective, dict))
-        if start in (
-            {key: value for key, value in objective.items() if value is not None}
+        if any(
+            start == {key: value for key, value in objective.items() if value is not None}
             for objective in listed
         ):
             return keys
         return keys | {"objectives": {**objectives, UNTRAINED: start}}
 
     @classmethod
-    def before_training(cls, keys: Mapping[str, Any]) -> dict[str, Any] | None:
+    def before_training(cls, keys: Section) -> Section | None:
         """Return the objective that evaluates the towers that training starts from; None if these
         cannot be compared.
 
@@ -446,7 +403,7 @@ class TrainedStudy(Study):
         return batch_size - 1
 
     @classmethod
-    def reading(cls, dataset: Section) -> dict[str, Any]:
+    def reading(cls, dataset: Section) -> Section:
         """Return the settings of a data set that determine what is read from its source."""
         # If unset, newer keys are left out, so that no job is rerun.
         unset = {key for key in ("split_column", "group_column") if dataset.get(key) is None}
@@ -454,7 +411,7 @@ class TrainedStudy(Study):
         return {key: value for key, value in dataset.items() if key not in left_out}
 
     @classmethod
-    def naming(cls, dataset: Section) -> dict[str, Any]:
+    def naming(cls, dataset: Section) -> Section:
         """Return those of :meth:`reading` that are part of the name of what was read."""
         return cls.reading(dataset)
 
@@ -478,7 +435,7 @@ class TrainedStudy(Study):
         return [f"{cls.SAMPLES}/{source}"]
 
     @classmethod
-    def regions(cls, settings: Mapping[str, Section]) -> str:
+    def regions(cls, settings: RunSettings) -> str:
         """Return what a run uses the vectors of image regions for: ``needed``, ``for boxes``, or
         nothing.
         """

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.objectives.base import EstimatorObjective, PairCorrection, TwoViewObjective
 from trueneg.specs.settings import Boolean, Positive, Real, Sweepable
 
@@ -12,13 +10,12 @@ class AdjustedSettings(EstimatorObjective):
     """Settings of ADNCE in every kind of study."""
 
     name: Literal["adnce"]
-    mu: Sweepable[Real] = Field(0.7, description="μ: cosine with the largest weight")
-    sigma: Sweepable[Positive] = Field(
-        0.5, description="σ: width of the weights, in units of the cosine"
-    )
-    shuffled: Boolean = Field(
-        False, description="control: permute each anchor's weights over its negatives"
-    )
+    mu: Sweepable[Real] = 0.7
+    """μ: cosine with the largest weight"""
+    sigma: Sweepable[Positive] = 0.5
+    """σ: width of the weights, in units of the cosine"""
+    shuffled: Boolean = False
+    """control: permute each anchor's weights over its negatives"""
 
 
 class TwoViewAdjusted(AdjustedSettings, TwoViewObjective):

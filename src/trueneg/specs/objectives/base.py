@@ -5,7 +5,6 @@ from :class:`PairObjective`, or, if its loss has no estimator, from :class:`Pair
 a method has in both kinds of study are in a class from which both of its objectives inherit first.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -43,11 +42,8 @@ class PartlyTrue(Settings):
     shuffled.
     """
 
-    true_share: Share = Field(
-        description=(
-            "share of the sentences that keep their true η; the η of the others are shuffled"
-        )
-    )
+    true_share: Share
+    """share of the sentences that keep their true η; the η of the others are shuffled"""
 
 
 SentenceProbability = Annotated[
@@ -132,7 +128,7 @@ class Objective(Settings):
     SUBTRACTS: ClassVar[bool] = False
 
     @classmethod
-    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Section] | None:
         """Return the guide of an objective with these settings, and the guide's own settings; None
         if it has no guide.
         """
@@ -210,12 +206,10 @@ class AttractedSettings(Settings):
     """
 
     name: Literal["fnc"]
-    threshold: Real = Field(
-        0.7, description="similarity above which a sample counts as a false negative"
-    )
-    top_k: Count | None = Field(
-        10, description="maximum number of false negatives per anchor; null: no limit"
-    )
+    threshold: Real = 0.7
+    """similarity above which a sample counts as a false negative"""
+    top_k: Count | None = 10
+    """maximum number of false negatives per anchor; null: no limit"""
 
 
 class SoftmaxSettings(Settings):
@@ -224,10 +218,10 @@ class SoftmaxSettings(Settings):
     """
 
     name: Literal["softmax"]
-    temperature: Sweepable[Positive] = Field(0.1, description="temperature of the softmax")
-    share: Sweepable[Fraction] = Field(
-        1.0, description="weight of the softmax; the rest belongs to the positive (ALBEF: 0.4)"
-    )
+    temperature: Sweepable[Positive] = 0.1
+    """temperature of the softmax"""
+    share: Sweepable[Fraction] = 1.0
+    """weight of the softmax; the rest belongs to the positive (ALBEF: 0.4)"""
 
 
 class ComponentsSettings(Settings):
@@ -250,9 +244,8 @@ class EstimatorObjective(Objective):
     subclasses declare.
     """
 
-    decoupled: Boolean = Field(
-        False, description="leave the positive out of the denominator (Yeh et al., 2022)"
-    )
+    decoupled: Boolean = False
+    """leave the positive out of the denominator (Yeh et al., 2022)"""
 
     @property
     def has_rated_targets(self):
@@ -295,9 +288,8 @@ class EstimatorObjective(Objective):
 class TwoViewObjective(EstimatorObjective):
     """Settings shared by objectives that compare two views of an image."""
 
-    temperature: Sweepable[Positive] | None = Field(
-        None, description="overrides training.temperature"
-    )
+    temperature: Sweepable[Positive] | None = None
+    """overrides training.temperature"""
     targets: (
         Annotated[
             HalfUniformSettings | AttractedSettings | SoftmaxSettings | ComponentsSettings,
@@ -319,25 +311,17 @@ class PairLoss(Objective):
 
     SEVERAL_POSITIVES: ClassVar[bool] = True
 
-    logit_scale: Sweepable[Positive] | None = Field(
-        None, description="overrides similarity.logit_scale"
-    )
-    learned_logit_scale: Boolean | None = Field(
-        None, description="overrides similarity.learned_logit_scale"
-    )
-    own_report: Sweepable[Literal["negatives", "left out"]] = Field(
-        "negatives",
-        description=(
-            "other pairs of the anchor's own report (unit: image): negatives like the rest, or"
-            " left out"
-        ),
-    )
+    logit_scale: Sweepable[Positive] | None = None
+    """overrides similarity.logit_scale"""
+    learned_logit_scale: Boolean | None = None
+    """overrides similarity.learned_logit_scale"""
+    own_report: Sweepable[Literal["negatives", "left out"]] = "negatives"
+    """other pairs of the anchor's own report (unit: image): negatives like the rest, or left out"""
     same_text: Sweepable[Literal["keep", "exclude", "known", "positives"]] | None = Field(
         None, description=SAME_TEXT
     )
-    hard_negatives: HardNegativeSettings | None = Field(
-        None, description="text studies: hard negatives to mine; none: those of the data, if any"
-    )
+    hard_negatives: HardNegativeSettings | None = None
+    """text studies: hard negatives to mine; none: those of the data, if any"""
 
     def needs(self) -> list[tuple[str, str]]:
         mined = self.hard_negatives
@@ -377,13 +361,10 @@ class PairObjective(PairLoss, EstimatorObjective):
     images as anchors.
     """
 
-    directions: Sweepable[Literal["text", "image", "both"]] = Field(
-        "text",
-        description=(
-            "text: texts are the anchors and images the negatives; image: the reverse; both: the"
-            " mean of the two"
-        ),
-    )
+    directions: Sweepable[Literal["text", "image", "both"]] = "text"
+    """text: texts are the anchors and images the negatives; image: the reverse; both: the mean of
+    the two
+    """
     targets: (
         Annotated[HalfUniformSettings | AttractedSettings | SoftmaxSettings, Discriminator("name")]
         | None
@@ -394,25 +375,19 @@ class PairObjective(PairLoss, EstimatorObjective):
 class PairCorrection(PairObjective):
     """Settings shared by objectives on pairs that correct some or all columns."""
 
-    scope: Sweepable[Literal["all", "in_batch", "hard"]] = Field(
-        "all",
-        description=(
-            "columns that the correction looks at: all; in_batch: all but the anchor's own hard"
-            " negatives; hard: only these. The others are negatives as they are"
-        ),
-    )
+    scope: Sweepable[Literal["all", "in_batch", "hard"]] = "all"
+    """columns that the correction looks at: all; in_batch: all but the anchor's own hard negatives;
+    hard: only these. The others are negatives as they are
+    """
 
 
 class PairMask(PairCorrection):
     """Settings shared by objectives on pairs that remove negatives by a mask."""
 
-    hardness: Sweepable[NonNegative] = Field(
-        0.0,
-        description=(
-            "α: weights e^(α·cosine) of the columns in `scope` that the mask leaves, without"
-            " gradient, as sentence-transformers' hardness_strength (5 or 9)"
-        ),
-    )
+    hardness: Sweepable[NonNegative] = 0.0
+    """α: weights e^(α·cosine) of the columns in `scope` that the mask leaves, without gradient, as
+    sentence-transformers' hardness_strength (5 or 9)
+    """
 
 
 class ProbabilityObjective(PairCorrection):
@@ -421,16 +396,12 @@ class ProbabilityObjective(PairCorrection):
     """
 
     class_probability: Sweepable[SentenceProbability] = Field(description=SENTENCE_ETA)
-    a: Sweepable[OpenFraction] | None = Field(
-        None,
-        description=(
-            "a in η = a·p^k and its controls, instead of the likelihood study's a and maximum; set"
-            " it with k"
-        ),
-    )
-    k: Sweepable[NonNegative] | None = Field(
-        None, description="exponent in η = a·p^k; set it together with a"
-    )
+    a: Sweepable[OpenFraction] | None = None
+    """a in η = a·p^k and its controls, instead of the likelihood study's a and maximum; set it with
+    k
+    """
+    k: Sweepable[NonNegative] | None = None
+    """exponent in η = a·p^k; set it together with a"""
 
     def check_combination(self):
         super().check_combination()
@@ -455,16 +426,13 @@ BY: dict[str, type[GuideSettings]] = {
 class SimilarityObjective(PairCorrection):
     """An objective on pairs that uses the similarity between the texts or labels of samples."""
 
-    by: Sweepable[Literal["text", "labels", "guide"]] = Field(
-        "text",
-        description=(
-            "text: cosine between centred sentence embeddings of the language model that provides"
-            " η; labels: 1 if the images share a positive label, else 0; guide: the guide's rating"
-        ),
-    )
+    by: Sweepable[Literal["text", "labels", "guide"]] = "text"
+    """text: cosine between centred sentence embeddings of the language model that provides η;
+    labels: 1 if the images share a positive label, else 0; guide: the guide's rating
+    """
 
     @classmethod
-    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]] | None:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Section] | None:
         guide = BY.get(settings.get("by", ""))
         return super().guide_of(settings) if guide is None else (guide, settings)
 

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.objectives.clip import Clip
 from trueneg.specs.settings import OpenFraction, Positive, Sweepable
 
@@ -17,9 +15,7 @@ class Biovil(Clip):
 
     # pydantic selects the objective by this name
     name: Literal["biovil"]  # type: ignore[assignment]
-    masked_words_weight: Sweepable[Positive] = Field(
-        0.1, description="weight of the cross-entropy of the masked words"
-    )
-    mask_share: OpenFraction = Field(
-        0.15, description="fraction of a sentence's tokens that are masked"
-    )
+    masked_words_weight: Sweepable[Positive] = 0.1
+    """weight of the cross-entropy of the masked words"""
+    mask_share: OpenFraction = 0.15
+    """fraction of a sentence's tokens that are masked"""

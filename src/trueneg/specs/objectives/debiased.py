@@ -28,6 +28,5 @@ class PairDebiased(ProbabilityObjective):
     SUBTRACTS = True
 
     name: Literal["dcl"]
-    bound_gradient: Boolean = Field(
-        False, description="let gradients reach the logit scale through the bound"
-    )
+    bound_gradient: Boolean = False
+    """let gradients reach the logit scale through the bound"""

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.objectives.base import EstimatorObjective, PairCorrection, TwoViewObjective
 from trueneg.specs.settings import Fraction, Sweepable
 
@@ -15,9 +13,8 @@ class GlobalMassSettings(EstimatorObjective):
     DRAWS = 5
 
     name: Literal["global"]
-    rate: Sweepable[Fraction] = Field(
-        0.9, description="γ: weight of the batch in the averages; 1: CL"
-    )
+    rate: Sweepable[Fraction] = 0.9
+    """γ: weight of the batch in the averages; 1: CL"""
 
 
 class TwoViewGlobalMass(GlobalMassSettings, TwoViewObjective):

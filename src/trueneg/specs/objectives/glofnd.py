@@ -1,9 +1,6 @@
 """GloFND: remove negatives above thresholds learned per sample."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
-
-from pydantic import Field
 
 from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.objectives.base import EstimatorObjective, PairCorrection, TwoViewObjective
@@ -42,26 +39,21 @@ class LearnedThreshold(EstimatorObjective):
     }
 
     name: Literal["glofnd"]
-    share: Sweepable[Share] = Field(
-        0.01, description="α: share of the negatives that the thresholds aim to remove"
-    )
-    threshold_rate: Positive = Field(0.05, description="learning rate of the thresholds")
-    start: Fraction = Field(
-        0.35, description="fraction of the run after which thresholds are learned and used"
-    )
-    loss: Sweepable[Literal["batch", "global"]] = Field(
-        "batch",
-        description=(
-            "loss over the remaining negatives: that of the batch (CL) or, as published, the"
-            " global one (SogCLR)"
-        ),
-    )
-    rate: Sweepable[Fraction] | None = Field(
-        None, description="γ of the global loss; null: the default of `global`"
-    )
+    share: Sweepable[Share] = 0.01
+    """α: share of the negatives that the thresholds aim to remove"""
+    threshold_rate: Positive = 0.05
+    """learning rate of the thresholds"""
+    start: Fraction = 0.35
+    """fraction of the run after which thresholds are learned and used"""
+    loss: Sweepable[Literal["batch", "global"]] = "batch"
+    """loss over the remaining negatives: that of the batch (CL) or, as published, the global one
+    (SogCLR)
+    """
+    rate: Sweepable[Fraction] | None = None
+    """γ of the global loss; null: the default of `global`"""
 
     @classmethod
-    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Mapping[str, Any]]:
+    def guide_of(cls, settings: Section) -> tuple[type[GuideSettings], Section]:
         return (
             RelativeThresholdGuideSettings
             if settings.get("loss") == "global"

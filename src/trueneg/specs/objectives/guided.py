@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.objectives.base import EstimatorObjective, PairMask, TwoViewObjective
 from trueneg.specs.settings import Real, Sweepable
 
@@ -14,9 +12,8 @@ class GuidedRemoval(EstimatorObjective):
     NEEDS_GUIDE = True
 
     name: Literal["guided"]
-    margin: Sweepable[Real] = Field(
-        0.0, description="subtracted from the positive's similarity; below 0, fewer are removed"
-    )
+    margin: Sweepable[Real] = 0.0
+    """subtracted from the positive's similarity; below 0, fewer are removed"""
 
 
 class TwoViewGuidedRemoval(GuidedRemoval, TwoViewObjective):

@@ -36,6 +36,5 @@ class PairHardNegative(ProbabilityObjective):
 
     name: Literal["hcl"]
     beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
-    bound_gradient: Boolean = Field(
-        False, description="let gradients reach the logit scale through the bound"
-    )
+    bound_gradient: Boolean = False
+    """let gradients reach the logit scale through the bound"""

@@ -12,23 +12,18 @@ class OracleSettings(EstimatorObjective):
     """Settings of the oracle in every kind of study."""
 
     name: Literal["oracle"]
-    rescaled: Boolean = Field(
-        False, description="control: divide the mass by the share of negatives left"
-    )
-    precision: Sweepable[Fraction] = Field(
-        1.0,
-        description=(
-            "control: also remove true negatives, until this share of the removed negatives is"
-            " false in expectation"
-        ),
-    )
-    recall: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
-        1.0, description="control: probability that a false negative is removed"
-    )
-    shuffled: Boolean = Field(False, description="control: remove as many negatives, but at random")
-    nearest: Boolean = Field(
-        False, description="control: remove as many negatives, but the most similar true ones"
-    )
+    rescaled: Boolean = False
+    """control: divide the mass by the share of negatives left"""
+    precision: Sweepable[Fraction] = 1.0
+    """control: also remove true negatives, until this share of the removed negatives is false in
+    expectation
+    """
+    recall: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = 1.0
+    """control: probability that a false negative is removed"""
+    shuffled: Boolean = False
+    """control: remove as many negatives, but at random"""
+    nearest: Boolean = False
+    """control: remove as many negatives, but the most similar true ones"""
 
     def needs(self) -> list[tuple[str, str]]:
         return [("", "known matches"), *super().needs()]

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.objectives.base import EstimatorObjective, PairMask, TwoViewObjective
 from trueneg.specs.settings import Share, Sweepable
 
@@ -12,7 +10,8 @@ class QuantileSettings(EstimatorObjective):
     """Settings of the removal of the top share in every kind of study."""
 
     name: Literal["quantile"]
-    share: Sweepable[Share] = Field(description="share of the negatives to remove")
+    share: Sweepable[Share]
+    """share of the negatives to remove"""
 
 
 class TwoViewQuantile(QuantileSettings, TwoViewObjective):

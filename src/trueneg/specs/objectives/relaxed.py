@@ -15,7 +15,8 @@ class Orthogonalising(PairLoss):
     SCALED = False
     SEVERAL_POSITIVES = False
 
-    negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ: weight of the negatives")
+    negative_weight: Sweepable[NonNegative] = 0.6
+    """λ: weight of the negatives"""
 
 
 class OrthogonalityConstraint(Orthogonalising):
@@ -30,6 +31,5 @@ class Relaxed(Orthogonalising):
     """
 
     name: Literal["reco"]
-    margin: Sweepable[Annotated[Real, Field(ge=-1, lt=1)]] = Field(
-        0.0, description="m: largest cosine without a penalty"
-    )
+    margin: Sweepable[Annotated[Real, Field(ge=-1, lt=1)]] = 0.0
+    """m: largest cosine without a penalty"""

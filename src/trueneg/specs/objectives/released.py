@@ -2,8 +2,6 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from trueneg.specs.encoders import BY_NAME, AnyTextEncoder, ImageTower, SpatialEncoder, TextTower
 from trueneg.specs.objectives.base import Objective
 
@@ -18,17 +16,12 @@ class Released(Objective):
     TRAINED = False
 
     name: Literal["released", "untrained"]
-    encoder: SpatialEncoder | None = Field(None, description="overrides the study's `encoder`")
-    text_encoder: AnyTextEncoder | None = Field(
-        None, description="overrides the study's `text_encoder`"
-    )
-    aggregation: Literal["global"] | None = Field(
-        None,
-        description=(
-            "global: use the cosine of the pooled image features in place of the study's"
-            " `similarity`"
-        ),
-    )
+    encoder: SpatialEncoder | None = None
+    """overrides the study's `encoder`"""
+    text_encoder: AnyTextEncoder | None = None
+    """overrides the study's `text_encoder`"""
+    aggregation: Literal["global"] | None = None
+    """global: use the cosine of the pooled image features in place of the study's `similarity`"""
 
 
 class Untrained(Objective):
@@ -45,14 +38,12 @@ class Untrained(Objective):
 class UntrainedImages(Untrained):
     __doc__ = Untrained.__doc__
 
-    encoder: Annotated[ImageTower, BY_NAME] | None = Field(
-        None, description="overrides the study's `encoder`"
-    )
+    encoder: Annotated[ImageTower, BY_NAME] | None = None
+    """overrides the study's `encoder`"""
 
 
 class UntrainedTexts(Untrained):
     __doc__ = Untrained.__doc__
 
-    text_encoder: Annotated[TextTower, BY_NAME] | None = Field(
-        None, description="overrides the study's `text_encoder` and `positive_encoder`"
-    )
+    text_encoder: Annotated[TextTower, BY_NAME] | None = None
+    """overrides the study's `text_encoder` and `positive_encoder`"""

@@ -26,14 +26,10 @@ class PairRemoved(SimilarityObjective):
     """
 
     name: Literal["remove"]
-    threshold: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
-        0.5,
-        description=(
-            "θ: negatives with a greater similarity are removed; if by is text, θ is a quantile"
-            " over random pairs: 0.9 removes the most similar tenth, ties included, and 1 removes"
-            " nothing"
-        ),
-    )
+    threshold: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = 0.5
+    """θ: negatives with a greater similarity are removed; if by is text, θ is a quantile over
+    random pairs: 0.9 removes the most similar tenth, ties included, and 1 removes nothing
+    """
     top_k: TopK = None
 
 
@@ -45,9 +41,8 @@ class TwoViewRemoved(TwoViewObjective):
     NEEDS_GUIDE = True
 
     name: Literal["remove"]
-    threshold: Sweepable[Annotated[Real, Field(ge=-1, le=1)]] = Field(
-        0.5, description="θ: images more similar than this are removed"
-    )
+    threshold: Sweepable[Annotated[Real, Field(ge=-1, le=1)]] = 0.5
+    """θ: images more similar than this are removed"""
     top_k: TopK = None
 
     def check_combination(self):

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.objectives.base import SimilarityObjective
 from trueneg.specs.settings import Count, Sweepable
 
@@ -12,4 +10,5 @@ class ResampledSettings(SimilarityObjective):
     """Resamples negatives, favouring less similar ones."""
 
     name: Literal["resample"]
-    size: Sweepable[Count] = Field(32, description="negatives drawn per anchor")
+    size: Sweepable[Count] = 32
+    """negatives drawn per anchor"""

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.objectives.base import SimilarityObjective
 from trueneg.specs.settings import NonNegative, Sweepable
 
@@ -12,6 +10,5 @@ class ReweightedSettings(SimilarityObjective):
     """Reweights negatives: the more similar, the lower the weight."""
 
     name: Literal["reweight"]
-    exponent: Sweepable[NonNegative] = Field(
-        1.0, description="exponent of the weight 1 − max(0, similarity); 0: all weights 1"
-    )
+    exponent: Sweepable[NonNegative] = 1.0
+    """exponent of the weight 1 − max(0, similarity); 0: all weights 1"""

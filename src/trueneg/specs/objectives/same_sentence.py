@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.objectives.base import PairObjective
 from trueneg.specs.sections import Section
 from trueneg.specs.settings import Sweepable, values_of
@@ -20,9 +18,8 @@ class SameSentence(PairObjective):
     OF_TRAINING = PairObjective.OF_TRAINING | {"mode"}
 
     name: Literal["same_sentence"]
-    mode: Sweepable[Literal["left out", "positives"]] = Field(
-        "left out", description="excluded, or used as additional positives"
-    )
+    mode: Sweepable[Literal["left out", "positives"]] = "left out"
+    """excluded, or used as additional positives"""
 
     @classmethod
     def averages_positives(cls, settings: Section) -> bool:

@@ -3,8 +3,6 @@
 import math
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from trueneg.specs.objectives.base import EstimatorObjective, PairObjective, TwoViewObjective
 from trueneg.specs.sections import Section
 from trueneg.specs.settings import Boolean, Real, Sweepable, values_of
@@ -17,13 +15,12 @@ class SigmoidSettings(EstimatorObjective):
     SEVERAL_POSITIVES: ClassVar[bool] = False  # has its own: ``positives``
 
     name: Literal["sigmoid"]
-    bias: Sweepable[Real] = Field(
-        -10.0, description="b at the start, added to every logit; about −log N fits small batches"
-    )
-    learned_bias: Boolean = Field(True, description="train b with the networks")
-    positives: Sweepable[Literal["own", "labels"]] = Field(
-        "own", description="own: the anchor's positive; labels: also the samples of its class"
-    )
+    bias: Sweepable[Real] = -10.0
+    """b at the start, added to every logit; about −log N fits small batches"""
+    learned_bias: Boolean = True
+    """train b with the networks"""
+    positives: Sweepable[Literal["own", "labels"]] = "own"
+    """own: the anchor's positive; labels: also the samples of its class"""
 
     def needs(self) -> list[tuple[str, str]]:
         return [(".positives", "known matches")] * (

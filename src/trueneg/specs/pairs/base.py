@@ -13,7 +13,7 @@ from trueneg.specs.settings import (
     OpenFraction,
     Settings,
     Sweepable,
-    technical,
+    Technical,
 )
 
 SEED = "{seed}"  # in the name of a corpus, stands for the seed of a run
@@ -71,21 +71,16 @@ class PairSettings(Settings):
     TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
     RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=120, threads=2)
 
-    text: str = technical(
-        ...,
-        "likelihood study that provides the reports, their classes and their class probabilities",
-    )
-    corpus: str | None = technical(
-        None,
-        "corpus of that study; none: its only corpus; seed={seed}: each seed has its own, whose"
-        " `reports.seed` is the same",
-    )
-    images: Sweepable[Count] | None = Field(
-        None, description="number of reports to use, starting with the first; none: all"
-    )
-    resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(
-        64, description="side of the images in pixels"
-    )
+    text: Technical[str]
+    """likelihood study that provides the reports, their classes and their class probabilities"""
+    corpus: Technical[str | None] = None
+    """corpus of that study; none: its only corpus; seed={seed}: each seed has its own, whose
+    `reports.seed` is the same
+    """
+    images: Sweepable[Count] | None = None
+    """number of reports to use, starting with the first; none: all"""
+    resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = 64
+    """side of the images in pixels"""
     leakage: Leakage = None
 
     @property
@@ -104,10 +99,10 @@ class PairSettings(Settings):
 class SplitPairSettings(PairSettings):
     """Images and sentences that are split by patient, differently for each seed."""
 
-    test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
-    validation: OpenFraction = Field(
-        0.1, description="share of the patients held out for model selection"
-    )
+    test: OpenFraction = 0.2
+    """share of the patients held out for testing"""
+    validation: OpenFraction = 0.1
+    """share of the patients held out for model selection"""
 
     @property
     def resplit(self) -> bool:

@@ -1,7 +1,5 @@
 """Queries and their right answers in a corpus, whose likelihoods are computed."""
 
-from pydantic import Field
-
 from trueneg.specs.pairs.base import TextSettings
 from trueneg.specs.texts.base import LabelSets
 from trueneg.specs.texts.beir import BeirFolder
@@ -12,4 +10,5 @@ class BeirTextsSettings(BeirFolder, TextSettings):
 
     captions = True
 
-    labels: LabelSets | None = Field(None, description="none: the texts have no labels")
+    labels: LabelSets | None = None
+    """none: the texts have no labels"""

@@ -2,10 +2,8 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.pairs.base import TextSettings
-from trueneg.specs.settings import PathText, technical
+from trueneg.specs.settings import PathText, Technical
 from trueneg.specs.texts.base import LabelSets
 
 
@@ -15,7 +13,7 @@ class Clinc150TextsSettings(TextSettings):
     captions = True
 
     source: Literal["clinc150"]
-    path: PathText = technical(..., "JSON file, such as data_full.json or data_imbalanced.json")
-    labels: LabelSets | None = Field(
-        None, description="as in the text study; only texts of training labels are scored"
-    )
+    path: Technical[PathText]
+    """JSON file, such as data_full.json or data_imbalanced.json"""
+    labels: LabelSets | None = None
+    """as in the text study; only texts of training labels are scored"""

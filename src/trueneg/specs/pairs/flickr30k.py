@@ -2,11 +2,9 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from trueneg.specs.pairs.base import PairSettings, TextSettings
 from trueneg.specs.resources import Resources
-from trueneg.specs.settings import PathText, technical
+from trueneg.specs.settings import PathText, Technical
 
 
 class Flickr30kCaptionsSettings(TextSettings):
@@ -15,9 +13,8 @@ class Flickr30kCaptionsSettings(TextSettings):
     captions = True
 
     source: Literal["flickr30k"]
-    path: PathText = technical(
-        ..., "folder of the photographs, captions and Karpathy's splits, or of parquet files"
-    )
+    path: Technical[PathText]
+    """folder of the photographs, captions and Karpathy's splits, or of parquet files"""
 
 
 class Flickr30kPairSettings(PairSettings):
@@ -28,10 +25,7 @@ class Flickr30kPairSettings(PairSettings):
     RESOURCES = Resources(mem_mb=8000, runtime=240, threads=4)
 
     source: Literal["flickr30k"]
-    split: Literal["karpathy", "reco"] = Field(
-        "karpathy",
-        description=(
-            "karpathy: 29,000 training, 1,014 validation and 1,000 test photographs; reco: train on"
-            " the first two, validate on the photographs outside all three"
-        ),
-    )
+    split: Literal["karpathy", "reco"] = "karpathy"
+    """karpathy: 29,000 training, 1,014 validation and 1,000 test photographs; reco: train on the
+    first two, validate on the photographs outside all three
+    """

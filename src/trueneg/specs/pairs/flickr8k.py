@@ -3,7 +3,7 @@
 from typing import Literal
 
 from trueneg.specs.pairs.base import PairSettings, TextSettings
-from trueneg.specs.settings import PathText, technical
+from trueneg.specs.settings import PathText, Technical
 
 
 class Flickr8kCaptionsSettings(TextSettings):
@@ -12,9 +12,8 @@ class Flickr8kCaptionsSettings(TextSettings):
     captions = True
 
     source: Literal["flickr8k"]
-    path: PathText = technical(
-        ..., "folder of the photographs and captions, in the official layout or as parquet files"
-    )
+    path: Technical[PathText]
+    """folder of the photographs and captions, in the official layout or as parquet files"""
 
 
 class Flickr8kPairSettings(PairSettings):

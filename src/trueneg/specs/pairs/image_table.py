@@ -6,7 +6,7 @@ from pydantic import Field
 
 from trueneg.specs.languages import Language
 from trueneg.specs.pairs.base import SplitPairSettings, TextSettings
-from trueneg.specs.settings import SPLIT_COLUMN, Boolean, PathText, SkipIncomplete, technical
+from trueneg.specs.settings import SPLIT_COLUMN, Boolean, PathText, SkipIncomplete, Technical
 
 
 class ImageTableSettings(TextSettings):
@@ -14,49 +14,40 @@ class ImageTableSettings(TextSettings):
 
     captions = True
 
-    text_column: str = Field("text", description="name of the column with the texts")
-    patient_column: str | None = Field(
-        None,
-        description=(
-            "name of the column with patients, or other groups that must not be split between"
-            " training and test; none: each image is its own group"
-        ),
-    )
-    language: Language = Field(
-        "en", description="language, for splitting sentences; none: each paragraph is a sentence"
-    )
-    restricted: Boolean = Field(
-        False,
-        description="true: texts and images are never shown, and only you can read their files",
-    )
+    text_column: str = "text"
+    """name of the column with the texts"""
+    patient_column: str | None = None
+    """name of the column with patients, or other groups that must not be split between training and
+    test; none: each image is its own group
+    """
+    language: Language = "en"
+    """language, for splitting sentences; none: each paragraph is a sentence"""
+    restricted: Boolean = False
+    """true: texts and images are never shown, and only you can read their files"""
     source: Literal["image_table"]
-    path: PathText = technical(..., "folder of the images")
-    table: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
-    image_column: str = Field(
-        "image",
-        description="name of the column with the images' file names, relative to the folder",
-    )
-    split_sentences: Boolean = Field(
-        True, description="true: texts are split into sentences; false: each text is one sentence"
-    )
-    skip_incomplete: SkipIncomplete = Field(
-        False,
-        description=(
-            "true: leave out and count rows without an image, text or patient, with a missing image"
-            " file, or with the image and text of an earlier row, up to a tenth of all rows; a"
-            " number or a share: at most this many; false: refuse them"
-        ),
-    )
+    path: Technical[PathText]
+    """folder of the images"""
+    table: Technical[PathText]
+    """path of the table: CSV, TSV, JSON lines (.jsonl) or parquet"""
+    image_column: str = "image"
+    """name of the column with the images' file names, relative to the folder"""
+    split_sentences: Boolean = True
+    """true: texts are split into sentences; false: each text is one sentence"""
+    skip_incomplete: SkipIncomplete = False
+    """true: leave out and count rows without an image, text or patient, with a missing image file,
+    or with the image and text of an earlier row, up to a tenth of all rows; a number or a share: at
+    most this many; false: refuse them
+    """
 
 
 class ImageTablePairSettings(SplitPairSettings):
     """User-supplied images, with texts from a likelihood study that reads the same table."""
 
     source: Literal["image_table"]
-    colour: Boolean = Field(False, description="true: RGB images; false: greyscale images")
-    label_columns: list[str] = Field(
-        [], description="names of label columns, with 1, 0, or empty for unknown"
-    )
+    colour: Boolean = False
+    """true: RGB images; false: greyscale images"""
+    label_columns: list[str] = Field([])
+    """names of label columns, with 1, 0, or empty for unknown"""
     split_column: str | None = Field(None, description=SPLIT_COLUMN)
 
     @property

@@ -2,11 +2,9 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from trueneg.specs.pairs.base import PairSettings, TextSettings
 from trueneg.specs.resources import Resources
-from trueneg.specs.settings import PathText, technical
+from trueneg.specs.settings import PathText, Technical
 
 
 class MimicReportsSettings(TextSettings):
@@ -17,9 +15,8 @@ class MimicReportsSettings(TextSettings):
     restricted: ClassVar[bool] = True
 
     source: Literal["mimic_cxr"]
-    path: PathText = technical(
-        ..., "folder that contains files/p10/p10000032/s50414267.txt and so on"
-    )
+    path: Technical[PathText]
+    """folder that contains files/p10/p10000032/s50414267.txt and so on"""
 
 
 class MimicCxrPairSettings(PairSettings):
@@ -32,21 +29,16 @@ class MimicCxrPairSettings(PairSettings):
     RESOURCES = Resources(mem_mb=16000, runtime=720, threads=8)
 
     source: Literal["mimic_cxr"]
-    path: PathText = technical(..., "folder of MIMIC-CXR-JPG, with its tables")
-    views: Literal["frontal", "all"] = Field(
-        "frontal", description="frontal: AP, PA; all: also lateral images, in every split"
-    )
-    fit: Literal["crop", "stretch"] = Field(
-        "crop",
-        description=(
-            "crop: resize the shorter side, keep the central square; stretch: resize both sides and"
-            " keep all"
-        ),
-    )
-    ms_cxr: str | None = Field(
-        None,
-        description="folder of MS-CXR; its patients form part of the test split; none: no boxes",
-    )
+    path: Technical[PathText]
+    """folder of MIMIC-CXR-JPG, with its tables"""
+    views: Literal["frontal", "all"] = "frontal"
+    """frontal: AP, PA; all: also lateral images, in every split"""
+    fit: Literal["crop", "stretch"] = "crop"
+    """crop: resize the shorter side, keep the central square; stretch: resize both sides and keep
+    all
+    """
+    ms_cxr: str | None = None
+    """folder of MS-CXR; its patients form part of the test split; none: no boxes"""
 
     @property
     def boxed(self) -> bool:  # type: ignore[override]  # a class attribute in other sources

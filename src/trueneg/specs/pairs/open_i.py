@@ -3,7 +3,7 @@
 from typing import Literal
 
 from trueneg.specs.pairs.base import PairSettings, SplitPairSettings, TextSettings
-from trueneg.specs.settings import PathText, technical
+from trueneg.specs.settings import PathText, Technical
 
 
 class OpenIReportsSettings(TextSettings):
@@ -12,9 +12,8 @@ class OpenIReportsSettings(TextSettings):
     classes_known = True
 
     source: Literal["open_i"]
-    path: PathText | None = technical(
-        None, "NLMCXR_reports.tgz, or its folder; none: the file in the torchxrayvision package"
-    )
+    path: Technical[PathText | None] = None
+    """NLMCXR_reports.tgz, or its folder; none: the file in the torchxrayvision package"""
 
 
 class OpenIPairSettings(SplitPairSettings):
@@ -24,4 +23,5 @@ class OpenIPairSettings(SplitPairSettings):
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned")
 
     source: Literal["open_i"]
-    path: PathText = technical(..., "folder of the radiographs and their images.csv")
+    path: Technical[PathText]
+    """folder of the radiographs and their images.csv"""

@@ -16,18 +16,16 @@ class PhantomReportsSettings(TextSettings):
     classes_known = True
 
     source: Literal["phantom"]
-    reports: Count = Field(1500, description="number of reports to draw")
-    seed: Sweepable[Seed] | None = Field(
-        None, description="seed of the corpus, or a list with one per corpus; none: the study's"
-    )
-    exponent: Positive = Field(1.0, description="exponent of Zipf's law over the fine classes")
-    correlation: Sweepable[Correlation] = Field(
-        0.0,
-        description=(
-            "correlation of a class's log probability with the entropy and length of its wording;"
-            " 0: independent"
-        ),
-    )
+    reports: Count = 1500
+    """number of reports to draw"""
+    seed: Sweepable[Seed] | None = None
+    """seed of the corpus, or a list with one per corpus; none: the study's"""
+    exponent: Positive = 1.0
+    """exponent of Zipf's law over the fine classes"""
+    correlation: Sweepable[Correlation] = 0.0
+    """correlation of a class's log probability with the entropy and length of its wording; 0:
+    independent
+    """
 
 
 class PhantomPairSettings(SplitPairSettings):
@@ -39,6 +37,5 @@ class PhantomPairSettings(SplitPairSettings):
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned", "reports", "classes")
 
     source: Literal["phantom"]
-    contrast: Sweepable[Positive] = Field(
-        1.0, description="multiplier for the visibility of findings"
-    )
+    contrast: Sweepable[Positive] = 1.0
+    """multiplier for the visibility of findings"""

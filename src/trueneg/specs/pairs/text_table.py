@@ -1,7 +1,5 @@
 """User-supplied texts of a text study, whose likelihoods are computed."""
 
-from pydantic import Field
-
 from trueneg.specs.pairs.base import TextSettings
 from trueneg.specs.texts.base import LabelSets
 from trueneg.specs.texts.text_table import TextTableColumns
@@ -12,6 +10,5 @@ class TextTableTextsSettings(TextTableColumns, TextSettings):
 
     captions = True
 
-    labels: LabelSets | None = Field(
-        None, description="as in the text study; only texts of training labels are scored"
-    )
+    labels: LabelSets | None = None
+    """as in the text study; only texts of training labels are scored"""

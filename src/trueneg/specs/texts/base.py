@@ -15,7 +15,7 @@ from trueneg.specs.settings import (
     Seed,
     Settings,
     Sweepable,
-    technical,
+    Technical,
     values_of,
 )
 
@@ -23,14 +23,14 @@ from trueneg.specs.settings import (
 class LabelSets(Settings):
     """Three sets of labels, drawn once for the whole study."""
 
-    train: AtLeastTwo = Field(description="number of labels to train on")
-    validation_unseen: CountFromZero = Field(
-        0, description="number of labels that are never trained on, for selection"
-    )
-    test_unseen: CountFromZero = Field(
-        0, description="number of labels that are never trained on, for results"
-    )
-    seed: Seed = Field(0, description="seed of the draw, the same for all runs")
+    train: AtLeastTwo
+    """number of labels to train on"""
+    validation_unseen: CountFromZero = 0
+    """number of labels that are never trained on, for selection"""
+    test_unseen: CountFromZero = 0
+    """number of labels that are never trained on, for results"""
+    seed: Seed = 0
+    """seed of the draw, the same for all runs"""
 
 
 class RunLabels(LabelSets):
@@ -38,26 +38,18 @@ class RunLabels(LabelSets):
     is trained on.
     """
 
-    per_run: Sweepable[AtLeastTwo] | None = Field(
-        None, description="K training labels drawn for each seed; none: all of them"
-    )
-    fraction: Sweepable[Fraction] = Field(
-        1.0, description="share of the texts to keep for every second label of a run"
-    )
-    texts: Sweepable[AtLeastTwo] | None = Field(
-        None,
-        description=(
-            "number of training texts per run, divided equally (see imbalance) among its labels as"
-            " far as available; none: all texts, after `fraction`"
-        ),
-    )
-    imbalance: Sweepable[Annotated[Real, Field(ge=1)]] = Field(
-        1.0,
-        description=(
-            "ratio of the largest to the smallest label of a run, with a constant factor from label"
-            " to label; needs texts"
-        ),
-    )
+    per_run: Sweepable[AtLeastTwo] | None = None
+    """K training labels drawn for each seed; none: all of them"""
+    fraction: Sweepable[Fraction] = 1.0
+    """share of the texts to keep for every second label of a run"""
+    texts: Sweepable[AtLeastTwo] | None = None
+    """number of training texts per run, divided equally (see imbalance) among its labels as far as
+    available; none: all texts, after `fraction`
+    """
+    imbalance: Sweepable[Annotated[Real, Field(ge=1)]] = 1.0
+    """ratio of the largest to the smallest label of a run, with a constant factor from label to
+    label; needs texts
+    """
 
     @model_validator(mode="after")
     def _enough_labels(self):
@@ -82,12 +74,14 @@ class RunLabels(LabelSets):
 class RatedPairSettings(Settings):
     """A table of pairs of texts with a rating of their similarity."""
 
-    path: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
-    first_column: str = Field("first", description="name of the column with the first text")
-    second_column: str = Field("second", description="name of the column with the second text")
-    score_column: str = Field(
-        "score", description="name of the column with the rating, a number; larger: more similar"
-    )
+    path: Technical[PathText]
+    """path of the table: CSV, TSV, JSON lines (.jsonl) or parquet"""
+    first_column: str = "first"
+    """name of the column with the first text"""
+    second_column: str = "second"
+    """name of the column with the second text"""
+    score_column: str = "score"
+    """name of the column with the rating, a number; larger: more similar"""
 
 
 class TextPairSettings(Settings):
@@ -96,33 +90,26 @@ class TextPairSettings(Settings):
     if TYPE_CHECKING:  # each source has its own name, which pydantic uses as the discriminator
         source: str
 
-    text: str | None = technical(
-        None, "likelihood study of the same texts, for class probabilities; none: no probabilities"
-    )
-    corpus: str | None = technical(None, "corpus of that study; none: its only corpus")
-    positives: Sweepable[Literal["given", "same_label", "dropout"]] = Field(
-        "same_label",
-        description=(
-            "given: pairs of the table; same_label: another text with the label, as in pairs of an"
-            " unnamed class, so only objectives that declare labels see the label; dropout: the"
-            " text itself, with other dropout masks"
-        ),
-    )
-    labels: RunLabels | None = Field(
-        None, description="sets of labels with and without training; none: all are trained on"
-    )
-    validation: OpenFraction = Field(
-        0.1, description="share of each label's texts (or of the pairs) held out for selection"
-    )
-    test: OpenFraction = Field(
-        0.2, description="share held out for testing, unless the source has test texts"
-    )
+    text: Technical[str | None] = None
+    """likelihood study of the same texts, for class probabilities; none: no probabilities"""
+    corpus: Technical[str | None] = None
+    """corpus of that study; none: its only corpus"""
+    positives: Sweepable[Literal["given", "same_label", "dropout"]] = "same_label"
+    """given: pairs of the table; same_label: another text with the label, as in pairs of an unnamed
+    class, so only objectives that declare labels see the label; dropout: the text itself, with
+    other dropout masks
+    """
+    labels: RunLabels | None = None
+    """sets of labels with and without training; none: all are trained on"""
+    validation: OpenFraction = 0.1
+    """share of each label's texts (or of the pairs) held out for selection"""
+    test: OpenFraction = 0.2
+    """share held out for testing, unless the source has test texts"""
     leakage: Leakage = None
-    rated: RatedPairSettings | None = technical(
-        None,
-        "rated pairs, for the evaluation of similarities; they are part of the data, so adding them"
-        " retrains all runs",
-    )
+    rated: Technical[RatedPairSettings | None] = None
+    """rated pairs, for the evaluation of similarities; they are part of the data, so adding them
+    retrains all runs
+    """
 
     @property
     def labelled(self) -> bool:

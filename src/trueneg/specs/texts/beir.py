@@ -2,9 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from trueneg.specs.settings import Boolean, PathText, Settings, SkipIncomplete, technical
+from trueneg.specs.settings import Boolean, PathText, Settings, SkipIncomplete, Technical
 from trueneg.specs.texts.base import TextPairSettings
 
 
@@ -12,32 +10,23 @@ class BeirFolder(Settings):
     """A folder as BEIR has it: corpus.jsonl, queries.jsonl, and qrels/*.tsv or qrels.tsv."""
 
     source: Literal["beir"]
-    path: PathText = technical(..., "the folder")
-    splits: Literal["official", "drawn"] = Field(
-        "official",
-        description=(
-            "official: qrels/train.tsv, test.tsv and, if there is one, dev.tsv; drawn: each seed"
-            " draws splits of all queries"
-        ),
-    )
-    candidates: Literal["corpus", "judged"] = Field(
-        "corpus",
-        description=(
-            "what retrieval searches: corpus: all texts, which every encoder must then embed;"
-            " judged: those in qrels"
-        ),
-    )
-    restricted: Boolean = Field(
-        False, description="true: texts are never shown, and only you can read their files"
-    )
-    skip_incomplete: SkipIncomplete = Field(
-        False,
-        description=(
-            "true: leave out and count texts without an id or a text, queries without a right"
-            " answer and judgements of unknown ids, up to a tenth of each file; a number or a"
-            " share: at most this many; false: refuse them"
-        ),
-    )
+    path: Technical[PathText]
+    """the folder"""
+    splits: Literal["official", "drawn"] = "official"
+    """official: qrels/train.tsv, test.tsv and, if there is one, dev.tsv; drawn: each seed draws
+    splits of all queries
+    """
+    candidates: Literal["corpus", "judged"] = "corpus"
+    """what retrieval searches: corpus: all texts, which every encoder must then embed; judged:
+    those in qrels
+    """
+    restricted: Boolean = False
+    """true: texts are never shown, and only you can read their files"""
+    skip_incomplete: SkipIncomplete = False
+    """true: leave out and count texts without an id or a text, queries without a right answer and
+    judgements of unknown ids, up to a tenth of each file; a number or a share: at most this many;
+    false: refuse them
+    """
 
 
 class BeirSettings(BeirFolder, TextPairSettings):

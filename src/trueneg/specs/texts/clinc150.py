@@ -2,9 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
-
-from trueneg.specs.settings import PathText, technical
+from trueneg.specs.settings import PathText, Technical
 from trueneg.specs.texts.base import TextPairSettings
 
 
@@ -14,11 +12,9 @@ class Clinc150Settings(TextPairSettings):
     """
 
     source: Literal["clinc150"]
-    path: PathText = technical(..., "JSON file, such as data_full.json or data_imbalanced.json")
-    positives: Literal["same_label", "dropout"] = Field(
-        "same_label",
-        description=(
-            "same_label: another text with the intent; dropout: the text itself, with other dropout"
-            " masks"
-        ),
-    )
+    path: Technical[PathText]
+    """JSON file, such as data_full.json or data_imbalanced.json"""
+    positives: Literal["same_label", "dropout"] = "same_label"
+    """same_label: another text with the intent; dropout: the text itself, with
+    other dropout masks
+    """

@@ -11,7 +11,7 @@ from trueneg.specs.settings import (
     PathText,
     Settings,
     SkipIncomplete,
-    technical,
+    Technical,
     values_of,
 )
 from trueneg.specs.texts.base import TextPairSettings
@@ -43,57 +43,40 @@ class TextTableColumns(Settings):
     """A table with one row per text or per pair."""
 
     source: Literal["text_table"]
-    path: PathText = technical(..., "path of the table: CSV, TSV, JSON lines (.jsonl) or parquet")
-    text_column: str = Field(
-        "text", description="name of the column with the texts, the anchors of given pairs"
-    )
-    positive_column: str | None = Field(
-        None,
-        description=(
-            "given pairs: name of the column with the positives, one text or a JSON list; one of"
-            " several is drawn in each epoch"
-        ),
-    )
-    negative_columns: list[str] = Field(
-        [],
-        description=(
-            "names of columns with hard negatives, one text or a JSON list; rows may have fewer"
-            " than others, or none"
-        ),
-    )
-    label_column: Columns | None = Field(
-        None,
-        description=(
-            "name of the column with the label of the row; none: no labels; `[a, b]`: rows with"
-            " equal values in both columns have one label; `[[a, b], c]`: b where a is empty"
-        ),
-    )
+    path: Technical[PathText]
+    """path of the table: CSV, TSV, JSON lines (.jsonl) or parquet"""
+    text_column: str = "text"
+    """name of the column with the texts, the anchors of given pairs"""
+    positive_column: str | None = None
+    """given pairs: name of the column with the positives, one text or a JSON list; one of several
+    is drawn in each epoch
+    """
+    negative_columns: list[str] = Field([])
+    """names of columns with hard negatives, one text or a JSON list; rows may have fewer than
+    others, or none
+    """
+    label_column: Columns | None = None
+    """name of the column with the label of the row; none: no labels; `[a, b]`: rows with equal
+    values in both columns have one label; `[[a, b], c]`: b where a is empty
+    """
     split_column: str | None = Field(None, description=SPLIT_COLUMN)
-    group_column: Columns | None = Field(
-        None,
-        description=(
-            "name of a column with what must not be split between training and test, such as an"
-            " author or a document; lists as in label_column; none: each text is its own group"
-        ),
-    )
-    restricted: Boolean = Field(
-        False, description="true: texts are never shown, and only you can read their files"
-    )
-    skip_incomplete: SkipIncomplete = Field(
-        False,
-        description=(
-            "true: leave out and count rows without a text, positive or label, up to a tenth of all"
-            " rows; a number or a share: at most this many; false: refuse them"
-        ),
-    )
+    group_column: Columns | None = None
+    """name of a column with what must not be split between training and test, such as an author or
+    a document; lists as in label_column; none: each text is its own group
+    """
+    restricted: Boolean = False
+    """true: texts are never shown, and only you can read their files"""
+    skip_incomplete: SkipIncomplete = False
+    """true: leave out and count rows without a text, positive or label, up to a tenth of all rows;
+    a number or a share: at most this many; false: refuse them
+    """
 
 
 class TextTableSettings(TextTableColumns, TextPairSettings):
     """User-supplied texts: a table with one row per text or per pair."""
 
-    test_path: PathText | None = technical(
-        None, "table with the test texts, in the same columns; none: `test` of the rows"
-    )
+    test_path: Technical[PathText | None] = None
+    """table with the test texts, in the same columns; none: `test` of the rows"""
 
     @property
     def tested(self) -> bool:

@@ -1,6 +1,6 @@
 """Sides of pairs: a modality each, with its encoder, its inputs and its augmentation."""
 
-from trueneg.config.runs import RunSettings
+from trueneg.specs.sections import RunSettings
 from trueneg.training.frozen import Frozen
 from trueneg.training.sides.base import Side
 from trueneg.training.sides.image import ImageSide

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from trueneg.config.runs import RunSettings
 from trueneg.data.pairs.training_split import PairData
 from trueneg.data.stored_features import StoredFeatures
 from trueneg.data.texts.training_split import TextData
@@ -16,6 +15,7 @@ from trueneg.models.image_text_encoders import Encoder
 from trueneg.models.pairs import PairModel, SharedSpace
 from trueneg.models.towers.stored import StoredTower
 from trueneg.models.towers.tower import Embedded, Tower
+from trueneg.specs.sections import RunSettings
 from trueneg.training.frozen import build_tower, is_tower, packed, restore_tower
 from trueneg.training.loop import TrainingRun
 

@@ -6,7 +6,6 @@ from collections.abc import Generator, Sequence
 import torch
 from torch import Tensor
 
-from trueneg.config.runs import RunSettings
 from trueneg.data.pairs.training_split import PairData
 from trueneg.errors import UserError
 from trueneg.models.image_text_encoders import Encoder
@@ -14,6 +13,7 @@ from trueneg.models.pairs import PairModel
 from trueneg.models.towers.stored import StoredViews
 from trueneg.models.towers.tower import Embedded
 from trueneg.runtime.precision import autocast
+from trueneg.specs.sections import RunSettings
 from trueneg.training.frozen import NO_REGIONS, Frozen, encoder_of
 from trueneg.training.loop import TrainingRun
 from trueneg.training.radiograph_augmentation import RadiographAugmentation

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trueneg.config.runs import RunSettings
 from trueneg.data.pairs.training_split import PairData
 from trueneg.data.texts.training_split import TextData
 from trueneg.errors import UserError
@@ -18,6 +17,7 @@ from trueneg.models.pairs import PairModel
 from trueneg.models.text_encoders import tokenise
 from trueneg.models.towers.tower import Embedded
 from trueneg.runtime.precision import autocast
+from trueneg.specs.sections import RunSettings
 from trueneg.text.tokenizing import unexpressed
 from trueneg.training.frozen import (
     Frozen,

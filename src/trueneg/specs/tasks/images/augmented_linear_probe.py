@@ -1,7 +1,5 @@
 """The linear probe of image studies on augmented images."""
 
-from pydantic import Field
-
 from trueneg.specs.settings import Boolean
 from trueneg.specs.tasks.images.linear_probe import LinearProbeSettings
 
@@ -15,9 +13,8 @@ class AugmentedProbeSettings(LinearProbeSettings):
     ROWS = ("augmented linear probe",)
     OPTIONAL = "measured only if given, because it encodes the labelled images again in every epoch"
 
-    update_batch_norm: Boolean = Field(
-        True, description="update the encoder's batch statistics, as the public code does"
-    )
+    update_batch_norm: Boolean = True
+    """update the encoder's batch statistics, as the public code does"""
 
 
 TASK = AugmentedProbeSettings

@@ -19,15 +19,12 @@ class NearestNeighbourSettings(AccuracyTask):
         ACCURACY | CHANCE | {"neighbours": DisplayedMetric("neighbours", higher_is_better=None)}
     )
 
-    neighbours: Count = Field(
-        20, description="k; limited to the size of the smallest class in the pool"
-    )
-    temperature: Positive = Field(
-        0.1, description="a neighbour's weight is exp(cosine / temperature)"
-    )
-    label_pools: list[LabelPool] = Field(
-        ["imbalanced", "all"], min_length=1, description="labelled images, as in `linear_probe`"
-    )
+    neighbours: Count = 20
+    """k; limited to the size of the smallest class in the pool"""
+    temperature: Positive = 0.1
+    """a neighbour's weight is exp(cosine / temperature)"""
+    label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1)
+    """labelled images, as in `linear_probe`"""
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         for name in self.ROWS:

@@ -15,16 +15,18 @@ class LinearProbeSettings(AccuracyTask):
 
     ROWS = BY_SAMPLE = ("linear probe",)
 
-    epochs: Count = Field(100, description="passes over the labelled images")
-    batch_size: Count = Field(512, description="labelled images per step")
-    learning_rate: Positive = Field(1e-3, description="learning rate of Adam")
-    weight_decay: NonNegative = Field(1e-6, description="weight decay of Adam")
-    label_fractions: NonEmpty[Fraction] = Field(
-        [1.0], description="fractions of the labels to train on"
-    )
-    label_pools: NonEmpty[LabelPool] = Field(
-        ["imbalanced", "all"], description="the imbalanced subset, or all training images"
-    )
+    epochs: Count = 100
+    """passes over the labelled images"""
+    batch_size: Count = 512
+    """labelled images per step"""
+    learning_rate: Positive = 1e-3
+    """learning rate of Adam"""
+    weight_decay: NonNegative = 1e-6
+    """weight decay of Adam"""
+    label_fractions: NonEmpty[Fraction] = Field([1.0])
+    """fractions of the labels to train on"""
+    label_pools: NonEmpty[LabelPool] = Field(["imbalanced", "all"])
+    """the imbalanced subset, or all training images"""
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         yield Measurement(self.ROWS[0], "chance")

@@ -44,13 +44,16 @@ class ClassifierSettings(Task):
     METRICS = AUC
     CHANCE: ClassVar = {"AUC": 0.5}
 
-    fractions: list[Fraction] = Field(
-        [0.01, 0.1, 1.0], min_length=1, description="fractions of the labels to train on"
-    )
-    epochs: Count = Field(20, description="passes over the labelled images")
-    batch_size: Count = Field(64, description="labelled images per step")
-    learning_rate: Positive = Field(1e-4, description="learning rate of Adam")
-    weight_decay: NonNegative = Field(1e-6, description="weight decay of Adam")
+    fractions: list[Fraction] = Field([0.01, 0.1, 1.0], min_length=1)
+    """fractions of the labels to train on"""
+    epochs: Count = 20
+    """passes over the labelled images"""
+    batch_size: Count = 64
+    """labelled images per step"""
+    learning_rate: Positive = 1e-4
+    """learning rate of Adam"""
+    weight_decay: NonNegative = 1e-6
+    """weight decay of Adam"""
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         for fraction in self.fractions:

@@ -1,7 +1,5 @@
 """The linear probe on augmented images."""
 
-from pydantic import Field
-
 from trueneg.specs.settings import Positive
 from trueneg.specs.tasks.pairs import ClassifierSettings
 
@@ -12,7 +10,8 @@ class AugmentedClassifierSettings(ClassifierSettings):
     ROWS = ("augmented linear probe",)
     OPTIONAL = "measured only if given"
 
-    learning_rate: Positive = Field(0.01, description="learning rate of Adam")
+    learning_rate: Positive = 0.01
+    """learning rate of Adam"""
 
 
 TASK = AugmentedClassifierSettings

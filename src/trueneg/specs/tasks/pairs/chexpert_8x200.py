@@ -2,9 +2,7 @@
 
 from typing import Any, ClassVar
 
-from pydantic import Field
-
-from trueneg.specs.settings import PathText
+from trueneg.specs.settings import PathText, Technical
 from trueneg.specs.tasks.base import EACH_CLASS
 from trueneg.specs.tasks.pairs.precision import PrecisionSettings
 from trueneg.stats.measurement import Measurement
@@ -17,13 +15,10 @@ class Chexpert8x200Settings(PrecisionSettings):
     NEEDS = "greyscale images"
     CHANCE: ClassVar = {"Prec": 1 / 8}  # for any list length: eight labels with equally many images
 
-    path: PathText = Field(
-        description="folder of the CheXpert images", json_schema_extra={"technical": True}
-    )
-    lists: str = Field(
-        description="clone of the repository with ConVIRT's lists",
-        json_schema_extra={"technical": True},
-    )
+    path: Technical[PathText]
+    """folder of the CheXpert images"""
+    lists: Technical[str]
+    """clone of the repository with ConVIRT's lists"""
 
     def classes(self, study: Any) -> tuple[str, ...]:
         return (EACH_CLASS,)

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from pydantic import Field
-
 from trueneg.specs.settings import NonNegative
 from trueneg.specs.tasks.base import EACH_CLASS, DisplayedMetric, Task, by_class
 from trueneg.stats.measurement import Measurement
@@ -24,9 +22,8 @@ class GroundingSettings(Task):
     # that of CNR, an absolute value, is above 0 and depends on the heatmaps
     CHANCE: ClassVar = {"CNR signed": 0.0}
 
-    smoothing: NonNegative = Field(
-        0.0, description="standard deviation of Gaussian smoothing, in grid cells (BioViL: 1.5)"
-    )
+    smoothing: NonNegative = 0.0
+    """standard deviation of Gaussian smoothing, in grid cells (BioViL: 1.5)"""
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         for measured in super().rows(study):

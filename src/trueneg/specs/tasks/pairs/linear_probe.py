@@ -1,7 +1,5 @@
 """The linear probe of image–text studies."""
 
-from pydantic import Field
-
 from trueneg.specs.settings import Count, Positive
 from trueneg.specs.tasks.pairs import ClassifierSettings
 
@@ -11,9 +9,12 @@ class MultiLabelProbeSettings(ClassifierSettings):
 
     ROWS = ("linear probe",)
 
-    epochs: Count = Field(100, description="passes over the labelled images")
-    batch_size: Count = Field(512, description="labelled images per step")
-    learning_rate: Positive = Field(1e-3, description="learning rate of Adam")
+    epochs: Count = 100
+    """passes over the labelled images"""
+    batch_size: Count = 512
+    """labelled images per step"""
+    learning_rate: Positive = 1e-3
+    """learning rate of Adam"""
 
 
 TASK = MultiLabelProbeSettings

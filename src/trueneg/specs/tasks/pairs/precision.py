@@ -20,7 +20,8 @@ class PrecisionSettings(ListSettings):
     METRICS = PRECISION
     DIRECTIONS = ("image to image", "text to image")
 
-    ks: list[Count] = Field([5, 10, 50], min_length=1, description="list lengths k of Prec@k")
+    ks: list[Count] = Field([5, 10, 50], min_length=1)
+    """list lengths k of Prec@k"""
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         """Yield the precision at each k in each direction, and their mean."""

@@ -16,7 +16,8 @@ class RegionRetrievalSettings(ListSettings):
     OPTIONAL = "measured only if given"
     NEEDS = "boxes"
 
-    ks: list[Count] = Field([10, 50, 100], min_length=1, description="list lengths k of R@k")
+    ks: list[Count] = Field([10, 50, 100], min_length=1)
+    """list lengths k of R@k"""
 
     def relevance(self, study: Any) -> dict[str, list[str]]:
         meaning = "truth" if study.dataset.truth_known else "finding"

@@ -17,7 +17,8 @@ class RetrievalSettings(ListSettings):
     ROWS = BY_SAMPLE = ("retrieval sentence", "retrieval report")
     METRICS = RECALL | CHANCE
 
-    ks: list[Count] = Field([1, 5, 10, 50, 100], min_length=1, description="list lengths k of R@k")
+    ks: list[Count] = Field([1, 5, 10, 50, 100], min_length=1)
+    """list lengths k of R@k"""
 
     def relevance(self, study: Any) -> dict[str, list[str]]:
         truth = ["truth"] if study.dataset.truth_known else []

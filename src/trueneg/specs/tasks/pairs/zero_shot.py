@@ -14,12 +14,10 @@ from trueneg.stats.measurement import Measurement
 class PromptSettings(Settings):
     """Two sentences that an image is compared with."""
 
-    negative: str = Field(
-        min_length=1, description="sentence that describes an image without the finding"
-    )
-    positive: str = Field(
-        min_length=1, description="sentence that describes an image with the finding"
-    )
+    negative: str = Field(min_length=1)
+    """sentence that describes an image without the finding"""
+    positive: str = Field(min_length=1)
+    """sentence that describes an image with the finding"""
 
 
 class ZeroShotSettings(Task):
@@ -33,9 +31,8 @@ class ZeroShotSettings(Task):
     }
     CHANCE: ClassVar = {"AUC": 0.5, "AUC positive prompt": 0.5}
 
-    prompts: dict[str, PromptSettings] | None = Field(
-        None, description="by label; none: Table 2 of Sample-Specific Debiasing"
-    )
+    prompts: dict[str, PromptSettings] | None = None
+    """by label; none: Table 2 of Sample-Specific Debiasing"""
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         prompts = self.prompts or PairSettings.label_names  # the paper has prompts for these labels

@@ -1,7 +1,5 @@
 """The nearest-neighbour vote."""
 
-from pydantic import Field
-
 from trueneg.specs.settings import Count
 from trueneg.specs.tasks.texts import LabelTask
 
@@ -11,9 +9,8 @@ class TextNeighbourSettings(LabelTask):
 
     ROWS = BY_SAMPLE = ("knn",)
 
-    neighbours: Count = Field(
-        5, description="k; at most the number of training texts of the smallest label"
-    )
+    neighbours: Count = 5
+    """k; at most the number of training texts of the smallest label"""
 
 
 TASK = TextNeighbourSettings

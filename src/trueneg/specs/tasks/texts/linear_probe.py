@@ -1,7 +1,5 @@
 """The linear probe of text studies."""
 
-from pydantic import Field
-
 from trueneg.specs.settings import Positive
 from trueneg.specs.tasks.texts import LabelTask
 
@@ -11,10 +9,8 @@ class TextProbeSettings(LabelTask):
 
     ROWS = BY_SAMPLE = ("linear probe",)
 
-    C: Positive = Field(
-        10.0,
-        description="inverse strength of the L2 penalty, as in scikit-learn; vectors have length 1",
-    )
+    C: Positive = 10.0
+    """inverse strength of the L2 penalty, as in scikit-learn; vectors have length 1"""
 
 
 TASK = TextProbeSettings

@@ -30,19 +30,13 @@ class TextRetrievalSettings(TextTask):
         | {name: DisplayedMetric(name, decimals=3) for name in ("MRR", "nDCG", *OF_ALL)}
     )
 
-    ks: NonEmpty[Count] = Field(
-        [1, 5, 10],
-        description="list lengths k of R@k: the share of queries with a hit among the first k",
-    )
+    ks: NonEmpty[Count] = Field([1, 5, 10])
+    """list lengths k of R@k: the share of queries with a hit among the first k"""
 
-    all_answers: Boolean = Field(
-        False,
-        description=(
-            "also MAP, R-precision, MRR@10 and recall@k, the share of a query's right answers among"
-            " the first k; given pairs with labels are also judged by label, so that"
-            " other right answers count"
-        ),
-    )
+    all_answers: Boolean = False
+    """also MAP, R-precision, MRR@10 and recall@k, the share of a query's right answers among the
+    first k; given pairs with labels are also judged by label, so that other right answers count
+    """
 
     def rows(self, study: Any) -> Iterator[Measurement]:
         lengths: dict[str, list[Any]] = {

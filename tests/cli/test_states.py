@@ -1,0 +1,133 @@
+"""Every command that reads a damaged, foreign or missing file says the same of it."""
+
+import itertools
+import json
+import random
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from tests.projects import ROOT
+from trueneg.cli.main import main
+from trueneg.cli.verify import verify
+from trueneg.config.reading import read_configuration
+from trueneg.io.seals import seal
+from trueneg.report.findings import report
+from trueneg.report.summary import summarise_study
+from trueneg.store.exchange import import_study
+
+STUDIES = read_configuration([ROOT / "config/config.yaml"]).studies
+BLOCK = "digits/CL/*"
+OUTPUTS = {
+    "rows": "rows.parquet",
+    "curves": "curves.parquet",
+    "runs": "runs.json",
+    "candidates": "candidates.parquet",
+    "published": "published.parquet",
+    "comparison": "comparison.json",
+    "study": "study.yaml",
+}
+# files, each with the commands that read it
+PLACES = {
+    "digits/artefacts/comparison.json": {"runs", "why comparison", "answer"},
+    "digits/artefacts/runs.json": {"runs", "why comparison", "answer"},
+    "digits/artefacts/rows.parquet": {"runs", "answer"},
+    "digits/artefacts/curves/digits/CL/*.parquet": {"why curve"},
+    "runs/*/run.json": {"runs", "why run"},
+    "runs/*/training.parquet": {"why run"},
+    "runs/*/evaluated-*.json": {"why run"},
+}
+
+
+def flipped(path, other):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def truncated(path, other):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def foreign(path, other):
+    path.write_bytes(other.read_bytes())
+
+
+def missing(path, other):
+    path.unlink()
+
+
+DRAWN = random.Random(0).sample(
+    list(itertools.product(PLACES, (flipped, truncated, foreign, missing))), 10
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The shipped study of digits, imported and compared, with an empty page."""
+    results = tmp_path_factory.mktemp("finished") / "results"
+    import_study(ROOT / "evidence/digits.tar.xz", results)
+    folder = results / "digits"
+    patterns = {
+        "rows": "rows/*/*/*.parquet",
+        "curves": "artefacts/curves/*/*/*.parquet",
+        "runs": "artefacts/runs/*/*/*.json",
+    }
+    inputs = {name: sorted(folder.glob(pattern)) for name, pattern in patterns.items()}
+    inputs |= {"pilots": [], "winners": [], "samples": [], "published": []}
+    outputs = {name: folder / "artefacts" / file for name, file in OUTPUTS.items()}
+    settings = STUDIES["digits"].model_dump(mode="json")
+    summarise_study("digits", settings, SimpleNamespace(**inputs), SimpleNamespace(**outputs))
+    (results / "index.html").touch()
+    seal(results, [*outputs.values(), results / "index.html"])
+    return results
+
+
+@pytest.fixture
+def results(finished, tmp_path, monkeypatch):
+    shutil.copytree(finished, tmp_path / "results", copy_function=shutil.copy2)
+    monkeypatch.chdir(tmp_path)
+    return (tmp_path / "results").relative_to(tmp_path)
+
+
+def commands(results):
+    """Return the arguments of commands by name."""
+    (curve,) = (results / "digits/artefacts/curves").glob(BLOCK)
+    return {
+        "runs": ["runs"],
+        "why comparison": ["why", str(results / "digits/artefacts/comparison.json")],
+        "why curve": ["why", str(curve)],
+        "why run": ["why", runs_of(results)[0]],
+    }
+
+
+def runs_of(results):
+    """Return the ids of the runs of CL."""
+    (manifest,) = (results / "digits/manifests").glob(BLOCK)
+    return [run["id"] for run in json.loads(manifest.read_text())["runs"]]
+
+
+@pytest.mark.parametrize(("place", "damage"), DRAWN)
+def test_all_commands_say_the_same_of_a_file(results, capsys, place, damage):
+    first, second, *_ = runs_of(results)
+    (path,) = results.glob(place.replace("runs/*/", f"runs/{first}/"))
+    (other,) = results.glob(place.replace("runs/*/", f"runs/{second}/"))
+    arguments = commands(results)
+    damage(path, results / "digits/artefacts/study.yaml" if other == path else other)
+    _, text = verify(results, STUDIES)
+    # without its record, a run is no longer one
+    subject = path.parent if damage is missing and path.name == "run.json" else path
+    (line,) = (line.strip() for line in text.splitlines() if line.strip().startswith(str(subject)))
+    printed = {"answer": report(results, ["digits"])}
+    for command, given in arguments.items():
+        main(given)
+        printed[command] = "".join(capsys.readouterr())
+    if damage is not missing:
+        assert "was damaged or edited" in line
+        assert all(line in printed[command] for command in PLACES[place])
+    for said in printed.values():
+        assert "Traceback" not in said
+        about = [each for each in said.splitlines() if str(path) in each]
+        assert all(line in each for each in about if each.strip() != str(path))
