@@ -162,9 +162,9 @@ def add_likelihoods(results: Path, name: str = "words") -> None:
 
 def section(name: str, title: str, **content) -> dict:
     """The content of a study's section of the page, empty where it is not given."""
-    empty = dict.fromkeys(("question", "finding", "answer", "config"), "")
+    empty = dict.fromkeys(("question", "finding", "config"), "")
     lists = ("facts", "headroom", "data", "warnings", "marks", "figures", "tables", "suspects")
-    empty |= dict.fromkeys(lists, ())
+    empty |= {name: [] for name in lists}
     empty |= {"headline": 0, "provenance": Provenance(), "examples": NO_EXAMPLES}
     return {"name": name, "title": title, **empty, **content}
 

@@ -587,6 +587,22 @@ def test_classes_of_few_images_are_left_out(capsys):
     assert "one class folder with 5 images or more" in capsys.readouterr().err
 
 
+def test_a_few_broken_images_are_no_obstacle():
+    photographs(Path("animals"), classes=("cat", "dog"))
+    Path("animals/cat/0.png").write_bytes(b"")
+    Path("animals/cat/4.png").write_text("a web page")
+    assert init("images", "animals") == 0
+    settings = dataset()
+    source = load_source(
+        "image_folder",
+        path=settings.path,
+        resolution=16,
+        skip_incomplete=settings.skip_incomplete,
+    )
+    assert len(source.images) == 238
+    assert "2 of 240 images" in source.skipped
+
+
 def test_a_dangling_link_and_a_folder_without_a_name_are_no_obstacle(monkeypatch):
     photographs(Path("animals"), classes=("cat", "dog"))
     Path("animals/cat/0.png").unlink()

@@ -21,8 +21,8 @@ from trueneg.report.figures.by_condition import (
     by_label_fraction,
     draw_by_place,
 )
-from trueneg.report.figures.contrasts import contrasts
 from trueneg.report.figures.embedding import embedding
+from trueneg.report.figures.gains import draw as draw_gains
 from trueneg.report.figures.monitors import GROUPS, by_objective, true_negative_mean
 from trueneg.report.gathered import RESPLIT, Gathered
 from trueneg.specs.kinds.images import ImageStudy
@@ -103,7 +103,7 @@ def expected_of(dataset, rows, curves, coordinates, folder=None):
     )
     gathered.note_on, gathered.read = lambda *drawn: "", lambda *files: coordinates
     drawers = {
-        "contrasts": lambda: contrasts(Gathered(folder)),
+        "gains": lambda: draw_gains(Gathered(folder)),
         "embedding": partial(embedding, gathered, []),
         "training_loss": partial(by_objective, gathered, "loss", "Loss (nats)"),
         "share_at_bound": partial(

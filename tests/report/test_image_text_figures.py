@@ -520,7 +520,7 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
     ablations = [name + end for name in names for end in ("", "_differences")]
     requested = ["similarity_histograms", "grounding_overlays", "eta_quality"]
     plain = synthetic_pairs.study()
-    assert list(registry.figures_by_name(plain)) == ["contrasts", *tradeoff, *requested, *always]
+    assert list(registry.figures_by_name(plain)) == ["gains", *tradeoff, *requested, *always]
     assert set(registry.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {
         *tradeoff,
         "similarity_histograms",
@@ -535,7 +535,7 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
     least = synthetic_pairs.study(
         objectives=synthetic_pairs.settings()["objectives"] | one_constant, figures={}
     )
-    assert list(registry.figures_by_name(least)) == ["contrasts", "eta_quality", *always]
+    assert list(registry.figures_by_name(least)) == ["gains", "eta_quality", *always]
     tables = {
         "tasks",
         "zero_shot",

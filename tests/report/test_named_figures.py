@@ -134,11 +134,23 @@ def test_tuned_studies_draw_only_oracles_with_the_same_settings(
     assert len({line.get_marker() for line in lines}) == len(shown)
 
 
-def test_the_forest_plot_without_named_contrasts_shows_all_differences(tmp_path):
+def test_the_headline_figure_shows_each_gain_with_its_interval_the_largest_first(tmp_path):
     synthetic_pairs.write(tmp_path / "artefacts", synthetic_pairs.settings(published=[]))
     plain = Gathered(tmp_path / "artefacts")
-    plot = drawn(plain, "contrasts").axes[0]
-    shown = {tick.get_text().removesuffix(" − CL") for tick in plot.get_yticklabels()}
-    assert shown == plain.study.objectives.keys() - {"CL"}
-    assert plot.get_yticklabels()[0].get_text() == "DCL-LM − CL"  # the primary contrast
-    assert "dose_response" not in registry.figures_by_name(plain.study)
+    figure = drawn(plain, "gains")
+    plot = figure.axes[0]
+    names = [label.get_text() for label in plot.get_yticklabels()]
+    shown = {}
+    for container in plot.containers:
+        line, _, (bars,) = container.lines
+        for x, y, segment in zip(*line.get_data(), bars.get_segments(), strict=True):
+            shown[names[int(y)]] = [segment[0, 0], x, segment[1, 0]]
+    assert {"DCL-LM", "Oracle", "ReCo"} <= shown.keys()
+    assert "CL" not in shown
+    means = [shown[name][1] for name in names]
+    assert means == sorted(means, reverse=True)
+    for name, interval in shown.items():
+        expected = interval_of(of_seeds(plain, name) - of_seeds(plain, "CL"))
+        np.testing.assert_allclose(interval, expected, rtol=1e-6)
+    assert "in question: " in alternative_text(figure)
+    assert "contrasts" not in registry.figures_by_name(plain.study)

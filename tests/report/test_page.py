@@ -71,7 +71,7 @@ def page_of(path, *studies):
 FULL = {
     "question": "Does it help?",
     "finding": "DCL gains 1.0 points over CL.",
-    "answer": "DCL gains 1.0 points over CL (8 seeds).",
+    "facts": ["Measured with 8 seeds."],
     "headroom": ["clear headroom: so it is"],
     "warnings": ["2 runs are stale."],
     "config": "small:\n  seeds: 8\n",
@@ -86,9 +86,11 @@ def test_the_page_shows_every_part_of_a_study(tmp_path, figure):
     study = section("small", "A small study", figures=[("By r", "Caption.", png)], **FULL)
     _, reader = page_of(png.parents[2], study)
     text = " ".join(reader.texts["body"].split())
-    assert "open" in reader.of("details")[0]  # the first table
+    assert all("open" not in folded for folded in reader.of("details"))
+    assert "91.25" not in reader.texts["details"]  # the first table is not folded
     parts = (
-        *map(study.get, ("title", "question", "finding", "answer")),
+        *map(study.get, ("title", "question", "finding")),
+        *study["facts"],
         *study["headroom"],
         *study["warnings"],
         "seeds: 8",
@@ -111,7 +113,7 @@ def test_all_text_is_escaped(tmp_path):
         [HOSTILE],
         HOSTILE,
     )
-    texts = dict.fromkeys(("title", "question", "finding", "answer", "config"), HOSTILE)
+    texts = dict.fromkeys(("title", "question", "finding", "config"), HOSTILE)
     text, reader = page_of(
         tmp_path,
         section(
@@ -254,7 +256,7 @@ def test_paired_differences_come_before_means_and_other_tables(tmp_path, figure)
             assert paths.index(name) + 1 == paths.index(name.removesuffix("_differences"))
     titles = [drawing.title for drawing in registry.tables_by_name(study).values()]
     assert [title for title, _, _ in page["tables"]] == titles
-    names = ["primary", "differences", *PRINTED, "tasks"]
+    names = ["methods", "differences", *PRINTED, "tasks"]
     assert [*registry.tables_by_name(study)][:7] == names
 
 

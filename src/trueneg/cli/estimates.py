@@ -10,8 +10,10 @@ from trueneg.cli.planned_data import PlannedRun
 from trueneg.config.runs import features_key, frozen_towers
 from trueneg.legible import counted, duration
 
-# seconds to start a job, most of them for imports; measured with two jobs at a time on two cores
-START = 5.5
+# Processor seconds to start a job: about 3 for its Snakemake process, and about 4 for imports, to
+# read the data and to write results (3.4 to 4.4 for jobs that only split the data, without
+# PyTorch; AMD EPYC).
+START = 7.0
 EVALUATED = 5e-4  # seconds to evaluate a run, per training sample
 OTHERS = 25.0  # seconds to read the data, compare, draw figures and write the page
 UNMEASURED = "no run of their kind finished here; `trueneg check --time` measures updates"

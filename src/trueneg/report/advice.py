@@ -144,7 +144,8 @@ def advice(gathered: Gathered) -> Advice:
     if not better:
         return advised
     kept = f"Keep {' or '.join(better)}, which is better than {rival}"
-    return Advice(None, f"{kept}. Without it: {advised.sentence}")
+    otherwise = advised.sentence[:1].lower() + advised.sentence[1:]
+    return Advice(None, f"{kept}; without it, {otherwise}")
 
 
 def _stated(objective: Any) -> set[str]:

@@ -19,7 +19,6 @@ from trueneg.report.claims import claim
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import choice, chosen_name, edge_notes, seed_count
 from trueneg.report.layouts import compared_rows
-from trueneg.report.methods import of_methods
 from trueneg.report.metrics import (
     amount,
     ends,
@@ -248,28 +247,6 @@ def _qualified(row: Any, reach: str, margin: str = "") -> str:
     return ", ".join(said)
 
 
-def knowing_the_labels(row: Any, metric: str) -> str:
-    """State in a clause what the oracle gains; empty without an interval.
-
-    Args:
-        row: row from :func:`trueneg.stats.comparison.headroom`.
-        metric: name of the measured metric.
-    """
-    if pd.isna(row["low"]):
-        return ""
-    if row["low"] <= 0 <= row["high"]:
-        reach = ends(row["low"], row["high"], metric)
-        return (
-            "knowing the labels makes no clear difference:"
-            f" {amount(row['difference'], metric, signed=True, difference=True)} ({reach})"
-        )
-    verb = "gains" if row["difference"] > 0 else "loses"
-    return (
-        f"knowing the labels {verb} {amount(abs(row['difference']), metric, difference=True)}"
-        f" ({_unsigned_ends(row, metric)})"
-    )
-
-
 def _unsigned_ends(row: Any, metric: str) -> str:
     """Format the ends of an interval that excludes 0 without their sign, which the sentence states
     in words.
@@ -311,9 +288,7 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
 
 
 def of_contrast(gathered: Gathered) -> str:
-    """State the primary contrast, what knowing the labels gains (or that the baseline is at
-    chance), and values at edges; first of all, if training is not shown to help.
-    """
+    """State what to use and, in a sentence with its caveats, what the primary contrast found."""
     primary = gathered.study.primary
     contrast = gathered.comparison["primary"]
     selection = gathered.comparison["selection"]
@@ -321,16 +296,10 @@ def of_contrast(gathered: Gathered) -> str:
     shown = claim(gathered.study, rows, contrast["dataset"], selection, gathered.crossed)
     clauses = [finding(shown.row, primary.treatment, shown.baseline), *shown.caveats]
     headroom = gathered.headroom
-    of_dataset = headroom[headroom["dataset"] == contrast["dataset"]].iloc[0]
-    if of_dataset["label"] == NOT_ABOVE_CHANCE:
-        clauses.append(f"{primary.baseline} is {of_dataset['label']}")
-    elif primary.treatment != primary.oracle:
-        clauses.append(knowing_the_labels(of_dataset, contrast["metric"]))
-    edges = edge_notes(selection_of(primary, contrast["dataset"], selection))
-    advised = advice(gathered)
-    first = [] if advised.name else [advised.sentence]
-    stated = f"{'; '.join(filter(None, clauses))}."
-    return " ".join([*first, stated, *of_methods(gathered), *edges])
+    label = headroom.loc[headroom["dataset"] == contrast["dataset"], "label"].iloc[0]
+    if label == NOT_ABOVE_CHANCE:
+        clauses.append(f"{primary.baseline} is {label}")
+    return f"{advice(gathered).sentence} {'; '.join(clauses)}."
 
 
 def of_likelihoods(gathered: Gathered) -> str:

@@ -14,6 +14,8 @@ from trueneg.config import runs
 from trueneg.io.seals import require_intact
 from trueneg.report.declared import primary_dataset
 from trueneg.report.labels import (
+    CROSSED_INTERVAL,
+    PAIRED_INTERVAL,
     choice,
     chosen_name,
     edge_notes,
@@ -118,6 +120,11 @@ class Gathered:
         """The primary measurement's comparisons over runs and samples; None: there are none."""
         crossed = self.comparison.get("crossed")
         return DataFrame(crossed) if crossed else None
+
+    @property
+    def paired_intervals(self) -> str:
+        """What the intervals of paired differences in the primary measurement cover."""
+        return PAIRED_INTERVAL if self.crossed is None else CROSSED_INTERVAL
 
     @property
     def dataset(self) -> str:

@@ -13,6 +13,7 @@ from trueneg.stats.measurement import Measurement
 
 INTERVAL = "95\u00a0% t intervals over seeds"
 PAIRED_INTERVAL = "95\u00a0% paired t intervals over seeds"
+CROSSED_INTERVAL = "95\u00a0% intervals over seeds and test samples"
 SYMBOLS = {"temperature": "t", "class_probability": "η", "alpha": "α", "beta": "β"}  # of settings
 
 

@@ -2,6 +2,7 @@
 of text studies.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -133,6 +134,7 @@ TEXT_LABELS |= {
 TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")
 
 
+@functools.lru_cache(maxsize=1)
 def compared_rows(gathered: Gathered) -> DataFrame:
     """Return the rows of the selected variants on the test split, with the means of
     :func:`with_means`.

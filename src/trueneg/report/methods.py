@@ -2,6 +2,8 @@
 temperatures too, and what the best of them gains.
 """
 
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -29,21 +31,28 @@ WORDS = {
 }
 
 
-def outcomes(gathered: Gathered) -> dict[str, str]:
-    """Return the outcome of each method against the baseline, after Holm's correction; better
-    only if its interval at equal temperatures is above zero, too.
+@functools.lru_cache(maxsize=1)
+def gains(gathered: Gathered) -> Mapping[str, Any]:
+    """Return the smaller gain (:func:`least_gain`) of each objective whose loss is not the
+    baseline's. Its outcome is that of the comparison with the baseline, after Holm's correction;
+    better only if the smaller gain's interval is above zero, too.
     """
     table = of_primary(gathered)
     table = table[table["contrast"] == table["objective"] + f" − {gathered.baseline}"]
-    found = dict(zip(table["objective"], table["outcome"], strict=True))
     same_loss = with_loss_of_baseline(gathered.study)
-    names = [name for name in gathered.methods if name in found and name not in same_loss]
-    return {
-        name: ELSEWHERE
-        if found[name].startswith("better") and not least_gain(gathered, name)["low"] > 0
-        else found[name]
-        for name in names
-    }
+    found = {}
+    for row in table[~table["objective"].isin(same_loss)].to_dict("records"):
+        gain = least_gain(gathered, row["objective"])
+        is_elsewhere = row["outcome"].startswith("better") and not gain["low"] > 0
+        outcome = ELSEWHERE if is_elsewhere else row["outcome"]
+        found[row["objective"]] = {**gain, "outcome": outcome}
+    return found
+
+
+def outcomes(gathered: Gathered) -> dict[str, str]:
+    """Return the outcome of each method against the baseline, as in :func:`gains`."""
+    found = gains(gathered)
+    return {name: found[name]["outcome"] for name in gathered.methods if name in found}
 
 
 def least_gain(gathered: Gathered, name: str) -> Any:

@@ -3,7 +3,7 @@
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import Figure, add_legend, dots, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count, with_unit
+from trueneg.report.labels import measurement_name, seed_count, with_unit
 from trueneg.report.metrics import margin_text, scale, unit
 from trueneg.report.plots import forest
 from trueneg.report.tables.comparisons import of_primary
@@ -14,24 +14,15 @@ KIND = TrainedStudy
 
 
 def drawings(study: TrainedStudy) -> list[Drawing]:
-    """Declare the figure of a trained study; if the study names only its primary contrast, it shows
-    all differences.
-    """
-    title = (
-        "The comparisons that the study names"
-        if study.contrasts
-        else f"Differences from {study.primary.baseline}"
+    """Declare the figure of a trained study that names contrasts."""
+    drawing = Drawing(
+        "contrasts",
+        contrasts,
+        "The comparisons that the study names",
+        "Differences in the primary measurement. Bars are not corrected for the number of"
+        " comparisons; the tables list outcomes.",
     )
-    return [
-        Drawing(
-            "contrasts",
-            contrasts,
-            title,
-            "Differences in the primary measurement. Bars are not corrected for the number of"
-            " comparisons; the tables list outcomes.",
-            headline=True,
-        )
-    ]
+    return [drawing] if study.contrasts else []
 
 
 def contrasts(gathered: Gathered) -> Figure:
@@ -41,10 +32,9 @@ def contrasts(gathered: Gathered) -> Figure:
     measured = gathered.primary
     table = of_primary(gathered)
     named = gathered.study.contrasts
-    if named:
-        # the first baseline is shown in any case
-        first = {gathered.study.first_baseline} - {contrast.baseline for contrast in named}
-        table = table[(table["family"] != OTHERS) | table["objective"].isin(first)]
+    # the first baseline is shown in any case
+    first = {gathered.study.first_baseline} - {contrast.baseline for contrast in named}
+    table = table[(table["family"] != OTHERS) | table["objective"].isin(first)]
     table = table.assign(
         family=table["family"].fillna("interval only").replace(OTHERS, "exploratory")
     )
@@ -56,9 +46,11 @@ def contrasts(gathered: Gathered) -> Figure:
     size = scale(measured.metric)
     figure, [[plot]] = panels(height=1.6 + 0.34 * len(table))
     sentences = [
-        f"{measurement_name(measured, gathered.dataset)}. Bars: {PAIRED_INTERVAL}, not corrected"
-        f" ({seed_count(table['pairs'])})."
+        f"{measurement_name(measured, gathered.dataset)}. Bars: {gathered.paired_intervals}, not"
+        f" corrected ({seed_count(table['pairs'])})."
     ]
+    if gathered.crossed is not None and any(contrast.minus for contrast in named):
+        sentences.append("Differences of differences: over seeds only.")
     for margin in gathered.margins.values():
         plot.axvspan(-size * margin, size * margin, color="0.88", linewidth=0, zorder=0)
         sentences.append(f"Band: ±{margin_text(margin, measured.metric)}, the margin.")

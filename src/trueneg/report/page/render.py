@@ -88,15 +88,20 @@ def digests(*contents: str) -> list[str]:
 
 
 def _entry(study: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a study with its figures, and the smaller image of its headline figure for the
-    overview.
+    """Return a study with its headline figure, a smaller image of it for the overview, and the
+    other figures.
     """
     figures = [_figure(title, caption, png, folder) for title, caption, png in study["figures"]]
-    headline = None
-    if figures:
-        title, _, png = study["figures"][study["headline"]]
-        headline = {"title": title, **embedded(png, CARD)}
-    return {"study": study, "figures": figures, "headline": headline}
+    if not figures:
+        return {"study": study, "figures": [], "headline": None, "card": None}
+    headline = figures.pop(study["headline"])
+    _, _, png = study["figures"][study["headline"]]
+    return {
+        "study": study,
+        "figures": figures,
+        "headline": headline,
+        "card": {"title": headline["title"], **embedded(png, CARD)},
+    }
 
 
 def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]:

@@ -37,19 +37,15 @@ def study_page(folder: Path) -> dict[str, Any]:
 
     Returns:
         ``name`` (from the configuration; also the anchor on the page and the study's folder),
-            ``title``, ``question``;
-        ``finding`` (answer in a plain sentence, or what a study without an answer measures);
-            ``answer`` (of a trained study: what to use, and the finding) and ``facts`` (further
-            sentences of the answer); sentences: ``headroom`` (one per data set), ``data`` (on the
-            data and every η) and ``warnings``
-        (caveats shown first); ``marks``, badges for the outcome and the caveats, as (kind, text);
-            ``figures`` (title, caption
-        and PNG of each; the PDF is beside it, and the description in the PNG becomes the
-            alternative text), ``headline`` (index
-        of the figure on the overview) and ``tables`` (title, caption and content of each), in page
-            order; ``config`` (YAML);
-        ``provenance`` of the numbers; ``suspects`` (pairs of training samples) and ``examples`` of
-            retrieval.
+            ``title``, ``question``; ``finding`` (the answer in two sentences, or what a study
+            without an answer measures) and ``facts`` (further sentences of the answer);
+            sentences: ``headroom`` (one per data set), ``data`` (on the data and every η) and
+            ``warnings`` (caveats); ``marks``, badges for the outcome and the caveats, as (kind,
+            text); ``figures`` (title, caption and PNG of each; the PDF is beside it, and the
+            description in the PNG becomes the alternative text), ``headline`` (index of the figure
+            that is shown first) and ``tables`` (title, caption and content of each), in page order;
+            ``config`` (YAML); ``provenance`` of the numbers; ``suspects`` (pairs of training
+            samples) and ``examples`` of retrieval.
     """
     gathered = Gathered(folder)
     figures = folder.parent / "figures"
@@ -60,7 +56,6 @@ def study_page(folder: Path) -> dict[str, Any]:
     restricted = any(
         getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports")
     )
-    answer = _answer(gathered, runs) if is_trained else []
     marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
     # Not those of earlier versions, nor of networks without training.
     described = [run for run in runs if "false_negatives" in run and _is_trained(run)]
@@ -80,8 +75,7 @@ def study_page(folder: Path) -> dict[str, Any]:
         "title": study.title,
         "question": study.question,
         "finding": sentence(gathered),
-        "answer": " ".join(answer[:2]),
-        "facts": answer[2:],
+        "facts": _facts(gathered, runs) if is_trained else [],
         "headroom": [
             f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())
         ],
@@ -110,10 +104,9 @@ def study_page(folder: Path) -> dict[str, Any]:
     }
 
 
-def _answer(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
-    """State which objective to use and what was found; then further facts, what seeds would cost
-    that decide an undecided contrast, and how to export the objective's encoder, or to train a
-    final one.
+def _facts(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
+    """State what the answer rests on, what seeds would cost that decide an undecided contrast, and
+    how to export the advised objective's encoder, or to train a final one.
 
     The run of the objective (:func:`trueneg.report.advice.advise`) that is best on the validation
     split is exported, if its weights are here.
@@ -123,18 +116,14 @@ def _answer(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
         runs: records of its runs.
     """
     advised = advice(gathered)
-    sentences = [
-        advised.sentence,
-        *answer_of(
-            gathered.study,
-            compared_rows(gathered),
-            gathered.comparison["primary"]["dataset"],
-            gathered.comparison["selection"],
-            gathered.crossed,
-        ),
-        *_seeds_to_decide(gathered, runs),
-        *of_methods(gathered),
-    ]
+    _, *further = answer_of(
+        gathered.study,
+        compared_rows(gathered),
+        gathered.comparison["primary"]["dataset"],
+        gathered.comparison["selection"],
+        gathered.crossed,
+    )
+    sentences = [*of_methods(gathered), *further, *_seeds_to_decide(gathered, runs)]
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
     rows = rows[(rows["dataset"] == gathered.dataset) & (rows["objective"] == advised.name)]
     if rows.empty:
@@ -210,6 +199,7 @@ def _remarks(
     sentences).
     """
     outcome = comparison["primary"]["outcome"] if comparison else ""
+    treatment = gathered.study.primary.treatment if comparison else ""
     remarks = headroom_remarks(gathered.headroom) if comparison else {}
     is_small = comparison.get("seeds", FEW_SEEDS) < FEW_SEEDS
     stale = sum(run["state"].startswith("stale") for run in runs)
@@ -229,7 +219,7 @@ def _remarks(
     machines = [record["machine"] for run in runs for record in (run, run.get("evaluated", run))]
     cpus = {machine["cpu"] for machine in machines if "cpu" in machine}
     marks = [
-        (OUTCOMES.get(outcome.split(" ")[0], ""), outcome, outcome),
+        (OUTCOMES.get(outcome.split(" ")[0], ""), outcome, f"{treatment}: {outcome}"),
         *(("headroom", remark, f"{remark}: {dataset}") for dataset, remark in remarks.items()),
         ("few", is_small, f"too few seeds: {comparison.get('seeds')}"),
         ("small", "small default" in note.lower(), "small default"),

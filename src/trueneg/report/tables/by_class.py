@@ -34,8 +34,8 @@ def drawings(study: TrainedStudy) -> list[Drawing]:
         Drawing(
             "by_class",
             by_class,
-            "Accuracy by class, and the classes that are confused",
             "Which classes are hard, and what are they taken for?",
+            "Accuracy by class with counts, and the classes that are confused most often.",
             (*ROWS, *files),
             {"files": files},
         )

@@ -28,7 +28,7 @@ def drawings(study: TrainedStudy) -> list[Drawing]:
         Drawing(
             "candidates",
             candidates,
-            "Every candidate on the validation split",
+            "How good was each candidate on the validation split?",
             caption,
             ("study.yaml", "comparison.json", "candidates.parquet"),
         )

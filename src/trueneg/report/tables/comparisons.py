@@ -42,7 +42,7 @@ from trueneg.report.tables.building import (
     side_by_side,
 )
 from trueneg.specs.kinds.images import ImageStudy
-from trueneg.specs.kinds.trained import PRIMARY, TrainedStudy
+from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.tasks import measured_by
 from trueneg.stats.comparison import means
 from trueneg.stats.measurement import Measurement
@@ -53,52 +53,51 @@ NUMBERS, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
 SHARES = {"anchors at the bound": "share at bound", "negatives removed": "share removed"}
 # Title and caption of each table, in page order.
-PRIMARY_DIFFERENCES = (
-    "Differences in the primary measurement, with their outcomes",
-    "The primary contrast comes first; differences that the study does not name are exploratory.",
-)
 DIFFERENCES = (
-    "Every paired difference, with its tests",
+    "How large is each paired difference, and what do its tests say?",
     "Differences that are neither primary nor named are exploratory.",
 )
 PUBLISHED = (
-    "{} of {}, with our numbers",
+    "How do our numbers compare with {} of {}?",
     "Numbers need not agree where data, networks or training length differ.",
 )
 HEADINGS = {
     "accuracy": (
-        "Accuracy of every objective",
+        "How accurate is each objective, by evaluation and group of classes?",
         "The primary measurement comes first; the others are exploratory.",
     ),
     "texts": (
-        "Every task, with paired differences",
+        "How does each objective do in every task?",
         "Held-out texts of labels with training, and of labels without it.",
     ),
     "tasks": (
-        "Every task, with paired differences",
+        "How does each objective do in every task?",
         (
             "The layout is that of Sample-Specific Debiasing's Table 1, with further tasks and"
             " columns."
         ),
     ),
     "zero_shot": (
-        "Zero-shot classification by class",
+        "Which findings can be classified without training on labels?",
         "AUC of prompt scores, laid out as Sample-Specific Debiasing's Table 3.",
     ),
     "retrieval": (
-        "Retrieval, both directions",
+        "How well are texts found from images, and images from texts?",
         (
             "The layout is that of Sample-Specific Debiasing's Table 5 and ReCo's Table 3; low"
             " ranks are better."
         ),
     ),
-    "precision": ("Precision of retrieval by label", "The layout is that of ReCo's Table 1."),
+    "precision": (
+        "How many of the retrieved images have the right label?",
+        "The layout is that of ReCo's Table 1.",
+    ),
     "grounding": (
-        "Grounding by finding",
+        "How well do heatmaps show where a finding is?",
         "CNR and mIoU of heatmaps, laid out as Sample-Specific Debiasing's Table 4.",
     ),
     "linear_evaluation": (
-        "Classifiers by label fraction",
+        "How good are classifiers that are trained with few labels?",
         "The mean over classes, and each class, laid out as ReCo's Table 2.",
     ),
 }
@@ -121,10 +120,7 @@ RECO_TABLE_1 = (
 def drawings(study: TrainedStudy) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
     measured = {row.task for row in measured_by(study)}
-    listed = [
-        Drawing("primary", primary_differences, *PRIMARY_DIFFERENCES),
-        Drawing("differences", differences, *DIFFERENCES),
-    ]
+    listed = [Drawing("differences", differences, *DIFFERENCES)]
     title, caption = PUBLISHED
     names = ((printed.paper, table) for printed in study.published for table in printed.tables)
     for paper, table in dict.fromkeys(names):
@@ -219,24 +215,11 @@ def differences(gathered: Gathered) -> Table:
         places = accuracy(study, rows)
     else:
         places = [place for layout in LAYOUTS.values() for place in layout(rows)]
-    return _difference_table(
-        gathered,
-        comparisons(
-            rows, gathered.baseline, present(places, rows), gathered.margins, named_by(gathered)
-        ),
+    values = comparisons(
+        rows, gathered.baseline, present(places, rows), gathered.margins, named_by(gathered)
     )
-
-
-def primary_differences(gathered: Gathered) -> Table:
-    """Build the table of paired differences in the primary measurement."""
-    values = of_primary(gathered)
-    values = values.sort_values("family", key=lambda family: family != PRIMARY, kind="stable")
-    return _difference_table(gathered, values)
-
-
-def _difference_table(gathered: Gathered, values: DataFrame) -> Table:
     return difference_table(
-        values.assign(**{LABELS: values["objective"].map(gathered.study.labels_used)}),
+        values.assign(**{LABELS: values["objective"].map(study.labels_used)}),
         [*gathered.protocol_notes, *gathered.label_notes, *gathered.table_notes],
         gathered.names,
     )
