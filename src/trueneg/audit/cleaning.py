@@ -12,20 +12,20 @@ from pandas import DataFrame, Series
 
 from trueneg.audit.hard_negatives import FrozenTexts, given, kept
 from trueneg.audit.row_files import AT_ONCE, Row, row_file, without
-from trueneg.audit.text_rows import (
+from trueneg.data.cells import identifier, texts_of
+from trueneg.data.mistakes import COPY_AGAIN
+from trueneg.data.tables import cell_text
+from trueneg.data.texts.text_rows import (
     ANCHOR,
     NEGATIVE,
     POSITIVE,
     anchor_forms,
     certain,
-    known_positives,
+    known_pairs,
     pair_codes,
     row_codes,
     text_cells,
 )
-from trueneg.data.cells import identifier, texts_of
-from trueneg.data.mistakes import COPY_AGAIN
-from trueneg.data.tables import cell_text
 from trueneg.io.files import atomic_write
 from trueneg.io.reading import reading
 
@@ -89,7 +89,7 @@ def clean(
     file = row_file(path)
     removed: list[DataFrame] = []
     with reading(path, "a table", COPY_AGAIN):
-        parts = [known_positives(cells) for _, cells in _blocks(file, roles, label)]
+        parts = [known_pairs(cells) for _, cells in _blocks(file, roles, label)]
     known = np.unique(np.concatenate(parts))
     seen: set[int] = set()
 

@@ -10,8 +10,8 @@ from numpy import ndarray
 from pandas import DataFrame, Series
 from scipy.sparse import csr_array
 
-from trueneg.audit.text_rows import ANCHOR, NEGATIVE, POSITIVE, REPEATED
 from trueneg.data.mining import DIGITS, RANKS, known_positives, nearest, normalised_vectors
+from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, REPEATED
 from trueneg.data.vector_files import read_vectors
 from trueneg.models.towers.tower import Tower
 from trueneg.runtime.devices import leased_device
@@ -89,10 +89,11 @@ def given(cells: DataFrame, vectors: ndarray, reasons: Series) -> HardNegativePa
     """Return the hard negatives of a file, each once per row.
 
     Args:
-        cells: of :func:`~trueneg.audit.text_rows.text_cells`, with the ``number`` of each text.
+        cells: of :func:`~trueneg.data.texts.text_rows.text_cells`, with the ``number`` of each
+            text.
         vectors: (T, D), by number.
-        reasons: of :func:`~trueneg.audit.text_rows.certain`; those with one are false or, without
-            labels, left out.
+        reasons: of :func:`~trueneg.data.texts.text_rows.certain`; those with one are false
+            or, without labels, left out.
     """
     anchors = cells[cells["role"] == ANCHOR].set_index("row")["number"]
     is_kept = (reasons != REPEATED) if cells["label"].any() else (reasons == "")

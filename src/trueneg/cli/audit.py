@@ -15,19 +15,20 @@ from trueneg.audit.hard_negatives import FrozenTexts, HardNegativePairs
 from trueneg.audit.rates import Rate
 from trueneg.audit.ratings import SAMPLE, read_ratings, write_sample
 from trueneg.audit.sampling import ENDS, ranges_of
-from trueneg.audit.text_rows import (
-    ANCHOR,
-    NEGATIVE,
-    POSITIVE,
-    about_rows,
-    certain,
-    known_positives,
-    pair_codes,
-    text_cells,
-)
 from trueneg.cli.columns import POSITIVES, UserTable, known
 from trueneg.cli.init import choose_label, choose_positive, choose_text
 from trueneg.data.cells import class_names, texts_of
+from trueneg.data.texts.text_rows import (
+    ANCHOR,
+    NEGATIVE,
+    POSITIVE,
+    about_batches,
+    about_certain,
+    certain,
+    known_pairs,
+    pair_codes,
+    text_cells,
+)
 from trueneg.errors import UserError
 from trueneg.io.files import writable
 from trueneg.report.audit_page import write_page, write_rating_page
@@ -49,7 +50,8 @@ class TextFile(NamedTuple):
     Attributes:
         table: their table.
         roles: anchor, positive or negative, by column.
-        cells: of :func:`~trueneg.audit.text_rows.text_cells`, with the ``number`` of each text.
+        cells: of :func:`~trueneg.data.texts.text_rows.text_cells`, with the ``number`` of each
+            text.
         texts: a text by number; those that are equal when normalised have one.
         groups: number of the group of each row; −1: none.
     """
@@ -166,7 +168,8 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> str:
         if chosen[option] < least:
             raise UserError(f"--{option} is {chosen[option]}; expected at least {least}.")
     file = read_texts(path, chosen)
-    lines = [f"{path}: {'; '.join(file.table.found)}", *about_rows(file.cells, chosen["batch"])]
+    lines = [f"{path}: {'; '.join(file.table.found)}", about_certain(file.cells)]
+    lines.append(about_batches(file.cells, chosen["batch"]))
     if not (NEGATIVE in file.roles.values() or chosen["mine"]):
         lines.append("no hard negatives are given; --mine looks at those that would be mined")
         return "\n".join(lines)
@@ -177,7 +180,7 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> str:
     if chosen["mine"]:
         negatives = hard_negatives.mined(file.cells, vectors)
     else:
-        reasons = certain(file.cells, known_positives(file.cells))
+        reasons = certain(file.cells, known_pairs(file.cells))
         negatives = hard_negatives.given(file.cells, vectors, reasons)
     if negatives.pairs.empty:
         return "\n".join([*lines, "no other hard negatives are left to look at"])

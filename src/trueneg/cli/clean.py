@@ -10,10 +10,10 @@ from trueneg.audit.cleaning import clean, filtered, judged_false
 from trueneg.audit.hard_negatives import FrozenTexts
 from trueneg.audit.ratings import read_ratings
 from trueneg.audit.row_files import AT_ONCE, row_file
-from trueneg.audit.text_rows import POSITIVE
 from trueneg.cli.audit import text_roles, tower_of
 from trueneg.cli.columns import UserTable
 from trueneg.data.mistakes import COPY_AGAIN
+from trueneg.data.texts.text_rows import POSITIVE
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
 from trueneg.legible import counted
