@@ -155,7 +155,9 @@ def test_columns_of_one_text_become_empty_and_labelled_texts_lose_repeated_rows(
     )
 
 
-def test_filters_and_ratings_remove_what_they_mark(tmp_path, capsys):
+@pytest.mark.parametrize("at_once", [7, 1000])
+def test_filters_and_ratings_remove_what_they_mark(tmp_path, monkeypatch, capsys, at_once):
+    monkeypatch.setattr(cleaning, "AT_ONCE", at_once)
     generator = np.random.default_rng(0)
     rows = 30
     lines = [

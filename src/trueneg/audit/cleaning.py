@@ -54,7 +54,7 @@ def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
 
     def mark(cells: DataFrame, reasons: Series) -> tuple[Series, Series]:
         cells = cells.assign(number=pd.factorize(cells["form"])[0], label="")
-        vectors = encoder.vectors(cells.drop_duplicates("number")["text"].tolist())
+        vectors = encoder.vectors(cells.drop_duplicates("number"))
         negatives = given(cells, vectors, reasons)
         pairs = negatives.pairs.set_index("cell")
         removed = pairs[kept(negatives, settings) == 0]
@@ -64,6 +64,16 @@ def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
         )
 
     return mark
+
+
+def different_forms(path: Path, roles: Mapping[str, str]) -> ndarray:
+    """Return the forms of the different texts of a file, anchors first."""
+    forms: dict[str, list[ndarray]] = {column: [] for column in roles}
+    with reading(path, "a table", COPY_AGAIN):
+        for _, cells in _blocks(row_file(path), roles, None):
+            for column, of_column in cells.groupby("column")["form"]:
+                forms[column].append(of_column.unique())
+    return pd.unique(np.concatenate([*itertools.chain(*forms.values())]))
 
 
 def clean(

@@ -48,33 +48,42 @@ class HardNegativePairs(NamedTuple):
 
 
 class FrozenTexts:
-    """A frozen text tower.
+    """A frozen text tower, or a file of vectors.
 
     Args:
         settings: of a tower of texts.
+        forms: of all texts in a file of vectors, in its order; not used by other towers.
 
     Attributes:
         truncated: number of texts so far that are longer than its limit.
     """
 
-    def __init__(self, settings: Section) -> None:
+    def __init__(self, settings: Section, forms: ndarray) -> None:
         self._settings = settings
+        self._forms = pd.Index(forms)
         self._tower: Tower | None = None
+        self._values: ndarray | None = None
         self.truncated = 0
 
     def __str__(self) -> str:
         """Return the name of its model or file."""
         return str(self._settings.get("model") or self._settings["path"])
 
-    def vectors(self, texts: list[str]) -> ndarray:
+    def vectors(self, cells: DataFrame) -> ndarray:
         """Return the vectors of different texts, of unit length.
+
+        Args:
+            cells: ``text`` and ``form`` of each.
 
         Raises:
             UserError: if the tower cannot be built, or does not fit the texts.
         """
+        texts = cells["text"].tolist()
         if "path" in self._settings:
-            path, column = self._settings["path"], self._settings["column"]
-            return normalised_vectors(read_vectors(path, column, len(texts), "texts"))
+            if self._values is None:
+                path, column = self._settings["path"], self._settings["column"]
+                self._values = read_vectors(path, column, len(self._forms), "texts")
+            return normalised_vectors(self._values[self._forms.get_indexer(cells["form"])])
         made_of: Any = {"training": {"kind": "text"}, "text_encoder": self._settings}
         tower = self._tower = self._tower or build_tower(made_of, "text_encoder")
         refuse_long_texts(tower, made_of, texts)

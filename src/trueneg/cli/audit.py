@@ -162,19 +162,16 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> str:
     Raises:
         UserError: if the file or the folder cannot be used.
     """
-    if folder.exists():
-        raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
-    for option, least in (("batch", 2), ("pairs", 1)):
-        if chosen[option] < least:
-            raise UserError(f"--{option} is {chosen[option]}; expected at least {least}.")
+    _refuse_options(folder, chosen)
     file = read_texts(path, chosen)
     lines = [f"{path}: {'; '.join(file.table.found)}", about_certain(file.cells)]
     lines.append(about_batches(file.cells, chosen["batch"]))
     if not (NEGATIVE in file.roles.values() or chosen["mine"]):
         lines.append("no hard negatives are given; --mine looks at those that would be mined")
         return "\n".join(lines)
-    encoder = FrozenTexts(tower_of(chosen["encoder"]))
-    vectors = encoder.vectors(file.texts.tolist())
+    different = file.cells.drop_duplicates("number")
+    encoder = FrozenTexts(tower_of(chosen["encoder"]), different["form"].to_numpy())
+    vectors = encoder.vectors(different)
     if encoder.truncated:
         lines.append(f"{encoder} truncates {encoder.truncated:,} of {len(file.texts):,} texts")
     if chosen["mine"]:
@@ -198,6 +195,14 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> str:
     write_page(folder, f"Hard negatives in {path.name}", lines, tables)
     lines.append(f"Wrote {folder}: open {folder / 'index.html'}.")
     return "\n".join(lines)
+
+
+def _refuse_options(folder: Path, chosen: Mapping[str, Any]) -> None:
+    if folder.exists():
+        raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
+    for option, least in (("batch", 2), ("pairs", 1)):
+        if chosen[option] < least:
+            raise UserError(f"--{option} is {chosen[option]}; expected at least {least}.")
 
 
 def rated_audit(path: Path, folder: Path, ratings: Sequence[Path]) -> str:
