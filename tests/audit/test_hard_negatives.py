@@ -41,10 +41,10 @@ def cosine(vectors, first, second):
 
 def filtered(pairs):
     """The table of filters, from similarity, rank, whether false, and similarities of positives."""
-    chances = {
-        "none": [1 for _ in pairs],
-        "range_min=30, range_max=100": [30 < rank <= 100 for _, rank, _, _ in pairs],
-    }
+    chances = {"none": [1 for _ in pairs]}
+    if max(rank for _, rank, _, _ in pairs) > 30:
+        window = [30 < rank <= 100 for _, rank, _, _ in pairs]
+        chances["range_min=30, range_max=100"] = window
     for name, (factor, margin) in MARGINS.items():
         chances[name] = [
             np.mean([similarity <= own - factor * abs(own) - margin for own in positives])

@@ -105,7 +105,7 @@ def test_both_pages_are_accessible_and_show_texts_as_texts(visit, axe, pairs, tm
     shares = pd.DataFrame({"rank": ["1", "2–5"], "false": [0.5, 0.25]})
     similar = pd.DataFrame({"similarity": [0.9] * 5, "anchor": STRANGE, "negative": STRANGE})
     tables = {"by rank": shares, "by similarity": shares, "most similar pairs": similar}
-    write_page(tmp_path / "audit", "<i>file</i>", [STRANGE[0]], tables)
+    write_page(tmp_path / "audit", "<i>file</i>", STRANGE[1], [STRANGE[0]], tables)
     write_rating_page(tmp_path / "rate.html", "file", pairs)
     page = visit(tmp_path / "audit/index.html")
     cells = page.locator("td:nth-child(2)").all_inner_texts()[-5:]

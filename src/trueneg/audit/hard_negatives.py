@@ -11,7 +11,7 @@ from pandas import DataFrame, Series
 from scipy.sparse import csr_array
 
 from trueneg.data.mining import DIGITS, RANKS, known_positives, nearest, normalised_vectors
-from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, REPEATED
+from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, REPEATED, certain
 from trueneg.data.vector_files import read_vectors
 from trueneg.models.towers.tower import Tower
 from trueneg.runtime.devices import leased_device
@@ -94,16 +94,18 @@ class FrozenTexts:
         return normalised_vectors(values)
 
 
-def given(cells: DataFrame, vectors: ndarray, reasons: Series) -> HardNegativePairs:
+def given(cells: DataFrame, vectors: ndarray, reasons: Series | None = None) -> HardNegativePairs:
     """Return the hard negatives of a file, each once per row.
 
     Args:
         cells: of :func:`~trueneg.data.texts.text_rows.text_cells`, with the ``number`` of each
             text.
         vectors: (T, D), by number.
-        reasons: of :func:`~trueneg.data.texts.text_rows.certain`; those with one are false
-            or, without labels, left out.
+        reasons: of :func:`~trueneg.data.texts.text_rows.certain`, which are found if not given;
+            pairs with one are false or, without labels, left out.
     """
+    if reasons is None:
+        reasons = certain(cells)
     anchors = cells[cells["role"] == ANCHOR].set_index("row")["number"]
     is_kept = (reasons != REPEATED) if cells["label"].any() else (reasons == "")
     negatives = cells[(cells["role"] == NEGATIVE) & is_kept]
@@ -120,7 +122,8 @@ def given(cells: DataFrame, vectors: ndarray, reasons: Series) -> HardNegativePa
     own = _cosine(vectors, anchors.reindex(positives["row"]).to_numpy(), positives["number"])
     least = Series(own, positives["row"]).groupby(level=0).min()
     pairs = pairs.assign(similarity=_cosine(vectors, pairs["anchor"], pairs["negative"]))
-    pairs["rank"] = pairs.groupby("unit")["similarity"].rank(method="first", ascending=False)
+    rank = pairs.groupby("unit")["similarity"].rank(method="first", ascending=False)
+    pairs = pairs.assign(rank=rank.astype(int))
     return _judged(pairs, cells, {unit: np.array([value]) for unit, value in least.items()})
 
 
@@ -219,12 +222,16 @@ def similarity_bands(similarity: Series) -> Series:
 
 
 def chances(negatives: HardNegativePairs) -> dict[str, ndarray]:
-    """Return the probability that each filter keeps each pair, by the filter's settings as text."""
+    """Return the probability that each filter keeps each pair, by the filter's settings as text;
+    without windows beyond all ranks.
+    """
+    most = negatives.pairs["rank"].max()
     return {
         ", ".join(f"{name}={value}" for name, value in settings.items()) or "none": kept(
             negatives, settings
         )
         for settings in FILTERS
+        if settings.get("range_min", 0) < most
     }
 
 

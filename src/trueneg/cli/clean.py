@@ -12,7 +12,7 @@ from trueneg.audit.cleaning import clean, different_forms, filtered, judged_fals
 from trueneg.audit.hard_negatives import FrozenTexts
 from trueneg.audit.ratings import read_ratings
 from trueneg.audit.row_files import AT_ONCE, row_file
-from trueneg.cli.audit import text_roles, tower_of
+from trueneg.cli.audit_inputs import text_roles, tower_of
 from trueneg.cli.columns import UserTable
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.data.texts.text_rows import POSITIVE
@@ -32,7 +32,7 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
         path: the file.
         out: file to write, in the same format.
         folder: folder of the sample that was rated.
-        chosen: columns, as for :func:`trueneg.cli.audit.read_texts`; ``filter``,
+        chosen: columns, as for :func:`trueneg.cli.audit_inputs.read_audited`; ``filter``,
             ``encoder`` and ``ratings``.
 
     Returns:

@@ -206,6 +206,15 @@ def _add_audit(commands: Commands) -> None:
         "--pairs", type=int, default=120, metavar="N", help="pairs to be rated (default: 120)"
     )
     audits.add_argument(
+        "--judge",
+        metavar="COMMAND",
+        help="command that rates more pairs: it reads JSON lines with pair, anchor, positive and"
+        " negative, and writes JSON lines with pair and false",
+    )
+    audits.add_argument(
+        "--judged", type=int, default=2000, metavar="N", help="pairs for a judge (default: 2000)"
+    )
+    audits.add_argument(
         "--batch", type=int, default=64, metavar="N", help="size of a batch (default: 64)"
     )
     cleans.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write")
@@ -353,11 +362,12 @@ def _audit(options: argparse.Namespace) -> None:
     from trueneg.cli.audit import audit, rated_audit
 
     folder = options.out or _audit_folder(options)
-    if options.ratings:
-        found = rated_audit(options.file, folder, options.ratings)
+    if options.ratings or options.judge:
+        lines = iter(rated_audit(options.file, folder, options.ratings or (), options.judge))
     else:
-        found = audit(options.file, folder, vars(options))
-    print(legible(found))
+        lines = audit(options.file, folder, vars(options))
+    for line in lines:
+        print(legible(line), flush=True)
 
 
 def _clean(options: argparse.Namespace) -> None:
