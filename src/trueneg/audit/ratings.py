@@ -56,7 +56,7 @@ def write_sample(
 
     Args:
         folder: folder to write.
-        file: the user's file.
+        file: the user's file or folder.
         pairs: those that may be false: ``anchor``, ``group`` (−1: none), ``rank``, ``similarity``
             and what else is needed with ratings.
         texts: ``anchor``, ``positive`` and ``negative`` of each pair.
@@ -71,7 +71,7 @@ def write_sample(
     anchors, groups, similarity = pairs[["anchor", "group", "similarity"]].to_numpy().T
     drawn = draw(anchors.astype(int), groups.astype(int), ranges, similarity, pairs=count)
     rows = np.random.default_rng(0).permutation(drawn.rows)  # raters do not see the ranks
-    checksum = file_checksum(file)
+    checksum = _checksum(file)
     name = hashlib.sha256(checksum.encode() + rows.tobytes()).hexdigest()[:12]
     sample = texts.iloc[rows].assign(false="")
     sample.insert(0, "sample", name)
@@ -93,7 +93,7 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample
 
     Args:
         folder: folder of the sample.
-        file: the user's file.
+        file: the user's file or folder.
         paths: a csv of each rater; empty: nothing is rated.
 
     Raises:
@@ -101,7 +101,7 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample
             or has no rating, or raters disagree.
     """
     record: Any = read_json(folder / RECORD, remedy=DRAW)
-    if not file.is_file() or file_checksum(file) != record["file"]:
+    if not file.exists() or _checksum(file) != record["file"]:
         raise UserError(
             f"{file} has changed since the sample in {folder} was drawn. Restore it, or draw"
             " another sample with --out and rate that."
@@ -145,6 +145,15 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample
         )
     verdicts = by_rater[0].map(VERDICTS).to_numpy()
     return RatedSample(pairs, record, wanted.to_numpy(), verdicts)
+
+
+def _checksum(path: Path) -> str:
+    """Return the checksum of a file, or of all files in a folder."""
+    if path.is_file():
+        return file_checksum(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    contents = "".join(f"{file.relative_to(path)} {file_checksum(file)}\n" for file in files)
+    return hashlib.sha256(contents.encode()).hexdigest()
 
 
 def _some(pairs: pd.Index) -> str:

@@ -1,5 +1,6 @@
-"""What the user wants audited: texts in a table."""
+"""What the user wants audited: texts in a table, or in a folder of queries and a corpus."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from trueneg.cli.columns import POSITIVES, UserTable, known
 from trueneg.cli.init import choose_label, choose_positive, choose_text
 from trueneg.data.cells import class_names, texts_of
+from trueneg.data.texts import beir
 from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, text_cells
 from trueneg.errors import UserError
 from trueneg.specs.guides.encoder import TextTower
@@ -46,20 +48,32 @@ class Audited(NamedTuple):
 
 
 def read_audited(path: Path, chosen: Mapping[str, Any]) -> Audited:
-    """Read a file of texts with labels, or of pairs of texts, with or without hard negatives.
+    """Read a file of texts with labels, or of pairs of texts, with or without hard negatives; or a
+    folder in the layout of BEIR.
 
     Args:
-        path: the table.
+        path: the table or the folder.
         chosen: columns by their role, as for :func:`trueneg.cli.init.init_text`, and ``negatives``.
 
     Raises:
         UserError: if it cannot be read, or columns are ambiguous.
     """
-    about, cells, groups = _read_table(path, chosen)
+    read = _read_folder if path.is_dir() else _read_table
+    about, cells, groups = read(path, chosen)
     if len(groups) < 2:
         raise UserError(f"{path} has {len(groups)} usable rows; expected at least two.")
     cells["number"] = pd.factorize(cells["form"])[0]
     return Audited(f"{path}: {about}", cells, groups)
+
+
+def _read_folder(folder: Path, chosen: Mapping[str, Any]) -> tuple[str, DataFrame, Series]:
+    settings = {"path": str(folder), "splits": "drawn", "candidates": "judged"}
+    settings |= {"restricted": False, "skip_incomplete": True}
+    rows, documents, skipped = beir.read_rows(settings)
+    about = f"{len(rows):,} queries with right answers among {len(documents):,} judged texts"
+    rows["positives"] = rows["positives"].map(json.dumps)
+    cells = text_cells(rows, {"text": ANCHOR, "positives": POSITIVE}, None)
+    return f"{about}. {skipped}".strip(), cells, Series(-1, rows.index)
 
 
 def _read_table(path: Path, chosen: Mapping[str, Any]) -> tuple[str, DataFrame, Series]:
