@@ -144,6 +144,7 @@ def test_an_audit_overwrites_nothing_and_refuses_unknown_encoders(capsys):
         (["--out", "."], ". already exists"),
         (["--batch", "1"], "--batch is 1"),
         (["--pairs", "0"], "--pairs is 0"),
+        (["--judged", "0"], "--judged is 0"),
     ):
         assert main(["audit", "texts.csv", "--mine", *arguments]) == 1
         (line,) = capsys.readouterr().err.splitlines()

@@ -88,7 +88,7 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
 def _refuse_options(folder: Path, chosen: Mapping[str, Any]) -> None:
     if folder.exists():
         raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
-    for option, least in (("batch", 2), ("pairs", 1), ("judged", 0)):
+    for option, least in (("batch", 2), ("pairs", 1), ("judged", 1)):
         if chosen[option] < least:
             raise UserError(f"--{option} is {chosen[option]}; expected at least {least}.")
 
@@ -192,10 +192,9 @@ def _opinions(judge: str, folder: Path, sample: RatedSample) -> ndarray:
 
 
 def _about_opinions(opinions: ndarray, sample: RatedSample) -> list[str]:
-    judged = sample.record["judged"]
-    called = opinions[judged].mean() if judged else np.nan
+    of_judged = opinions[sample.record["judged"]]
     return [
-        f"the judge calls {100 * called:.3g} % of {len(judged):,} of the"
+        f"the judge calls {100 * of_judged.mean():.3g} % of {len(of_judged):,} of the"
         f" {sample.record['what']} false. This is the judge's opinion, which nobody has compared"
         " with ratings: rate the sample, and pass it with --ratings, too"
     ]
