@@ -71,8 +71,8 @@ def different_forms(path: Path, roles: Mapping[str, str]) -> ndarray:
     forms: dict[str, list[ndarray]] = {column: [] for column in roles}
     with reading(path, "a table", COPY_AGAIN):
         for _, cells in _blocks(row_file(path), roles, None):
-            for column, of_column in cells.groupby("column")["form"]:
-                forms[column].append(of_column.unique())
+            for column, parts in forms.items():
+                parts.append(cells.loc[cells["column"] == column, "form"].unique())
     return pd.unique(np.concatenate([*itertools.chain(*forms.values())]))
 
 

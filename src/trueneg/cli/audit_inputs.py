@@ -67,8 +67,13 @@ def read_audited(path: Path, chosen: Mapping[str, Any]) -> Audited:
 
 
 def _read_folder(folder: Path, chosen: Mapping[str, Any]) -> tuple[str, DataFrame, Series]:
-    settings = {"path": str(folder), "splits": "drawn", "candidates": "judged"}
-    settings |= {"restricted": False, "skip_incomplete": True}
+    settings = {
+        "path": str(folder),
+        "splits": "drawn",
+        "candidates": "judged",
+        "restricted": False,
+        "skip_incomplete": True,
+    }
     rows, documents, skipped = beir.read_rows(settings)
     about = f"{len(rows):,} queries with right answers among {len(documents):,} judged texts"
     rows["positives"] = rows["positives"].map(json.dumps)

@@ -42,11 +42,22 @@ def write_page(
         for name, table in tables.items()
     }
     style = _style()
-    content = {"title": title, "lead": lead, "lines": lines, "tables": shown}
-    content |= {"figure": figure, "description": description}
-    page = templates(FOLDER).get_template("audit.html")
+    content = (
+        templates(FOLDER)
+        .get_template("audit.html")
+        .render(
+            title=title,
+            lead=lead,
+            lines=lines,
+            tables=shown,
+            figure=figure,
+            description=description,
+            style=style,
+            digests=digests(style),
+        )
+    )
     path = folder / "index.html"
-    write_text(path, page.render(content, style=style, digests=digests(style)))
+    write_text(path, content)
     return path
 
 
