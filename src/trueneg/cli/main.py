@@ -172,7 +172,11 @@ def _add_audit(commands: Commands) -> None:
     )
     cleans = commands.add_parser("clean", help="write a file without what is false in it")
     for command in (audits, cleans):
-        command.add_argument("file", type=Path, help="texts: CSV, TSV, JSON lines or parquet")
+        command.add_argument(
+            "file",
+            type=Path,
+            help="texts: CSV, TSV, JSON lines or parquet; of audit, also a folder as BEIR has it",
+        )
         for role in ("text", "positive", "label"):
             of_what = init.TEXT_COLUMNS[role]
             command.add_argument(f"--{role}", metavar="COLUMN", help=f"column of {of_what}")
