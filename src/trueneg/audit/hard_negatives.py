@@ -148,7 +148,7 @@ def mined(cells: DataFrame, vectors: ndarray) -> HardNegativePairs:
             "anchor": np.repeat(rows, found.shape[1]),
             "negative": found.ravel(),
             "rank": np.tile(np.arange(1, found.shape[1] + 1), len(rows)),
-            "similarity": similarity.ravel(),
+            "similarity": similarity.ravel().astype(float).round(DIGITS),
             "is_certain": False,
         }
     )
@@ -271,5 +271,5 @@ def suspects(pairs: DataFrame, count: int) -> DataFrame:
 
 
 def _cosine(vectors: ndarray, first: Any, second: Any) -> ndarray:
-    cosines: ndarray = (vectors[first] * vectors[second]).sum(1).round(DIGITS)
+    cosines: ndarray = (vectors[first] * vectors[second]).sum(1).astype(float).round(DIGITS)
     return cosines
