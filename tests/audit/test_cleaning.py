@@ -155,7 +155,9 @@ def test_columns_of_one_text_become_empty_and_labelled_texts_lose_repeated_rows(
     )
 
 
-def test_filters_and_ratings_remove_what_they_mark(tmp_path, capsys):
+@pytest.mark.parametrize("at_once", [7, 1000])
+def test_filters_and_ratings_remove_what_they_mark(tmp_path, monkeypatch, capsys, at_once):
+    monkeypatch.setattr(cleaning, "AT_ONCE", at_once)
     generator = np.random.default_rng(0)
     rows = 30
     lines = [
@@ -181,6 +183,8 @@ def test_filters_and_ratings_remove_what_they_mark(tmp_path, capsys):
             if round(float(unit[number] @ unit[rows + place]), 4) <= own - abs(own) * 0.05
         ]
         assert line["neg"] == [f"answer number {place}" for place in kept]
+    similarity = (tmp_path / "near.jsonl.removed.csv").read_text().split()[-1].rpartition(",")[2]
+    assert len(similarity) <= len("-0.1234")
     clean("near.jsonl", "again.jsonl", "--filter", "max_score=2", "--encoder", VECTORS)
     assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "near.jsonl").read_text()
 

@@ -41,10 +41,10 @@ def cosine(vectors, first, second):
 
 def filtered(pairs):
     """The table of filters, from similarity, rank, whether false, and similarities of positives."""
-    chances = {
-        "none": [1 for _ in pairs],
-        "range_min=30, range_max=100": [30 < rank <= 100 for _, rank, _, _ in pairs],
-    }
+    chances = {"none": [1 for _ in pairs]}
+    if max(rank for _, rank, _, _ in pairs) > 30:
+        window = [30 < rank <= 100 for _, rank, _, _ in pairs]
+        chances["range_min=30, range_max=100"] = window
     for name, (factor, margin) in MARGINS.items():
         chances[name] = [
             np.mean([similarity <= own - factor * abs(own) - margin for own in positives])
@@ -144,7 +144,47 @@ def test_an_audit_overwrites_nothing_and_refuses_unknown_encoders(capsys):
         (["--out", "."], ". already exists"),
         (["--batch", "1"], "--batch is 1"),
         (["--pairs", "0"], "--pairs is 0"),
+        (["--judged", "0"], "--judged is 0"),
     ):
         assert main(["audit", "texts.csv", "--mine", *arguments]) == 1
         (line,) = capsys.readouterr().err.splitlines()
         assert named in line
+
+
+def test_a_folder_of_queries_and_a_corpus_is_audited_and_rated(tmp_path, capsys):
+    generator = np.random.default_rng(2)
+    queries = [f"question number {number}" for number in range(40)]
+    answers = [f"answer number {number}" for number in range(50)]
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    for name, texts in (("queries", queries), ("corpus", answers)):
+        lines = [{"_id": f"{name[0]}{n}", "text": text} for n, text in enumerate(texts)]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    right = {(f"q{number}", f"c{number}") for number in range(40)} | {("q0", "c1"), ("q7", "c3")}
+    judged = pd.DataFrame(sorted(right), columns=["query-id", "corpus-id"]).assign(score=1)
+    judged.to_csv(folder / "qrels/test.tsv", sep="\t", index=False)
+    order = [queries[int(query[1:])] for query in judged["query-id"].unique()]
+    given = judged["corpus-id"].str[1:].astype(int).map(lambda number: answers[number])
+    vectors = vectors_of([*order, *given], generator)
+    arguments = ["--encoder", "{name: vectors, path: vectors.npy}", "--mine", "--pairs", "20"]
+    assert main(["audit", "beir", *arguments]) == 0
+    printed = capsys.readouterr().out
+    known = 2 * (1 + 1 / 2) / (40 * 39)  # the second answers, each of which is drawn half the time
+    assert f"{100 * known:.3g} % of an anchor's 39 negatives" in printed
+    similar = pd.read_csv("beir_audit/most_similar_pairs.csv")
+    pairs = [
+        cosine(vectors, query, answer)
+        for number, query in enumerate(queries)
+        for place, answer in enumerate(answers[:40])
+        if (f"q{number}", f"c{place}") not in right
+    ]
+    assert similar["similarity"].tolist() == pytest.approx(sorted(pairs)[:-21:-1], abs=1e-4)
+    sample = pd.read_csv("beir_audit/sample.csv").assign(false="n")
+    sample.to_csv("rated.csv", index=False)
+    assert main(["audit", "beir", "--ratings", "rated.csv"]) == 0
+    assert "20 rated" in capsys.readouterr().out
+    (folder / "qrels/test.tsv").write_text("changed")
+    assert main(["audit", "beir", "--ratings", "rated.csv"]) == 1
+    assert "beir has changed" in capsys.readouterr().err
+    assert main(["clean", "beir", "--out", "cleaned"]) == 1
+    assert "beir" in capsys.readouterr().err

@@ -126,6 +126,8 @@ def test_a_judge_who_is_right_narrows_the_interval_and_a_useless_one_changes_not
     right = rate_with_judge(verdicts, verdicts == 1, ranges, sizes, np.array([[20_000, 10_000]]))
     assert right.high - right.low < 0.35 * (alone.high - alone.low)
     assert right.share == pytest.approx(1 / 3)
+    few = rate_with_judge(verdicts, verdicts == 1, ranges, sizes, np.array([[100, 0]]))
+    assert few == alone
     never = rate_with_judge(verdicts, verdicts == 2, ranges, sizes, np.array([[30_000, 0]]))
     assert never == alone
 

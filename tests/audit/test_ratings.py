@@ -1,6 +1,7 @@
 """The sample to be rated, and what is refused about its ratings."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_ratings_give_the_rate_of_all_pairs(capsys):
     verdicts = sample["false"].str.lower().map({"y": 1.0, "n": 0.0, "u": np.nan}).to_numpy()
     # all ranks are in the first range
     expected = rates.rate(verdicts, np.zeros(40, int), np.array([240]))
-    assert f"{100 * expected.share:.3g} % ({100 * expected.low:.2g} to" in printed
+    assert f"{100 * expected.share:.3g} % ({100 * expected.low:.3g} to" in printed
     assert "240 given hard negatives" in printed
     assert "8 unsure" in printed
     by_rank = pd.read_csv("pairs_audit/rated/by_rank.csv")
@@ -123,3 +124,92 @@ def test_what_does_not_belong_together_is_named_and_nothing_is_computed(capsys):
     Path("pairs.jsonl").unlink()
     assert "pairs.jsonl" in refusal(capsys, "first.csv")
     assert "none_audit" in refusal(capsys, "first.csv", "--out", "none_audit")
+
+
+JUDGE = """
+import json, sys
+for line in sys.stdin:
+    pair = json.loads(line)
+    numbers = [int(pair[end].split()[-1]) for end in ("anchor", "negative")]
+    print(json.dumps({"pair": pair["pair"], "false": numbers[1] - numbers[0] == 1}))
+"""
+
+
+@pytest.fixture
+def judged():
+    """A sample of which a judge can be asked, all of whose pairs are rated as the judge does but
+    two, and the command.
+    """
+    write_pairs()
+    lines = [json.loads(line) for line in Path("pairs.jsonl").read_text().splitlines()]
+    plain = [f"answer number {number}" for number in range(len(lines))]
+    for number, line in enumerate(lines):
+        line |= {"pos": plain[number : number + 1]}
+        line["neg"] = [plain[(number + step) % len(lines)] for step in (1, 2, 3, 5)]
+    Path("pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ["--encoder", VECTORS, "--pairs", "40", "--judged", "100"]
+    assert main(["audit", "pairs.jsonl", *arguments]) == 0
+    Path("judge.py").write_text(JUDGE)
+    sample = pd.read_csv("pairs_audit/sample.csv")
+    ends = (sample[end].str.split().str[-1].astype(int) for end in ("anchor", "negative"))
+    sample["opinion"] = np.subtract(*reversed([*ends])) == 1
+    is_false = sample["opinion"] ^ sample.index.isin([3, 30])
+    sample["false"] = is_false.map({True: "y", False: "n"})
+    sample.to_csv("rated.csv", index=False)
+    return sample, ["--judge", f"{sys.executable} judge.py"]
+
+
+def test_ratings_correct_the_opinions_of_a_judge(judged, capsys):
+    sample, judge = judged
+    capsys.readouterr()
+    assert main(["audit", "pairs.jsonl", *judge]) == 0
+    printed = capsys.readouterr().out
+    opinions = pd.read_csv("pairs_audit/opinions.csv", index_col="pair")["false"]
+    chosen = json.loads(Path("pairs_audit/sample.json").read_text())["judged"]
+    of_judge = opinions[chosen].mean()
+    assert len(set(chosen)) == 100
+    assert f"{100 * of_judge:.3g} % of 100 " in printed
+    assert "judge's opinion" in printed
+    assert not Path("pairs_audit/rated").exists()
+
+    assert main(["audit", "pairs.jsonl", *judge, "--ratings", "rated.csv"]) == 0
+    printed = capsys.readouterr().out
+    verdicts = (sample["false"] == "y").to_numpy(float)
+    # all ranks are in the first range
+    counts = np.array([[round(100 * (1 - of_judge)), round(100 * of_judge)]])
+    parts = sample["opinion"].to_numpy(), np.zeros(40, int), np.array([240])
+    expected = rates.rate_with_judge(verdicts, *parts, counts)
+    assert f"{100 * expected.share:.3g} % ({100 * expected.low:.3g} to" in printed
+    assert "95 % of the ratings" in printed  # 38 of 40
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("sys.exit(3)", "exit code 3"),
+        ("print('hello')", "'hello'"),
+        ("print(json.dumps({'pair': 10**6, 'false': True}))", "1000000"),
+        ("print(json.dumps({'pair': 0, 'false': 'yes'}))", "yes"),
+        ("print(json.dumps({'pair': pair['pair'], 'false': True}))", "line "),
+        ("sys.stdin = []", " lacks "),
+    ],
+)
+def test_wrong_answers_of_a_judge_are_named_and_nothing_is_computed(judged, capfd, change, named):
+    _, judge = judged
+    repeated = "print(json.dumps({'pair': pair['pair']" in change
+    first = "" if repeated else f"{change}\n"
+    Path("judge.py").write_text(f"import json, sys\n{first}{JUDGE}{change * repeated}")
+    capfd.readouterr()
+    assert main(["audit", "pairs.jsonl", *judge, "--ratings", "rated.csv"]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert named in line
+    assert "judge.py" in line
+    assert not Path("pairs_audit/rated").exists()
+
+
+@pytest.mark.parametrize("command", ["./nothing", "judge 'half"])
+def test_a_judge_that_cannot_be_run_is_named(judged, capsys, command):
+    capsys.readouterr()
+    assert main(["audit", "pairs.jsonl", "--judge", command]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert command in line

@@ -57,32 +57,55 @@ def test_twenty_pairs_are_rated_by_keyboard_and_saved(visit, pairs, tmp_path):
     write_rating_page(path, "<i>file</i>.csv", pairs)
     page = visit(path)
     shown = page.locator("article:visible")
-    for number, key in enumerate("ynuynuynuynuynuynuyn"):
+    for number, key in enumerate("ynu" * 6 + "yn"):
         assert shown.count() == 1
         assert shown.locator("dd").last.inner_text() == STRANGE[number % 5]
         page.keyboard.press(key)
     page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("u")  # instead of u, n of the two last ones
+    page.keyboard.press("u")  # instead of y, of the last but one
     assert page.locator("#progress").inner_text() == "20 of 20 rated"
     assert "changed" not in page.title()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    saved = download.value.path().read_text()
     page.reload()
     assert page.locator("#progress").inner_text() == "20 of 20 rated"
     page.keyboard.press("Tab")
     with page.expect_download() as download:
         page.keyboard.press("Enter")
-    rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
+    assert download.value.path().read_text() == saved
+    rows = list(csv.DictReader(saved.splitlines()))
     assert [row["pair"] for row in rows] == [str(3 * number) for number in range(20)]
-    assert "".join(row["false"] for row in rows) == "ynuynuynuynuynuynuun"[:18] + "un"
+    assert "".join(row["false"] for row in rows) == "ynu" * 6 + "un"
     assert {row["sample"] for row in rows} == {"0123456789ab"}
+
+
+def test_what_was_skipped_is_shown_again_and_choices_stay_in_view(visit, pairs, tmp_path):
+    path = tmp_path / "rate.html"
+    write_rating_page(path, "file", pairs)
+    page = visit(path)
+    for key in ("ArrowRight", "n", "ArrowDown", *"n" * 17):  # not the first and the third
+        page.keyboard.press(key)
+    shown = page.locator("article:visible")
+    assert shown.get_attribute("data-pair") == "0"
+    page.keyboard.press("y")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert shown.locator("dd").last.inner_text() == STRANGE[4]
+    choices = shown.locator("button")
+    assert all(choices.nth(number).bounding_box()["y"] < 800 for number in range(3))
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    choices.nth(2).click()
+    assert page.locator("#progress").inner_text() == "20 of 20 rated"
 
 
 def test_both_pages_are_accessible_and_show_texts_as_texts(visit, axe, pairs, tmp_path):
     shares = pd.DataFrame({"rank": ["1", "2–5"], "false": [0.5, 0.25]})
     similar = pd.DataFrame({"similarity": [0.9] * 5, "anchor": STRANGE, "negative": STRANGE})
     tables = {"by rank": shares, "by similarity": shares, "most similar pairs": similar}
-    write_page(tmp_path / "audit", "<i>file</i>", [STRANGE[0]], tables)
+    write_page(tmp_path / "audit", "<i>file</i>", STRANGE[1], [STRANGE[0]], tables)
     write_rating_page(tmp_path / "rate.html", "file", pairs)
     page = visit(tmp_path / "audit/index.html")
     cells = page.locator("td:nth-child(2)").all_inner_texts()[-5:]

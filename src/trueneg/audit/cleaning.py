@@ -12,20 +12,20 @@ from pandas import DataFrame, Series
 
 from trueneg.audit.hard_negatives import FrozenTexts, given, kept
 from trueneg.audit.row_files import AT_ONCE, Row, row_file, without
-from trueneg.audit.text_rows import (
+from trueneg.data.cells import identifier, texts_of
+from trueneg.data.mistakes import COPY_AGAIN
+from trueneg.data.tables import cell_text
+from trueneg.data.texts.text_rows import (
     ANCHOR,
     NEGATIVE,
     POSITIVE,
     anchor_forms,
     certain,
-    known_positives,
+    known_pairs,
     pair_codes,
     row_codes,
     text_cells,
 )
-from trueneg.data.cells import identifier, texts_of
-from trueneg.data.mistakes import COPY_AGAIN
-from trueneg.data.tables import cell_text
 from trueneg.io.files import atomic_write
 from trueneg.io.reading import reading
 
@@ -54,7 +54,7 @@ def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
 
     def mark(cells: DataFrame, reasons: Series) -> tuple[Series, Series]:
         cells = cells.assign(number=pd.factorize(cells["form"])[0], label="")
-        vectors = encoder.vectors(cells.drop_duplicates("number")["text"].tolist())
+        vectors = encoder.vectors(cells.drop_duplicates("number"))
         negatives = given(cells, vectors, reasons)
         pairs = negatives.pairs.set_index("cell")
         removed = pairs[kept(negatives, settings) == 0]
@@ -64,6 +64,16 @@ def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
         )
 
     return mark
+
+
+def different_forms(path: Path, roles: Mapping[str, str]) -> ndarray:
+    """Return the forms of the different texts of a file, anchors first."""
+    forms: dict[str, list[ndarray]] = {column: [] for column in roles}
+    with reading(path, "a table", COPY_AGAIN):
+        for _, cells in _blocks(row_file(path), roles, None):
+            for column, parts in forms.items():
+                parts.append(cells.loc[cells["column"] == column, "form"].unique())
+    return pd.unique(np.concatenate([*itertools.chain(*forms.values())]))
 
 
 def clean(
@@ -89,7 +99,7 @@ def clean(
     file = row_file(path)
     removed: list[DataFrame] = []
     with reading(path, "a table", COPY_AGAIN):
-        parts = [known_positives(cells) for _, cells in _blocks(file, roles, label)]
+        parts = [known_pairs(cells) for _, cells in _blocks(file, roles, label)]
     known = np.unique(np.concatenate(parts))
     seen: set[int] = set()
 

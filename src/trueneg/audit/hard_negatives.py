@@ -10,8 +10,8 @@ from numpy import ndarray
 from pandas import DataFrame, Series
 from scipy.sparse import csr_array
 
-from trueneg.audit.text_rows import ANCHOR, NEGATIVE, POSITIVE, REPEATED
 from trueneg.data.mining import DIGITS, RANKS, known_positives, nearest, normalised_vectors
+from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, REPEATED, certain
 from trueneg.data.vector_files import read_vectors
 from trueneg.models.towers.tower import Tower
 from trueneg.runtime.devices import leased_device
@@ -48,33 +48,42 @@ class HardNegativePairs(NamedTuple):
 
 
 class FrozenTexts:
-    """A frozen text tower.
+    """A frozen text tower, or a file of vectors.
 
     Args:
         settings: of a tower of texts.
+        forms: of all texts in a file of vectors, in its order; not used by other towers.
 
     Attributes:
         truncated: number of texts so far that are longer than its limit.
     """
 
-    def __init__(self, settings: Section) -> None:
+    def __init__(self, settings: Section, forms: ndarray) -> None:
         self._settings = settings
+        self._forms = pd.Index(forms)
         self._tower: Tower | None = None
+        self._values: ndarray | None = None
         self.truncated = 0
 
     def __str__(self) -> str:
         """Return the name of its model or file."""
         return str(self._settings.get("model") or self._settings["path"])
 
-    def vectors(self, texts: list[str]) -> ndarray:
+    def vectors(self, cells: DataFrame) -> ndarray:
         """Return the vectors of different texts, of unit length.
+
+        Args:
+            cells: ``text`` and ``form`` of each.
 
         Raises:
             UserError: if the tower cannot be built, or does not fit the texts.
         """
+        texts = cells["text"].tolist()
         if "path" in self._settings:
-            path, column = self._settings["path"], self._settings["column"]
-            return normalised_vectors(read_vectors(path, column, len(texts), "texts"))
+            if self._values is None:
+                path, column = self._settings["path"], self._settings["column"]
+                self._values = read_vectors(path, column, len(self._forms), "texts")
+            return normalised_vectors(self._values[self._forms.get_indexer(cells["form"])])
         made_of: Any = {"training": {"kind": "text"}, "text_encoder": self._settings}
         tower = self._tower = self._tower or build_tower(made_of, "text_encoder")
         refuse_long_texts(tower, made_of, texts)
@@ -85,15 +94,18 @@ class FrozenTexts:
         return normalised_vectors(values)
 
 
-def given(cells: DataFrame, vectors: ndarray, reasons: Series) -> HardNegativePairs:
+def given(cells: DataFrame, vectors: ndarray, reasons: Series | None = None) -> HardNegativePairs:
     """Return the hard negatives of a file, each once per row.
 
     Args:
-        cells: of :func:`~trueneg.audit.text_rows.text_cells`, with the ``number`` of each text.
+        cells: of :func:`~trueneg.data.texts.text_rows.text_cells`, with the ``number`` of each
+            text.
         vectors: (T, D), by number.
-        reasons: of :func:`~trueneg.audit.text_rows.certain`; those with one are false or, without
-            labels, left out.
+        reasons: of :func:`~trueneg.data.texts.text_rows.certain`, which are found if not given;
+            pairs with one are false or, without labels, left out.
     """
+    if reasons is None:
+        reasons = certain(cells)
     anchors = cells[cells["role"] == ANCHOR].set_index("row")["number"]
     is_kept = (reasons != REPEATED) if cells["label"].any() else (reasons == "")
     negatives = cells[(cells["role"] == NEGATIVE) & is_kept]
@@ -110,7 +122,8 @@ def given(cells: DataFrame, vectors: ndarray, reasons: Series) -> HardNegativePa
     own = _cosine(vectors, anchors.reindex(positives["row"]).to_numpy(), positives["number"])
     least = Series(own, positives["row"]).groupby(level=0).min()
     pairs = pairs.assign(similarity=_cosine(vectors, pairs["anchor"], pairs["negative"]))
-    pairs["rank"] = pairs.groupby("unit")["similarity"].rank(method="first", ascending=False)
+    rank = pairs.groupby("unit")["similarity"].rank(method="first", ascending=False)
+    pairs = pairs.assign(rank=rank.astype(int))
     return _judged(pairs, cells, {unit: np.array([value]) for unit, value in least.items()})
 
 
@@ -135,7 +148,7 @@ def mined(cells: DataFrame, vectors: ndarray) -> HardNegativePairs:
             "anchor": np.repeat(rows, found.shape[1]),
             "negative": found.ravel(),
             "rank": np.tile(np.arange(1, found.shape[1] + 1), len(rows)),
-            "similarity": similarity.ravel(),
+            "similarity": similarity.ravel().astype(float).round(DIGITS),
             "is_certain": False,
         }
     )
@@ -209,12 +222,16 @@ def similarity_bands(similarity: Series) -> Series:
 
 
 def chances(negatives: HardNegativePairs) -> dict[str, ndarray]:
-    """Return the probability that each filter keeps each pair, by the filter's settings as text."""
+    """Return the probability that each filter keeps each pair, by the filter's settings as text;
+    without windows beyond all ranks.
+    """
+    most = negatives.pairs["rank"].max()
     return {
         ", ".join(f"{name}={value}" for name, value in settings.items()) or "none": kept(
             negatives, settings
         )
         for settings in FILTERS
+        if settings.get("range_min", 0) < most
     }
 
 
@@ -254,5 +271,5 @@ def suspects(pairs: DataFrame, count: int) -> DataFrame:
 
 
 def _cosine(vectors: ndarray, first: Any, second: Any) -> ndarray:
-    cosines: ndarray = (vectors[first] * vectors[second]).sum(1).round(DIGITS)
+    cosines: ndarray = (vectors[first] * vectors[second]).sum(1).astype(float).round(DIGITS)
     return cosines

@@ -149,8 +149,9 @@ def rate_with_judge(
 
     A range is split by the judge's opinion. For opinions of two kinds this is prediction-powered
     inference (Angelopoulos et al., 2023) with the best :math:`\lambda` of PPI++ in each range: a
-    judge who is often wrong costs nothing. A range where an opinion has fewer than five ratings is
-    not split: without any split, the result is that of :func:`rate`.
+    judge who is often wrong costs nothing. A range is not split where an opinion has fewer than
+    five ratings, or the judge has seen fewer pairs than the person: without any split, the result
+    is that of :func:`rate`.
 
     Args:
         verdicts, ranges, sizes: as in :func:`rate`.
@@ -160,8 +161,8 @@ def rate_with_judge(
     """
     count = len(sizes)
     cells = np.bincount(2 * ranges + opinions, minlength=2 * count).reshape(count, 2)
-    is_split = cells.min(axis=1) >= LEAST
     totals = np.maximum(judged.sum(axis=1), 1)
+    is_split = (cells.min(axis=1) >= LEAST) & (totals >= cells.sum(axis=1))
     shares = np.where(is_split, judged[:, 1] / totals, 0)
     parts = sizes * np.stack([1 - shares, shares], axis=1).T
     found = rate(verdicts, ranges + count * (opinions & is_split[ranges]), parts.ravel())

@@ -15,9 +15,11 @@ from trueneg.audit.sampling import draw, ranges_of
 from trueneg.data.tables import NUMBER, Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, write_tables, write_text
+from trueneg.randomness import rng_for
 from trueneg.store.records import read_json
 
 PAIRS, RECORD, SAMPLE = "pairs.parquet", "sample.json", "sample.csv"
+FOR_JUDGE = "judge.jsonl"
 VERDICTS = {"y": 1.0, "n": 0.0, "u": np.nan}  # whether the negative is false; unsure
 EXPECTED = "y (a false negative), n or u (unsure)"
 EXAMPLES = 3
@@ -29,8 +31,8 @@ class RatedSample(NamedTuple):
 
     Attributes:
         pairs: all pairs from which it was drawn.
-        record: what else :func:`write_sample` was given.
-        rows: (n,) the rated pairs.
+        record: what else :func:`write_sample` was given, and ``judged``: the pairs for a judge.
+        rows: (n,) the rated pairs; empty without ratings.
         verdicts: (n,) of :data:`VERDICTS`.
     """
 
@@ -41,17 +43,25 @@ class RatedSample(NamedTuple):
 
 
 def write_sample(
-    folder: Path, file: Path, pairs: DataFrame, texts: DataFrame, count: int, **about: Any
+    folder: Path,
+    file: Path,
+    pairs: DataFrame,
+    texts: DataFrame,
+    count: int,
+    judged: int,
+    **about: Any,
 ) -> DataFrame:
-    """Draw pairs to be rated, and write them as a csv to fill in.
+    """Draw pairs to be rated, and write them as a csv to fill in, and with more pairs as JSON lines
+    for a judge.
 
     Args:
         folder: folder to write.
-        file: the user's file.
+        file: the user's file or folder.
         pairs: those that may be false: ``anchor``, ``group`` (−1: none), ``rank``, ``similarity``
             and what else is needed with ratings.
         texts: ``anchor``, ``positive`` and ``negative`` of each pair.
         count: number of pairs to draw.
+        judged: number of other pairs to draw for a judge, all of which have the same chance.
         about: what else to record.
 
     Returns:
@@ -61,12 +71,17 @@ def write_sample(
     anchors, groups, similarity = pairs[["anchor", "group", "similarity"]].to_numpy().T
     drawn = draw(anchors.astype(int), groups.astype(int), ranges, similarity, pairs=count)
     rows = np.random.default_rng(0).permutation(drawn.rows)  # raters do not see the ranks
-    checksum = file_checksum(file)
+    checksum = _checksum(file)
     name = hashlib.sha256(checksum.encode() + rows.tobytes()).hexdigest()[:12]
     sample = texts.iloc[rows].assign(false="")
     sample.insert(0, "sample", name)
     sample.insert(1, "pair", rows)
+    all_pairs = np.arange(len(pairs))
+    chosen = rng_for(0, "judge").permutation(all_pairs)[:judged]
     record = {"file": checksum, "sample": name, "rows": rows.tolist(), **about}
+    record["judged"] = chosen.tolist()
+    for_judge = texts.iloc[np.union1d(rows, chosen)].rename_axis("pair").reset_index()
+    write_text(folder / FOR_JUDGE, for_judge.to_json(orient="records", lines=True))
     write_tables({folder / PAIRS: pairs})
     write_text(folder / RECORD, json.dumps(record))
     sample.to_csv(folder / SAMPLE, index=False, lineterminator="\r\n")
@@ -78,19 +93,22 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample
 
     Args:
         folder: folder of the sample.
-        file: the user's file.
-        paths: a csv of each rater.
+        file: the user's file or folder.
+        paths: a csv of each rater; empty: nothing is rated.
 
     Raises:
         UserError: if the file has changed since the sample was drawn, a pair is not of the sample
             or has no rating, or raters disagree.
     """
     record: Any = read_json(folder / RECORD, remedy=DRAW)
-    if not file.is_file() or file_checksum(file) != record["file"]:
+    if not file.exists() or _checksum(file) != record["file"]:
         raise UserError(
             f"{file} has changed since the sample in {folder} was drawn. Restore it, or draw"
             " another sample with --out and rate that."
         )
+    pairs = pd.read_parquet(folder / PAIRS)
+    if not paths:
+        return RatedSample(pairs, record, np.empty(0, int), np.empty(0))
     wanted = pd.Index(record["rows"])
     columns = {
         "sample": None,
@@ -126,7 +144,16 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample
             f" ({_some(differs)}). Agree on one rating of each, and pass a single file."
         )
     verdicts = by_rater[0].map(VERDICTS).to_numpy()
-    return RatedSample(pd.read_parquet(folder / PAIRS), record, wanted.to_numpy(), verdicts)
+    return RatedSample(pairs, record, wanted.to_numpy(), verdicts)
+
+
+def _checksum(path: Path) -> str:
+    """Return the checksum of a file, or of all files in a folder."""
+    if path.is_file():
+        return file_checksum(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    contents = "".join(f"{file.relative_to(path)} {file_checksum(file)}\n" for file in files)
+    return hashlib.sha256(contents.encode()).hexdigest()
 
 
 def _some(pairs: pd.Index) -> str:

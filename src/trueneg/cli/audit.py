@@ -1,41 +1,34 @@
 """Say how many negatives of the user's file are false, before anything is trained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pandas as pd
-import yaml
-from pandas import DataFrame, Series
-from pydantic import TypeAdapter, ValidationError
+from numpy import ndarray
+from pandas import DataFrame
 
 from trueneg.audit import hard_negatives, rates
 from trueneg.audit.hard_negatives import FrozenTexts, HardNegativePairs
+from trueneg.audit.judge import opinions_of
 from trueneg.audit.rates import Rate
-from trueneg.audit.ratings import SAMPLE, read_ratings, write_sample
+from trueneg.audit.ratings import FOR_JUDGE, SAMPLE, RatedSample, read_ratings, write_sample
 from trueneg.audit.sampling import ENDS, ranges_of
-from trueneg.audit.text_rows import (
+from trueneg.cli.audit_inputs import Audited, read_audited, tower_of
+from trueneg.data.texts.text_rows import (
     ANCHOR,
     NEGATIVE,
-    POSITIVE,
-    about_rows,
-    certain,
-    known_positives,
+    about_batches,
+    about_certain,
     pair_codes,
-    text_cells,
 )
-from trueneg.cli.columns import POSITIVES, UserTable, known
-from trueneg.cli.init import choose_label, choose_positive, choose_text
-from trueneg.data.cells import class_names, texts_of
 from trueneg.errors import UserError
 from trueneg.io.files import writable
 from trueneg.report.audit_page import write_page, write_rating_page
-from trueneg.specs.guides.encoder import TextTower
-from trueneg.specs.sections import Section
 
 SUSPECTS = 20
 RATING_PAGE = "rate.html"
+OPINIONS = "opinions.csv"
 MARGINS = (0.0, 0.05, 0.1, 0.2, 0.3)  # relative ones whose precision and recall are estimated
 NOT_RECOMMENDED = (
     "No filter is recommended: what a false negative costs, and what a lost true one, is not"
@@ -43,217 +36,192 @@ NOT_RECOMMENDED = (
 )
 
 
-class TextFile(NamedTuple):
-    """The user's texts.
-
-    Attributes:
-        table: their table.
-        roles: anchor, positive or negative, by column.
-        cells: of :func:`~trueneg.audit.text_rows.text_cells`, with the ``number`` of each text.
-        texts: a text by number; those that are equal when normalised have one.
-        groups: number of the group of each row; −1: none.
-    """
-
-    table: UserTable
-    roles: Mapping[str, str]
-    cells: DataFrame
-    texts: Series
-    groups: Series
-
-    def positives(self) -> Mapping[int, str]:
-        """Return a positive of each anchor, by number of the anchor."""
-        ends = [self.cells[self.cells["role"] == role] for role in (ANCHOR, POSITIVE)]
-        both = ends[0][["row", "number"]].merge(ends[1][["row", "text"]], on="row")
-        return dict(both[["number", "text"]].itertuples(index=False))
-
-
-def text_roles(table: UserTable) -> tuple[dict[str, str], str | None]:
-    """Choose the columns of texts and of labels.
-
-    Args:
-        table: the table; ``negatives`` among what was chosen: columns of hard negatives, else
-            found by their names.
-
-    Returns:
-        The role of each column of texts, anchors first, and the column of labels.
-
-    Raises:
-        UserError: if columns are ambiguous.
-    """
-    for name in table.chosen.get("negatives") or ():
-        table.choose("negative", [name])
-    negatives = [*table.roles] or table.negatives()
-    text = choose_text(table)
-    roles = {text: ANCHOR}
-    if any(map(table.chosen.get, ("positive", "matches"))) or known(
-        table.free("text", "texts"), POSITIVES
-    ):
-        roles[choose_positive(table, text)] = POSITIVE
-        label = table.choose("label", [])
-    else:
-        label = choose_label(table, text)
-    return roles | dict.fromkeys(negatives, NEGATIVE), label
-
-
-def read_texts(path: Path, chosen: Mapping[str, Any]) -> TextFile:
-    """Read a file of texts with labels, or of pairs of texts, with or without hard negatives.
-
-    Args:
-        path: the table.
-        chosen: columns by their role, as for :func:`trueneg.cli.init.init_text`, and ``negatives``.
-
-    Raises:
-        UserError: if the file cannot be read, or its columns are ambiguous.
-    """
-    table = UserTable(path, chosen)
-    roles, label = text_roles(table)
-    for column, role in roles.items():
-        texts = table.rows[column].map(texts_of)
-        table.leave_out(texts.isna(), f"whose {column} is a list that cannot be read")
-        if role != NEGATIVE:
-            table.leave_out(texts.str.len() == 0, f"without a {column}")
-    group = table.group("text")
-    table.found.append(table.unused(table.roles))
-    rows = table.rows[table.usable]
-    if len(rows) < 2:
-        raise UserError(f"{path} has {len(rows)} usable rows; expected at least two.")
-    cells = text_cells(rows, roles, None if label is None else class_names(rows[label]))
-    cells["number"] = pd.factorize(cells["form"])[0]
-    texts = cells.drop_duplicates("number").set_index("number")["text"]
-    groups = np.full(len(rows), -1) if group is None else pd.factorize(rows[group])[0]
-    return TextFile(table, roles, cells, texts, Series(groups))
-
-
-def tower_of(encoder: str) -> Section:
-    """Return the settings of a text tower: the name of a model of sentence-transformers, or
-    settings as YAML.
-
-    Raises:
-        UserError: if there is no such tower.
-    """
-    try:
-        settings = yaml.safe_load(encoder)
-        if not isinstance(settings, dict):
-            settings = {"name": "sentence_transformers", "model": encoder, "truncate": True}
-        validated: Any = TypeAdapter(TextTower).validate_python(settings)
-    except (yaml.YAMLError, ValidationError) as error:
-        raise UserError(
-            f"--encoder is {encoder}; expected the name of a model of sentence-transformers, or"
-            " settings of a text tower of docs/encoders.md as YAML."
-        ) from error
-    tower: Section = validated.model_dump(mode="json")
-    return tower
-
-
-def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> str:
+def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
     """Look for false negatives in a file of texts, and write a page and tables; where it is not
     known which are false, also a sample to be rated.
 
     Args:
         path: the file.
         folder: a new folder.
-        chosen: columns, as for :func:`read_texts`; ``encoder``, ``mine``, ``batch`` and ``pairs``.
+        chosen: columns, as for :func:`trueneg.cli.audit_inputs.read_audited`; ``encoder``,
+            ``mine``, ``batch``, ``pairs`` and ``judged``.
 
-    Returns:
-        What was found.
+    Yields:
+        What is found, as soon as it is known.
 
     Raises:
         UserError: if the file or the folder cannot be used.
     """
-    if folder.exists():
-        raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
-    for option, least in (("batch", 2), ("pairs", 1)):
-        if chosen[option] < least:
-            raise UserError(f"--{option} is {chosen[option]}; expected at least {least}.")
-    file = read_texts(path, chosen)
-    lines = [f"{path}: {'; '.join(file.table.found)}", *about_rows(file.cells, chosen["batch"])]
-    if not (NEGATIVE in file.roles.values() or chosen["mine"]):
-        lines.append("no hard negatives are given; --mine looks at those that would be mined")
-        return "\n".join(lines)
-    encoder = FrozenTexts(tower_of(chosen["encoder"]))
-    vectors = encoder.vectors(file.texts.tolist())
+    _refuse_options(folder, chosen)
+    file = read_audited(path, chosen)
+    without_model = [about_certain(file.cells), about_batches(file.cells, chosen["batch"])]
+    yield from [file.about, *without_model]
+    if not ((file.cells["role"] == NEGATIVE).any() or chosen["mine"]):
+        yield "no hard negatives are given; --mine looks at those that would be mined"
+        return
+    encoder = FrozenTexts(tower_of(chosen["encoder"]), file.different["form"].to_numpy())
+    vectors = encoder.vectors(file.different)
     if encoder.truncated:
-        lines.append(f"{encoder} truncates {encoder.truncated:,} of {len(file.texts):,} texts")
-    if chosen["mine"]:
-        negatives = hard_negatives.mined(file.cells, vectors)
-    else:
-        reasons = certain(file.cells, known_positives(file.cells))
-        negatives = hard_negatives.given(file.cells, vectors, reasons)
+        yield f"{encoder} truncates {encoder.truncated:,} of {len(vectors):,} texts"
+    find = hard_negatives.mined if chosen["mine"] else hard_negatives.given
+    negatives = find(file.cells, vectors)
     if negatives.pairs.empty:
-        return "\n".join([*lines, "no other hard negatives are left to look at"])
+        yield "no other hard negatives are left to look at"
+        return
     what = f"{'mined' if chosen['mine'] else 'given'} hard negatives"
     tables = _tables(file, negatives)
-    lines += _about_negatives(what, tables)
+    shares = _about_shares(what, tables)
+    yield from [*shares, *_about_filters(tables["by filter"])]
     with writable(folder):
         folder.mkdir(parents=True)
     if negatives.pairs["is_false"].isna().any():
-        _write_sample(folder, path, file, negatives, chosen["pairs"], what)
-        lines.append(
-            f"of the others, it is not known: rate a sample of them in {folder / RATING_PAGE} or"
-            f" {folder / SAMPLE}, and pass it with --ratings"
+        _write_sample(folder, path, file, negatives, chosen, what)
+        yield (
+            f"Which of them are false is for you to say: rate a sample in {folder / RATING_PAGE}"
+            f" (or {folder / SAMPLE}), and pass it with --ratings."
         )
-    write_page(folder, f"Hard negatives in {path.name}", lines, tables)
-    lines.append(f"Wrote {folder}: open {folder / 'index.html'}.")
-    return "\n".join(lines)
+    title = f"Hard negatives in {path.name}"
+    page = write_page(folder, title, file.about, [*without_model, *shares], tables)
+    yield f"Wrote {folder}: open {page}."
 
 
-def rated_audit(path: Path, folder: Path, ratings: Sequence[Path]) -> str:
-    """Say how many negatives are false according to the ratings of a sample, and write a page.
+def _refuse_options(folder: Path, chosen: Mapping[str, Any]) -> None:
+    if folder.exists():
+        raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
+    for option, least in (("batch", 2), ("pairs", 1), ("judged", 1)):
+        if chosen[option] < least:
+            raise UserError(f"--{option} is {chosen[option]}; expected at least {least}.")
+
+
+def rated_audit(path: Path, folder: Path, ratings: Sequence[Path], judge: str | None) -> list[str]:
+    """Say how many negatives are false according to the ratings of a sample or a judge, and write a
+    page.
 
     Args:
         path: the file.
         folder: folder of the sample, which :func:`audit` wrote.
-        ratings: a csv of each rater.
+        ratings: a csv of each rater; empty: there is only a judge.
+        judge: a command that rates more pairs (:func:`trueneg.audit.judge.opinions_of`), if any.
 
     Raises:
-        UserError: as :func:`trueneg.audit.ratings.read_ratings`.
+        UserError: as :func:`trueneg.audit.ratings.read_ratings` and
+            :func:`~trueneg.audit.judge.opinions_of`.
     """
-    pairs, record, rows, verdicts = read_ratings(folder, path, ratings)
-    ranges = ranges_of(pairs["rank"].to_numpy())
+    sample = read_ratings(folder, path, ratings)
+    opinions = None if judge is None else _opinions(judge, folder, sample)
+    if opinions is not None and not ratings:
+        return _about_opinions(opinions, sample)
+    count = len(sample.pairs)
+    ranges = ranges_of(sample.pairs["rank"].to_numpy())
     sizes = np.bincount(ranges)
-    rated = verdicts, ranges[rows]
-    rate = rates.rate(*rated, sizes)
+    rate = _rate(sample, ranges, sizes, opinions)
     lines = [
-        f"of {len(pairs):,} {record['what']} that may be false, {_interval(rate)} are"
+        f"of {count:,} {sample.record['what']} that may be false, {_interval(rate)} are"
         f" ({rate.pairs} rated, {rate.unsure} unsure; in brackets, 95 % intervals)",
         f"class_probability for a loss that corrects for them (DCL): {rate.share:.3g}, or"
         f" {rate.low:.3g} to {rate.high:.3g}",
     ]
-    if record["candidates"]:
-        bound = rates.in_batch_bound(*rated, sizes, record["candidates"])
+    if opinions is not None:
+        lines.append(_about_judge(opinions, sample))
+    if candidates := sample.record["candidates"]:
+        rated = sample.verdicts, ranges[sample.rows]
+        bound = rates.in_batch_bound(*rated, sizes, candidates)
         lines.append(f"of random in-batch negatives, at most {100 * bound:.3g} % are false")
-    by_rank = []
-    for number in np.flatnonzero(sizes):
-        of_range = rates.rate(*rated, np.where(np.arange(len(sizes)) == number, sizes, 0))
-        first = 1 if not number else ENDS[number - 1] + 1
-        by_rank.append({"rank": f"{first}–{ENDS[number]}", "false": of_range.share})
-        by_rank[-1] |= {"low": of_range.low, "high": of_range.high, "rated": of_range.pairs}
-        lines.append(f"of ranks {first} to {ENDS[number]}: {_interval(of_range)}")
+    by_rank = {
+        f"{1 if not number else ENDS[number - 1] + 1}–{ENDS[number]}": _rate(
+            sample, ranges, np.where(np.arange(len(sizes)) == number, sizes, 0), opinions
+        )
+        for number in np.flatnonzero(sizes)
+    }
+    if len(by_rank) > 1:
+        lines += [f"of ranks {ranks}: {_interval(rate)}" for ranks, rate in by_rank.items()]
+    by_margin = _by_margin(sample, ranges)
+    tables = {
+        "by rank": DataFrame(
+            [(ranks, *rate[:4]) for ranks, rate in by_rank.items()],
+            columns=["rank", "false", "low", "high", "rated"],
+        ),
+        "thresholds": by_margin,
+    }
+    title = f"Rated hard negatives in {path.name}"
+    page = write_page(folder / "rated", title, "", [*lines, NOT_RECOMMENDED], tables)
+    lines += [
+        f"relative_margin={margin} removes {100 * removed:.3g} %; of these, {precision} are false:"
+        f" {recall} of all false ones"
+        for margin, removed, precision, recall in by_margin.itertuples(index=False)
+    ]
+    return [*lines, NOT_RECOMMENDED, f"Wrote {page.parent}: open {page}."]
+
+
+def _rate(sample: RatedSample, ranges: ndarray, sizes: ndarray, opinions: ndarray | None) -> Rate:
+    """Return the share of false ones in the ranges that have a size, with the opinions of a judge
+    if there are any.
+    """
+    of_rated = ranges[sample.rows]
+    if opinions is None:
+        return rates.rate(sample.verdicts, of_rated, sizes)
+    judged = sample.record["judged"]
+    cells = np.bincount(2 * ranges[judged] + opinions[judged], minlength=2 * len(sizes))
+    return rates.rate_with_judge(
+        sample.verdicts, opinions[sample.rows], of_rated, sizes, cells.reshape(-1, 2)
+    )
+
+
+def _by_margin(sample: RatedSample, ranges: ndarray) -> DataFrame:
     # removed: all with a margin below; a score of at least the next number
     values = np.nextafter(np.negative(MARGINS), np.inf).tolist()
-    found = rates.thresholds(-pairs["margin"].to_numpy(), ranges, rows, verdicts, values)
-    by_threshold = []
-    for margin, each in zip(MARGINS, found, strict=True):
-        ends = {"precision": _interval(each.precision), "recall": _interval(each.recall)}
-        by_threshold.append({"relative margin": margin, "removed": each.removed, **ends})
-        lines.append(
-            f"relative_margin={margin} removes {100 * each.removed:.3g} %; of these,"
-            f" {ends['precision']} are false: {ends['recall']} of all false ones"
-        )
-    tables = {"by rank": DataFrame(by_rank), "thresholds": DataFrame(by_threshold)}
-    lines.append(NOT_RECOMMENDED)
-    write_page(folder / "rated", f"Rated hard negatives in {path.name}", lines, tables)
-    return "\n".join([*lines, f"Wrote {folder / 'rated'}."])
+    scores = -sample.pairs["margin"].to_numpy()
+    found = rates.thresholds(scores, ranges, sample.rows, sample.verdicts, values)
+    return DataFrame(
+        [
+            (margin, each.removed, _interval(each.precision), _interval(each.recall))
+            for margin, each in zip(MARGINS, found, strict=True)
+        ],
+        columns=["relative margin", "removed", "precision", "recall"],
+    )
+
+
+def _opinions(judge: str, folder: Path, sample: RatedSample) -> ndarray:
+    """Return what a judge says of each pair, bool; False: not asked. Write it, too."""
+    asked = {*sample.record["rows"], *sample.record["judged"]}
+    said = opinions_of(judge, folder / FOR_JUDGE, asked)
+    said.rename("false").rename_axis("pair").to_csv(folder / OPINIONS)
+    opinions = np.zeros(len(sample.pairs), bool)
+    opinions[said.index] = said
+    return opinions
+
+
+def _about_opinions(opinions: ndarray, sample: RatedSample) -> list[str]:
+    of_judged = opinions[sample.record["judged"]]
+    return [
+        f"the judge calls {100 * of_judged.mean():.3g} % of {len(of_judged):,} of the"
+        f" {sample.record['what']} false. This is the judge's opinion, which nobody has compared"
+        " with ratings: rate the sample, and pass it with --ratings, too"
+    ]
+
+
+def _about_judge(opinions: ndarray, sample: RatedSample) -> str:
+    is_sure = ~np.isnan(sample.verdicts)
+    agreed = np.mean(opinions[sample.rows[is_sure]] == sample.verdicts[is_sure])
+    return (
+        f"the ratings correct the judge's opinions on {len(sample.record['judged']):,} pairs; the"
+        f" judge agrees with {100 * agreed:.3g} % of the ratings"
+    )
 
 
 def _interval(rate: Rate) -> str:
     if np.isnan(rate.share):
         return "an unknown share"
-    return f"{100 * rate.share:.3g} % ({100 * rate.low:.2g} to {100 * rate.high:.2g})"
+    return f"{100 * rate.share:.3g} % ({100 * rate.low:.3g} to {100 * rate.high:.3g})"
 
 
 def _write_sample(
-    folder: Path, path: Path, file: TextFile, negatives: HardNegativePairs, count: int, what: str
+    folder: Path,
+    path: Path,
+    file: Audited,
+    negatives: HardNegativePairs,
+    chosen: Mapping[str, Any],
+    what: str,
 ) -> None:
     """Write a sample of the pairs of which it is not known whether they are false."""
     is_false = negatives.pairs["is_false"]
@@ -263,22 +231,23 @@ def _write_sample(
     groups = anchors.set_index("number")["row"].map(file.groups)
     pairs["margin"] = (least - pairs["similarity"]) / least.abs()
     pairs["group"] = pairs["anchor"].map(groups)
-    forms = file.cells.drop_duplicates("number").set_index("number")["form"]
-    ends = (forms[pairs[end]].to_numpy() for end in ("anchor", "negative"))
+    different = file.different
+    ends = (different["form"][pairs[end]].to_numpy() for end in ("anchor", "negative"))
     pairs["code"] = pair_codes(*ends)
     texts = DataFrame(
         {
-            "anchor": pairs["anchor"].map(file.texts),
+            "anchor": pairs["anchor"].map(different["text"]),
             "positive": pairs["anchor"].map(file.positives()),
-            "negative": pairs["negative"].map(file.texts),
+            "negative": pairs["negative"].map(different["text"]),
         }
     )
     candidates = len(anchors) * negatives.candidates
-    sample = write_sample(folder, path, pairs, texts, count, what=what, candidates=candidates)
+    counts = chosen["pairs"], chosen["judged"]
+    sample = write_sample(folder, path, pairs, texts, *counts, what=what, candidates=candidates)
     write_rating_page(folder / RATING_PAGE, path.name, sample)
 
 
-def _tables(file: TextFile, negatives: HardNegativePairs) -> dict[str, DataFrame]:
+def _tables(file: Audited, negatives: HardNegativePairs) -> dict[str, DataFrame]:
     """Return the shares of false negatives by rank and similarity, those that filters leave, and
     the most similar pairs.
     """
@@ -292,32 +261,45 @@ def _tables(file: TextFile, negatives: HardNegativePairs) -> dict[str, DataFrame
     }
     chances = hard_negatives.chances(negatives)
     shown = hard_negatives.suspects(pairs, SUSPECTS)
+    texts = file.different["text"]
+    removed = [
+        ", ".join(name for name, chance in chances.items() if chance[row] < 0.5)
+        for row in shown.index
+    ]
     suspects = DataFrame(
         {
+            "anchor": shown["anchor"].map(texts),
+            "negative": shown["negative"].map(texts),
             "similarity": shown["similarity"],
             "rank": shown["rank"],
-            "anchor": shown["anchor"].map(file.texts),
-            "negative": shown["negative"].map(file.texts),
-            **{f"left by {name}": chance[shown.index] for name, chance in chances.items() if name},
+            "removed by": removed,
         }
     )
     by_filter = hard_negatives.by_filter(pairs, chances)
     return tables | {"by filter": by_filter, "most similar pairs": suspects}
 
 
-def _about_negatives(what: str, tables: Mapping[str, DataFrame]) -> list[str]:
-    by_rank = tables["by rank"]
-    judged = by_rank["known"].sum()
-    lines = [f"{by_rank['negatives'].sum():,} {what}; of {judged:,}, it is known if they are false"]
+def _about_shares(what: str, tables: Mapping[str, DataFrame]) -> list[str]:
+    judged, count = tables["by rank"][["known", "negatives"]].sum()
+    known = {0: "it is not known which are false", count: "it is known of each whether it is false"}
+    some = f"it is known of {judged:,} of them whether they are false"
+    lines = [f"{count:,} {what}; {known.get(judged, some)}"]
     for name in ("by rank", "by similarity"):
         bands = tables[name].dropna().itertuples(index=False)
         listed = ", ".join(f"{band}: {100 * false:.3g} %" for band, _, _, false in bands)
         lines += [f"share of false ones {name}: {listed}"] if listed else []
-    for line in tables["by filter"].to_dict("records"):
+    return [*lines, NOT_RECOMMENDED] if judged else lines
+
+
+def _about_filters(by_filter: DataFrame) -> list[str]:
+    """Return a sentence about each filter."""
+    lines = []
+    for line in by_filter.to_dict("records")[1:]:
         shares = {key: f"{100 * value:.3g} %" for key, value in line.items() if key != "filter"}
         of_known = (
             f", {shares['false']} of them false; removes {shares['false removed']} of the false and"
             f" {shares['true removed']} of the true ones"
         )
-        lines.append(f"filter {line['filter']}: {shares['left']} left{of_known if judged else ''}")
-    return [*lines, NOT_RECOMMENDED] if judged else lines
+        is_known = not np.isnan(line["false removed"])
+        lines.append(f"filter {line['filter']}: {shares['left']} left{of_known * is_known}")
+    return lines

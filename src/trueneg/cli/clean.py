@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trueneg.audit.cleaning import clean, filtered, judged_false
+import numpy as np
+
+from trueneg.audit.cleaning import clean, different_forms, filtered, judged_false
 from trueneg.audit.hard_negatives import FrozenTexts
 from trueneg.audit.ratings import read_ratings
 from trueneg.audit.row_files import AT_ONCE, row_file
-from trueneg.audit.text_rows import POSITIVE
-from trueneg.cli.audit import text_roles, tower_of
+from trueneg.cli.audit_inputs import text_roles, tower_of
 from trueneg.cli.columns import UserTable
 from trueneg.data.mistakes import COPY_AGAIN
+from trueneg.data.texts.text_rows import POSITIVE
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
 from trueneg.legible import counted
@@ -30,8 +32,8 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
         path: the file.
         out: file to write, in the same format.
         folder: folder of the sample that was rated.
-        chosen: columns, as for :func:`trueneg.cli.audit.read_texts`; ``filter``, ``encoder`` and
-            ``ratings``.
+        chosen: columns, as for :func:`trueneg.cli.audit_inputs.read_audited`; ``filter``,
+            ``encoder`` and ``ratings``.
 
     Returns:
         What was removed.
@@ -55,7 +57,9 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
         pairs, _, rows, verdicts = read_ratings(folder, path, chosen["ratings"])
         marks.append(judged_false(pairs["code"].to_numpy()[rows[verdicts == 1]]))
     if settings := filter_settings(chosen["filter"]):
-        marks.append(filtered(settings, FrozenTexts(tower_of(chosen["encoder"]))))
+        tower = tower_of(chosen["encoder"])
+        forms = different_forms(path, roles) if "path" in tower else np.empty(0, np.uint64)
+        marks.append(filtered(settings, FrozenTexts(tower, forms)))
     removed = clean(path, out, roles, label, marks)
     removed.to_csv(report, index=False)
     found = removed.assign(what=removed["column"].mask(removed["column"] == "", "row"))
@@ -90,7 +94,7 @@ def filter_settings(filters: Sequence[str]) -> dict[str, float]:
 def _columns(path: Path, chosen: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
     """Choose columns by the first rows, because the whole table may not fit into memory."""
     if not path.is_file():
-        raise UserError(f"{path} does not exist; expected a table.")
+        raise UserError(f"{path} is not a file; expected a table.")
     with tempfile.TemporaryDirectory() as folder:
         head = Path(folder) / path.name
         file = row_file(path)

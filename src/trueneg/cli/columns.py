@@ -208,7 +208,8 @@ class UserTable:
         others = ", ".join(name for name in candidates if name != column)
         choice = f" (also possible: {others}; choose with --{role})"
         cells = self.rows[column]
-        example = plain(next(iter(cells[cells != ""]), ""))[:EXAMPLE]
+        cell = next(iter(cells[cells != ""]), "")
+        example = plain(next(iter(listed_texts(cell)), cell))[:EXAMPLE]
         self.found.append(
             f"{role}s: {column}, such as {json.dumps(example, ensure_ascii=False)}"
             + (choice if others and not self.chosen.get(role) else "")

@@ -172,7 +172,11 @@ def _add_audit(commands: Commands) -> None:
     )
     cleans = commands.add_parser("clean", help="write a file without what is false in it")
     for command in (audits, cleans):
-        command.add_argument("file", type=Path, help="texts: CSV, TSV, JSON lines or parquet")
+        command.add_argument(
+            "file",
+            type=Path,
+            help="texts: CSV, TSV, JSON lines or parquet; of audit, also a folder as BEIR has it",
+        )
         for role in ("text", "positive", "label"):
             of_what = init.TEXT_COLUMNS[role]
             command.add_argument(f"--{role}", metavar="COLUMN", help=f"column of {of_what}")
@@ -204,6 +208,15 @@ def _add_audit(commands: Commands) -> None:
     )
     audits.add_argument(
         "--pairs", type=int, default=120, metavar="N", help="pairs to be rated (default: 120)"
+    )
+    audits.add_argument(
+        "--judge",
+        metavar="COMMAND",
+        help="command that rates more pairs: it reads JSON lines with pair, anchor, positive and"
+        " negative, and writes JSON lines with pair and false",
+    )
+    audits.add_argument(
+        "--judged", type=int, default=2000, metavar="N", help="pairs for a judge (default: 2000)"
     )
     audits.add_argument(
         "--batch", type=int, default=64, metavar="N", help="size of a batch (default: 64)"
@@ -353,11 +366,12 @@ def _audit(options: argparse.Namespace) -> None:
     from trueneg.cli.audit import audit, rated_audit
 
     folder = options.out or _audit_folder(options)
-    if options.ratings:
-        found = rated_audit(options.file, folder, options.ratings)
+    if options.ratings or options.judge:
+        lines = iter(rated_audit(options.file, folder, options.ratings or (), options.judge))
     else:
-        found = audit(options.file, folder, vars(options))
-    print(legible(found))
+        lines = audit(options.file, folder, vars(options))
+    for line in lines:
+        print(legible(line), flush=True)
 
 
 def _clean(options: argparse.Namespace) -> None:

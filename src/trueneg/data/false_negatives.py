@@ -16,6 +16,7 @@ from trueneg.specs.sections import RunSettings
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.samples import Subset
+from trueneg.data.texts.text_rows import about_certain, cells_of_source
 from trueneg.data.texts.text_source import TextSource
 from trueneg.specs.sections import Section
 from trueneg.store.identity import model_of
@@ -72,7 +73,10 @@ def of_pairs(source: PairSource, subset: Subset, settings: RunSettings) -> Facts
 
 
 def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts:
-    """Return the facts of a run on pairs of texts, as :func:`of_pairs` does."""
+    """Return the facts of a run on pairs of texts, as :func:`of_pairs` does.
+
+    ``certain`` is a sentence about given hard negatives that are false whatever a model says.
+    """
     labels = source.labels[subset.train]
     numbers = source.text_numbers[subset.train, 0]
     batch = settings["training"]["batch_size"]
@@ -87,6 +91,8 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
     true = from_class_frequency(labels) if source.label_names else None
     eta_of = functools.partial(_eta, source, settings["objective"], rows, true)
     facts = _facts(settings, negatives, expected, eta_of)
+    if given:
+        facts["certain"] = about_certain(cells_of_source(source, subset.train))
     return facts | _repeated(numbers) | _draws(settings, len(subset.train))
 
 

@@ -14,41 +14,51 @@ DRAWN = ("by rank", "by similarity")  # tables with the share of false ones
 
 
 def write_page(
-    folder: Path, title: str, lines: Sequence[str], tables: Mapping[str, DataFrame]
-) -> None:
+    folder: Path, title: str, lead: str, lines: Sequence[str], tables: Mapping[str, DataFrame]
+) -> Path:
     """Write what was found as ``index.html``, each table as a csv, and a figure.
 
     Args:
         folder: folder to write.
         title: what was looked at.
+        lead: what it was read from.
         lines: sentences.
-        tables: by name; those of shares of false ones are drawn, with their intervals if they have
-            them.
+        tables: by name; those with several shares of false ones are drawn, with their intervals
+            if they have them.
+
+    Returns:
+        The path of the page.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         table.to_csv(folder / f"{name.replace(' ', '_')}.csv", index=False)
     figure, description = None, ""
     if drawn := {
-        name: tables[name]
-        for name in DRAWN
-        if name in tables and tables[name]["false"].notna().any()
+        name: tables[name] for name in DRAWN if name in tables and tables[name]["false"].count() > 1
     }:
         figure, description = _figure(folder, title, drawn)
     shown = {
-        name: {
-            "columns": list(table),
-            "lines": table.apply(_shown).itertuples(index=False),
-        }
+        name: table.dropna(axis=1, how="all").apply(_shown).to_dict("split", index=False)
         for name, table in tables.items()
     }
     style = _style()
-    page = templates(FOLDER).get_template("audit.html")
-    content = {"title": title, "lines": lines, "figure": figure, "description": description}
-    write_text(
-        folder / "index.html",
-        page.render(content, tables=shown, style=style, digests=digests(style)),
+    content = (
+        templates(FOLDER)
+        .get_template("audit.html")
+        .render(
+            title=title,
+            lead=lead,
+            lines=lines,
+            tables=shown,
+            figure=figure,
+            description=description,
+            style=style,
+            digests=digests(style),
+        )
     )
+    path = folder / "index.html"
+    write_text(path, content)
+    return path
 
 
 def write_rating_page(path: Path, title: str, sample: DataFrame) -> None:
@@ -78,7 +88,7 @@ def _style() -> str:
 
 @in_style()
 def _figure(folder: Path, title: str, drawn: Mapping[str, DataFrame]) -> tuple[object, str]:
-    figure, [plots] = panels(columns=len(drawn), width=8.0, height=3.2)
+    figure, [plots] = panels(columns=len(drawn), width=1.0 + 3.5 * len(drawn), height=3.2)
     for plot, (name, table) in zip(plots, drawn.items(), strict=True):
         share = 100 * table["false"]
         ends = None
@@ -95,6 +105,8 @@ def _figure(folder: Path, title: str, drawn: Mapping[str, DataFrame]) -> tuple[o
 
 def _shown(column: Series) -> Series:
     """Return a column as text; shares in per cent."""
-    if column.name in ("rank", "similarity", "relative margin") or column.dtype.kind not in "f":
+    if column.name in ("similarity", "relative margin"):
+        return column.map("{:.4g}".format)
+    if column.dtype.kind != "f":
         return column.map(str)
     return column.map(lambda share: "" if share != share else f"{100 * share:.3g} %")

@@ -37,6 +37,8 @@ def sentences(
                 f"; {texts['repeated']:,} of {texts['all']:,} training texts equal another one"
                 " after normalisation"
             )
+        if certain := facts.get("certain"):
+            lines.append(f"{dataset}: of the training rows, {certain}")
         if by_rank := facts.get("false_by_rank"):
             listed = (f"{100 * share:.3g} % of the first {rank}" for rank, share in by_rank.items())
             lines.append(f"{dataset}: of the nearest texts, {', '.join(listed)} share its class")

@@ -10,6 +10,10 @@ try {
   // a browser may not store anything for files
 }
 
+function unrated() {
+  return pairs.findIndex((pair) => !(pair.dataset.pair in ratings));
+}
+
 function show(place) {
   current = Math.max(0, Math.min(pairs.length - 1, place));
   pairs.forEach((pair, number) => pair.classList.toggle("current", number === current));
@@ -18,7 +22,9 @@ function show(place) {
     button.setAttribute("aria-pressed", String(button.value === rating));
   }
   const rated = pairs.filter((pair) => pair.dataset.pair in ratings).length;
+  document.querySelector("progress").value = rated;
   document.querySelector("#progress").textContent = `${rated} of ${pairs.length} rated`;
+  if (pairs[current].getBoundingClientRect().top < 0) pairs[current].scrollIntoView();
 }
 
 function rate(rating) {
@@ -28,7 +34,9 @@ function rate(rating) {
   } catch {
     // ratings are kept until the page is closed
   }
-  show(current + 1);
+  const left = unrated();
+  show(current + 1 < pairs.length || left < 0 ? current + 1 : left);
+  if (left < 0) document.querySelector("#save").focus();
 }
 
 function save() {
@@ -54,4 +62,4 @@ for (const button of document.querySelectorAll(".choices button")) {
 }
 document.querySelector("#save").addEventListener("click", save);
 main.classList.add("rating");
-show(Math.max(0, pairs.findIndex((pair) => !(pair.dataset.pair in ratings))));
+show(Math.max(0, unrated()));

@@ -62,9 +62,9 @@ def render_page(
 
 
 def templates(folder: Path) -> jinja2.Environment:
-    """Return the templates of a folder, which escape all text."""
+    """Return the templates of a folder and those that pages share; they escape all text."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader([folder, HERE]),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
         trim_blocks=True,

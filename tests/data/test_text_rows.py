@@ -3,17 +3,21 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from pandas import DataFrame, Series
 
-from trueneg.audit.text_rows import (
+from trueneg.data.texts.text_files import source_of_rows
+from trueneg.data.texts.text_rows import (
     ANCHOR,
     NEGATIVE,
     POSITIVE,
     REPEATED,
+    about_certain,
+    cells_of_source,
     certain,
     false_in_batch,
-    known_positives,
+    known_pairs,
     row_codes,
     text_cells,
 )
@@ -83,7 +87,7 @@ def test_texts_that_are_no_negatives_are_found_with_a_reason():
         ("Pay in", ["By cash"], ["Top up?"]),
     ]
     cells = cells_of(rows)
-    reasons = certain(cells, known_positives(cells))
+    reasons = certain(cells, known_pairs(cells))
     found = list(zip(cells["row"], cells["text"], reasons, strict=True))
     assert [line for line in found if line[2]] == [
         (0, "block it!", "a positive of its row"),
@@ -91,6 +95,32 @@ def test_texts_that_are_no_negatives_are_found_with_a_reason():
         (0, "lost card?", "equals its anchor"),
         (2, "Block it", "a positive of its anchor in another row"),
         (3, "Top up?", "a positive of its anchor in another row"),
+    ]
+
+
+def test_the_texts_of_a_source_are_those_of_its_rows():
+    rows = [
+        ("Lost card", ["Block it", "Call us"], ["block it!", "Top up", "TOP UP", "lost card?"]),
+        ("Top up?", ["Pay in"], ["Pay out", "Lost card"]),
+        ("lost card", ["Call us"], []),
+        ("Pay in", ["By cash"], ["Top up?"]),
+    ]
+    table = DataFrame(rows, columns=["text", "positives", "negatives"])
+    source = source_of_rows({"source": "table"}, table.assign(split="", label=""), "")
+    cells = cells_of_source(source, np.arange(len(rows)))
+    expected = cells_of(rows)
+    columns = ["row", "role", "text"]
+    pd.testing.assert_frame_equal(
+        cells.sort_values(columns, ignore_index=True)[columns],
+        expected.sort_values(columns, ignore_index=True)[columns],
+        check_dtype=False,
+    )
+    assert about_certain(cells) == about_certain(expected)
+    assert "1 negative: repeats" in about_certain(cells)
+    part = cells_of_source(source, np.array([3, 1]))
+    assert part["text"].tolist() == [
+        *("Pay in", "By cash", "Top up?"),
+        *("Top up?", "Pay in", "Pay out", "Lost card"),
     ]
 
 

@@ -10,6 +10,7 @@ from pandas.util import hash_array, hash_pandas_object
 
 from trueneg.data.cells import is_missing, listed_texts, texts_of
 from trueneg.data.tables import single_spaced
+from trueneg.data.texts.text_source import TextSource
 from trueneg.legible import counted
 from trueneg.text.cleaning import normalised
 
@@ -55,7 +56,32 @@ def text_cells(rows: DataFrame, roles: Mapping[str, str], labels: Series | None)
     return cells
 
 
-def known_positives(cells: DataFrame) -> ndarray:
+def cells_of_source(source: TextSource, samples: ndarray) -> DataFrame:
+    """Return one line per text of some samples of a source, as :func:`text_cells` does; those that
+    stand for missing ones are left out.
+    """
+    rows = source.rows[samples]
+    columns = np.arange(rows.shape[1])
+    positives = source.matching.shape[1] - 1
+    stands_for = np.where(columns <= positives, min(positives, 1), 0)
+    is_text = (columns == stands_for) | (rows != rows[:, stands_for])
+    row, column = is_text.nonzero()
+    negatives = len(columns) - 1 - positives
+    roles = np.array([ANCHOR, *[POSITIVE] * positives, *[NEGATIVE] * negatives])
+    of_cells = rows[row, column]
+    names = np.array(["", *source.label_names], object)
+    return DataFrame(
+        {
+            "row": row,
+            "role": roles[column],
+            "text": source.sentences["sentence"].to_numpy(object)[of_cells],
+            "form": source.numbers[of_cells].astype(np.uint64),
+            "label": names[source.labels[samples] + 1][row],
+        }
+    )
+
+
+def known_pairs(cells: DataFrame) -> ndarray:
     """Return the codes of all pairs of a text and a positive of it, in both directions."""
     is_positive = cells["role"] == POSITIVE
     anchor = anchor_forms(cells)[is_positive].to_numpy()
@@ -63,14 +89,15 @@ def known_positives(cells: DataFrame) -> ndarray:
     return np.unique([pair_codes(anchor, positive), pair_codes(positive, anchor)])
 
 
-def certain(cells: DataFrame, known: ndarray) -> Series:
+def certain(cells: DataFrame, known: ndarray | None = None) -> Series:
     """Return why each text is no positive or negative of its row, whatever it means; empty if
     nothing is certain.
 
     Args:
         cells: of :func:`text_cells`.
-        known: of :func:`known_positives`, for all rows of the file.
+        known: of :func:`known_pairs`, for all rows of the file; None: these are all.
     """
+    known = known_pairs(cells) if known is None else known
     anchor = anchor_forms(cells)
     negative = cells["role"] == NEGATIVE
     positives = cells.loc[cells["role"] == POSITIVE, ["row", "form"]].drop_duplicates()
@@ -123,21 +150,25 @@ def false_in_batch(cells: DataFrame) -> float:
     return float((apart + of_one_label - rows) / (rows * (rows - 1)))
 
 
-def about_rows(cells: DataFrame, batch_size: int) -> list[str]:
-    """Return sentences about what is known without a model."""
-    reasons = certain(cells, known_positives(cells))
+def about_certain(cells: DataFrame) -> str:
+    """Return a sentence about what is false or repeated whatever a model says."""
+    reasons = certain(cells)
     found = DataFrame({"role": cells["role"], "reason": reasons})[reasons != ""].value_counts()
     repeated = int(row_codes(cells[reasons == ""]).duplicated().sum())
     listed = found.reset_index().itertuples(index=False)
     sure = [f"{counted(count, role)}: {reason}" for role, reason, count in listed]
     sure += [f"{counted(repeated, 'row')} repeating another one"] if repeated else []
+    return f"certain without a model: {'; '.join(sure) or 'nothing'}"
+
+
+def about_batches(cells: DataFrame, batch_size: int) -> str:
+    """Return a sentence about the false negatives that are known in a random batch of rows."""
     share = false_in_batch(cells)
     size = min(batch_size, cells["row"].nunique())
-    return [
-        f"certain without a model: {'; '.join(sure) or 'nothing'}",
+    return (
         f"in a random batch of {size}, {100 * share:.3g} % of an anchor's {size - 1} negatives are"
-        f" known to be false, {(size - 1) * share:.2g} on average",
-    ]
+        f" known to be false, {(size - 1) * share:.2g} on average"
+    )
 
 
 def _texts(cell: str) -> list[str]:
