@@ -4,6 +4,8 @@ for each removal.
 
 import gzip
 import json
+import random
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -153,6 +155,35 @@ def test_columns_of_one_text_become_empty_and_labelled_texts_lose_repeated_rows(
     pd.testing.assert_frame_equal(
         pd.read_csv("cleaned.csv"), labelled.drop(8).reset_index(drop=True)
     )
+
+
+@pytest.mark.parametrize("at_once", [1, 2000])
+def test_hard_negatives_with_the_label_of_their_anchor_are_removed(monkeypatch, at_once):
+    monkeypatch.setattr(cleaning, "AT_ONCE", at_once)
+    draw = random.Random(0)
+    answers = [f"This is answer {number}." for number in range(30)]  # some have no row
+    rows = [
+        {
+            "query": f"How about question {number}?",
+            "pos": [answers[number].lower()],
+            "neg": draw.sample(answers, 6),
+            "label": ["red", "green", "blue", ""][number % 4],
+        }
+        for number in range(24)
+    ]
+    write_lines(Path("labels.jsonl"), rows)
+    clean("labels.jsonl", "cleaned.jsonl", "--positive", "pos", "--label", "label")
+    labels = dict(zip(answers, (row["label"] for row in rows), strict=False))
+    lines = Path("cleaned.jsonl").read_text(encoding="utf-8").splitlines()
+    for number, (row, line) in enumerate(zip(rows, lines, strict=True)):
+        kept = [
+            text
+            for text in row["neg"]
+            if text != answers[number] and not (row["label"] and labels.get(text) == row["label"])
+        ]
+        assert json.loads(line) == row | {"neg": kept}
+    reasons = [reason for *_, reason in removals("cleaned.jsonl")]
+    assert reasons.count(cleaning.SAME_LABEL) > 10
 
 
 @pytest.mark.parametrize("at_once", [7, 1000])

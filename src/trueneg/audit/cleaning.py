@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy import ndarray
 from pandas import DataFrame, Series
+from pandas.util import hash_pandas_object
 
 from trueneg.audit.hard_negatives import FrozenTexts, given, kept
 from trueneg.audit.row_files import AT_ONCE, Row, row_file, without
@@ -30,6 +31,7 @@ from trueneg.io.files import atomic_write
 from trueneg.io.reading import reading
 
 JUDGED = "judged false"
+SAME_LABEL = "has the label of its anchor"
 REPEATED_ROW = "repeats an earlier row"
 COLUMNS = ["place", "column", "text", "reason", "similarity"]
 
@@ -46,6 +48,28 @@ def judged_false(codes: ndarray) -> Marks:
         return reasons.mask(is_judged, JUDGED), Series(np.nan, cells.index)
 
     return mark
+
+
+def same_label(codes: ndarray) -> Marks:
+    """Return a function that marks hard negatives with the label of their anchor; arguments as
+    returned by :func:`labelled`.
+    """
+
+    def mark(cells: DataFrame, reasons: Series) -> tuple[Series, Series]:
+        is_false = (cells["role"] == NEGATIVE) & np.isin(_label_codes(cells), codes)
+        return reasons.mask(is_false & (reasons == ""), SAME_LABEL), Series(np.nan, cells.index)
+
+    return mark
+
+
+def labelled(cells: DataFrame) -> ndarray:
+    """Return the codes of the anchors and positives with their labels."""
+    is_labelled = (cells["role"] != NEGATIVE) & (cells["label"] != "")
+    return np.unique(_label_codes(cells)[is_labelled])
+
+
+def _label_codes(cells: DataFrame) -> ndarray:
+    return hash_pandas_object(cells[["form", "label"]], index=False).to_numpy()
 
 
 def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
@@ -98,9 +122,14 @@ def clean(
     """
     file = row_file(path)
     removed: list[DataFrame] = []
+    pairs: list[ndarray] = []
+    labels: list[ndarray] = []
     with reading(path, "a table", COPY_AGAIN):
-        parts = [known_pairs(cells) for _, cells in _blocks(file, roles, label)]
-    known = np.unique(np.concatenate(parts))
+        for _, cells in _blocks(file, roles, label):
+            pairs.append(known_pairs(cells))
+            labels.append(labelled(cells))
+    known = np.unique(np.concatenate(pairs))
+    marks = [same_label(np.unique(np.concatenate(labels))), *marks]
     seen: set[int] = set()
 
     def cleaned() -> Iterator[list[Any]]:
