@@ -20,8 +20,9 @@ from trueneg.specs.kinds import TRAINED
 from trueneg.specs.kinds.likelihood import LanguageModelSettings
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.store import identity
+from trueneg.store.run_files import with_further
 
-TRAINING_KEY = "    temperature: Sweepable[Positive] = Field("
+TRAINING_KEY = "    temperature: Sweepable[Positive] = 0.5\n"
 IDS = """
 import json, sys, yaml
 from trueneg.store import identity
@@ -69,7 +70,7 @@ def test_a_changed_default_changes_only_the_ids_of_studies_that_do_not_set_the_k
         ids(project, learning_rate=3e-4),
     )
     assert default == old
-    field = "learning_rate: Sweepable[Positive] = Field({}, desc"
+    field = "learning_rate: Sweepable[Positive] = {}\n"
     edit(project, "specs/kinds/images.py", field.format("1e-3"), field.format("3e-4"))
     assert ids(project) == new
     assert not set(new) & set(old)
@@ -79,7 +80,7 @@ def test_a_changed_default_changes_only_the_ids_of_studies_that_do_not_set_the_k
 def test_a_new_key_with_a_frozen_value_changes_no_id_until_it_gets_another_value(tmp_path):
     project = new_project(tmp_path / "project")
     before = ids(project)
-    new_key = '    momentum: NonNegative = Field(0.9, description="new")\n'
+    new_key = "    momentum: NonNegative = 0.9\n"
     edit(project, "specs/kinds/images.py", TRAINING_KEY, new_key + TRAINING_KEY)
     unlisted = ids(project)
     assert not set(unlisted) & set(before)
@@ -285,3 +286,10 @@ def test_ids_are_those_of_earlier_releases():
         "6c0f0b47b78c",
         "eb27f7bb2ee5",
     ]
+
+
+def test_the_order_in_which_towers_are_named_does_not_change_an_id():
+    towers = {"text_encoder": "a", "guide text_encoder": "b", "miner": "c"}
+    other = {"text_encoder": "a", "miner": "c", "guide text_encoder": "b"}
+    first, second = (identity.with_inputs("data", weights, None) for weights in (towers, other))
+    assert first == second == with_further("data", {f"{key} weights": other[key] for key in other})

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from trueneg.config.runs import Run
+from trueneg.config.runs import OF_GUIDE, Run
 from trueneg.errors import UserError
 from trueneg.specs.kinds import kind_name, kind_of
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -48,7 +48,9 @@ def with_inputs(checksum: str, weights: Mapping[str, str], mined: str | None) ->
     """Return the checksum of a run's data together with those of the weights of its frozen towers,
     by section, and of its mined hard negatives, if any.
     """
-    of_towers = {f"{section} weights": of_tower for section, of_tower in weights.items()}
+    # as ids have always had it: guides come last
+    ordered = sorted(weights.items(), key=lambda item: item[0].startswith(OF_GUIDE))
+    of_towers = {f"{section} weights": of_tower for section, of_tower in ordered}
     return with_further(checksum, of_towers, {} if mined is None else {"mined": mined})
 
 

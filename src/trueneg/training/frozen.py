@@ -102,10 +102,9 @@ class Frozen(NamedTuple):
         """The towers' checksums of weights, which are part of a run's id, and sizes of vectors, by
         section.
         """
-        # guides come last, because ids of runs depend on the order
-        ordered = sorted(self.stored.items(), key=lambda item: item[0].startswith(OF_GUIDE))
         return {
-            section: {"weights": of.weights, "dimensions": of.dimensions} for section, of in ordered
+            section: {"weights": of.weights, "dimensions": of.dimensions}
+            for section, of in self.stored.items()
         }
 
 
