@@ -113,7 +113,7 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
         try:
             for made in ("artefacts", *registry.FILES):
                 sealed = sealed_files(results, f"{name}/{made}/")
-                require_intact(results, filter(Path.is_file, sealed))
+                require_intact(results, [file for file in sealed if file.is_file()])
             pages.append(study_page(settings.parent))
         except UserError as error:
             if settings in needed:

@@ -287,8 +287,8 @@ class TrainedStudy(Study):
         if start is None or UNTRAINED in objectives:
             return keys
         listed = (objective for objective in objectives.values() if isinstance(objective, dict))
-        if start in (
-            {key: value for key, value in objective.items() if value is not None}
+        if any(
+            start == {key: value for key, value in objective.items() if value is not None}
             for objective in listed
         ):
             return keys
