@@ -1,7 +1,6 @@
 """Find the models that the modules of a package define, and join models in a union."""
 
-import importlib
-import pkgutil
+from collections.abc import Iterable
 from functools import reduce
 from operator import or_
 from types import ModuleType
@@ -12,21 +11,13 @@ from pydantic import Discriminator
 from trueneg.specs.settings import Settings, tag_of
 
 
-def modules_of(package: str) -> list[ModuleType]:
-    """Import the modules of a package, which may be the one that is being imported."""
-    path = importlib.import_module(package).__path__
-    return [
-        importlib.import_module(f"{package}.{name}") for _, name, _ in pkgutil.iter_modules(path)
-    ]
-
-
-def by_tag(package: str, base: type[Settings]) -> dict[str, Any]:
+def by_tag(modules: Iterable[ModuleType], base: type[Settings]) -> dict[str, Any]:
     """Map each tag, such as a name, to the subclass of `base` that one of the modules of a package
     defines for it; classes without a tag are bases of others.
     """
     return {
         tag: model
-        for module in modules_of(package)
+        for module in modules
         for model in vars(module).values()
         if isinstance(model, type) and model.__module__ == module.__name__
         if issubclass(model, base)

@@ -5,13 +5,17 @@ image–text studies. A guide that only its own objectives use is exported as ne
 beside its objective.
 """
 
+import importlib
+import pkgutil
 from typing import Any
 
-from trueneg.specs.discovery import modules_of, union_of
+from trueneg.specs.discovery import union_of
 from trueneg.specs.guides.base import GuideSettings
 from trueneg.specs.settings import tag_of
 
-_MODULES = modules_of(__name__)
+_MODULES = [
+    importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)
+]
 OF_TWO_VIEWS: tuple[type[GuideSettings], ...] = tuple(
     module.TWO_VIEWS for module in _MODULES if hasattr(module, "TWO_VIEWS")
 )

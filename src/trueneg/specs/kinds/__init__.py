@@ -4,6 +4,8 @@ A module defines a subclass of ``TrainedStudy`` or ``ExperimentStudy``, which sa
 the kind: its settings, and what reads, splits, trains, evaluates and shows its data.
 """
 
+import importlib
+import pkgutil
 from typing import Any
 
 from trueneg.errors import UserError
@@ -14,8 +16,11 @@ from trueneg.specs.settings import Study, tag_of
 
 DEFAULT = "images"
 
+_MODULES = [
+    importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)
+]
 # The study's class of each kind, by name.
-KINDS = by_tag(__name__, Study)
+KINDS = by_tag(_MODULES, Study)
 TRAINED: dict[str, type[TrainedStudy]] = {
     kind: study for kind, study in KINDS.items() if issubclass(study, TrainedStudy)
 }

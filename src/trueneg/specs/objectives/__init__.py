@@ -5,8 +5,14 @@ without an estimator, ``PairLoss``) for image–text studies, or both; see
 :mod:`trueneg.specs.objectives.base`.
 """
 
+import importlib
+import pkgutil
+
 from trueneg.specs.discovery import by_tag
 from trueneg.specs.objectives.base import PairLoss, TwoViewObjective
 
-OF_TWO_VIEWS = tuple(by_tag(__name__, TwoViewObjective).values())
-OF_PAIRS = tuple(by_tag(__name__, PairLoss).values())
+_MODULES = [
+    importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)
+]
+OF_TWO_VIEWS = tuple(by_tag(_MODULES, TwoViewObjective).values())
+OF_PAIRS = tuple(by_tag(_MODULES, PairLoss).values())

@@ -5,14 +5,19 @@ A module defines a subclass of ``TextSettings`` and, if it has images with sente
 ``PairSettings``. The module of the same name in :mod:`trueneg.data.pairs` reads the data.
 """
 
+import importlib
+import pkgutil
 from typing import TYPE_CHECKING
 
 from trueneg.specs.discovery import by_tag, union_of
 from trueneg.specs.pairs.base import PairSettings, TextSettings
 
 # Settings of each source, by its name.
-TEXTS = by_tag(__name__, TextSettings)
-PAIRS = by_tag(__name__, PairSettings)
+_MODULES = [
+    importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)
+]
+TEXTS = by_tag(_MODULES, TextSettings)
+PAIRS = by_tag(_MODULES, PairSettings)
 
 # Type checkers cannot see modules discovered at import.
 if TYPE_CHECKING:

@@ -7,19 +7,21 @@ A module exports the task's settings and metrics as ``TASK``. The module of the 
 and its metrics are plain numbers.
 """
 
+import importlib
+import pkgutil
 from typing import Any
 
 from pydantic import Field, create_model
 
-from trueneg.specs.discovery import modules_of
 from trueneg.specs.resources import EvaluationResources
 from trueneg.specs.tasks.base import DisplayedMetric, Task
 from trueneg.stats.measurement import Measurement
 
 
 def _tasks(kind: str) -> dict[str, type[Task]]:
-    modules = modules_of(f"{__name__}.{kind}")
-    return {module.__name__.rpartition(".")[2]: module.TASK for module in modules}
+    package = importlib.import_module(f"{__name__}.{kind}")
+    names = [name for _, name, _ in pkgutil.iter_modules(package.__path__)]
+    return {name: importlib.import_module(f"{package.__name__}.{name}").TASK for name in names}
 
 
 IMAGES = _tasks("images")
