@@ -12,12 +12,11 @@ from numpy import ndarray
 from pandas import Series
 
 from trueneg.class_probability import from_class_frequency, probability_of_shared_class
-from trueneg.specs.sections import RunSettings
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.samples import Subset
 from trueneg.data.texts.text_source import TextSource
-from trueneg.specs.sections import Section
+from trueneg.specs.sections import RunSettings, Section
 from trueneg.store.identity import model_of
 from trueneg.text.cleaning import normalised
 
