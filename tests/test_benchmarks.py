@@ -32,6 +32,8 @@ from trueneg.data.stored_features import write_features
 from trueneg.specs import encoders
 from trueneg.store.rows import to_table
 
+AUDIT = " ".join((ROOT / "docs/audit.md").read_text(encoding="utf-8").split())
+
 
 @pytest.fixture
 def run(monkeypatch, capsys):
@@ -458,7 +460,11 @@ def test_label_cells(run, tmp_path):
 
 
 def test_hard_negatives(run, tmp_path):
-    run("hard_negatives", tmp_path)
+    printed = run("hard_negatives", tmp_path)
+    *_, (_, similar, others, constant) = map(str.split, printed.splitlines())
+    assert f"loses {similar} points of MAP on average" in AUDIT
+    assert f"no less than a relative margin everywhere ({constant})" in AUDIT
+    assert float(similar) >= float(constant) < float(others)
     with Image.open(tmp_path / "hard_negatives_gains.png") as image:
         described = image.text["Description"]
     table = pd.read_csv(ROOT / "docs/results/hard_negatives_contrasts.csv")
