@@ -3,4 +3,4 @@
 The losses (``trueneg.losses``) depend only on torch; everything else belongs to the pipeline.
 """
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
