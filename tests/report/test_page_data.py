@@ -124,7 +124,9 @@ def test_the_provenance_of_every_number_is_the_runs_of_its_objectives(name, with
     shown = registry.tables_by_name(gathered.study)[name].made(gathered)
     provenance = Provenance(page["provenance"].runs, page["provenance"].settings, gathered.folder)
     best = gathered.chosen("DCL")
-    labels = {gathered.names[gathered.dataset, "DCL"]: variant_name("DCL", best)}
+    labels = dict.fromkeys(
+        ("DCL", gathered.names[gathered.dataset, "DCL"]), variant_name("DCL", best)
+    )
     for group in shown.groups:
         for line, cells in group.lines:
             for cell, (_, column) in zip(cells, shown.columns, strict=True):
@@ -242,7 +244,7 @@ def test_the_page_shows_only_numbers_of_restricted_data(tmp_path, marked_by):
     assert overlays
     page = study_page(folder)
     text = render_page([page], tmp_path / "index.html").read_text()
-    assert page["answer"] in text
+    assert page["finding"] in text
     assert not any(secret in text for secret in (SECRET, *overlays))
     assert "data:image" not in text
     assert all(record["id"] in text for record in json.loads((folder / "runs.json").read_text()))
@@ -296,7 +298,6 @@ def test_a_likelihood_study_without_known_classes_states_what_it_measures(tmp_pa
     page = study_page(folder)
     for fact in ("Small", "Other", "0.25", "0.75", "text/text_table/eta.parquet"):
         assert fact in page["finding"]
-    assert page["answer"] == ""
     text = html.unescape(render_page([page], tmp_path / "index.html").read_text())
     assert text.count(page["finding"]) == 2  # on the overview and in the study's section
     assert page["finding"] in report(tmp_path, ["words"])

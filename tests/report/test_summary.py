@@ -154,11 +154,13 @@ def test_the_answer_says_what_is_not_shown_to_beat_the_towers_without_training(
     curves = pd.DataFrame({"objective": ["CL"], "seed": [0], "epoch": [1], "loss": [1.0]})
     comparison, _ = summarised(tmp_path / "found", study, pd.concat([rows, chance]), curves)
     tables = registry.tables_by_name(Gathered(tmp_path / "found").study)
-    made = {name: tables[name].made(Gathered(tmp_path / "found")) for name in ("primary", "texts")}
+    made = {
+        name: tables[name].made(Gathered(tmp_path / "found")) for name in ("differences", "texts")
+    }
     assert all(group.lines[0][0] == "untrained" for group in made["texts"].groups)
-    outcomes = {contrast: cells[0].text for _, contrast, cells in made["primary"].lines}
-    assert made["primary"].columns[0][1] == "outcome"
-    assert [*outcomes] == ["DCL − CL", "untrained − CL"]
+    outcomes = {contrast: cells[0].text for _, contrast, cells in made["differences"].lines}
+    assert made["differences"].columns[0][1] == "outcome"
+    assert {*outcomes} == {"DCL − CL", "untrained − CL"}
     assert outcomes["DCL − CL"] == comparison["primary"]["outcome"]
     text = comparison["primary"]["answer"]
     assert re.search(r"Not shown to beat the towers without training: (.*?)\.", text)[1] == lost
@@ -199,7 +201,7 @@ def test_the_tables_of_the_primary_measurement_have_the_intervals_over_samples(t
     )
     gathered = Gathered(tmp_path / "found")
     tables = registry.tables_by_name(gathered.study)
-    made = tables["primary"].made(gathered)
+    made = tables["differences"].made(gathered)
     shown = {contrast: cells for _, contrast, cells in made.lines}
     assert shown["DCL − CL"][0].text == comparison["primary"]["outcome"]
     assert any("20 independent groups" in note for note in made.notes)

@@ -55,8 +55,8 @@ def methods(gathered: Gathered) -> Table:
     }
     other = next((each for measured in elsewhere.values() for each in measured), None)
     seconds = _seconds(gathered)
-    names = [name for name in gathered.study.objectives if name in found]
-    names = [gathered.baseline, *names]
+    names = [gathered.baseline, *(name for name in gathered.study.objectives if name in found)]
+    names = [name for name in names if name in reached.index]
     names.sort(key=lambda name: name != gathered.study.first_baseline)
     lines = []
     values = []
