@@ -542,7 +542,7 @@ def test_the_registry_lists_the_figures_and_tables_that_a_study_sweeps_or_reques
         "grounding",
         "retrieval",
         "linear_evaluation",
-        "primary",
+        "methods",
         "differences",
         "candidates",
         "eta_quality",
@@ -590,7 +590,7 @@ def test_figures_tables_and_page_are_written(name, request, tmp_path):
     build.write_page(results / "index.html", [folder / "study.yaml"])
     page = (results / "index.html").read_text()
     assert "A small phantom" in page
-    assert "Every task, with paired differences" in page
+    assert "How does each objective do in every task?" in page
     assert "Not on this page" not in page
 
 

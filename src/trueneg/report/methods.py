@@ -40,8 +40,9 @@ def gains(gathered: Gathered) -> Mapping[str, Any]:
     table = of_primary(gathered)
     table = table[table["contrast"] == table["objective"] + f" − {gathered.baseline}"]
     same_loss = with_loss_of_baseline(gathered.study)
+    names = [name for name in gathered.study.objectives if name not in same_loss]
     found = {}
-    for row in table[~table["objective"].isin(same_loss)].to_dict("records"):
+    for row in table[table["objective"].isin(names)].to_dict("records"):
         gain = least_gain(gathered, row["objective"])
         is_elsewhere = row["outcome"].startswith("better") and not gain["low"] > 0
         outcome = ELSEWHERE if is_elsewhere else row["outcome"]
