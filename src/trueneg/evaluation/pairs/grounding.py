@@ -15,6 +15,7 @@ from torchvision.ops import box_area
 
 from trueneg.data.pairs.ms_cxr import CORNERS
 from trueneg.data.pairs.pair_source import PairSource
+from trueneg.errors import UserError
 from trueneg.evaluation.grounding import (
     box_masks,
     boxes_in_crop,
@@ -99,10 +100,19 @@ def boxed_phrases(
             ``region`` (equal for phrases with
         the same boxes because they describe the same finding in an image), and the corners in
             pixels of the crop, clipped to it.
+
+    Raises:
+        UserError: if the boxes refer to images of another source.
     """
     boxes_have_sentences = "sentence" in boxes
     if boxes_have_sentences:
         images = boxes["image"].to_numpy(np.int64)
+        in_source = (images >= 0) & (images < len(source.reports))
+        if not in_source.all() or (source.reports[images] != boxes["report"].to_numpy(str)).any():
+            raise UserError(
+                f"{source.name}: the boxes refer to images of other reports; remove boxes and pairs"
+                " to rebuild both."
+            )
         phrases = boxes.assign(image=pd.Index(indices).get_indexer(images)).query("image >= 0")
         phrases = phrases.assign(
             index=phrases.groupby(["image", "sentence", "finding"], sort=False).ngroup()
