@@ -14,7 +14,7 @@ from trueneg.config.reading import load_configuration
 # Paths and models, sizes of images and networks, lengths of training, and counts.
 SHORT_LIST = [
     r"(dataset|reports)\.path",
-    r"(objectives\.[^.]+\.(guide\.)?)?(text_)?encoder\.(name|model|weights|width|hidden|layers|heads|vocabulary|resolution|train)",
+    r"(objectives\.[^.]+\.(guide\.)?)?(text_)?encoder\.(name|model|weights|width|hidden|layers|heads|vocabulary|resolution|train|maximum_tokens)",
     r"language_models\.[^.]+\.(model|hidden|layers|vocabulary|epochs)",
     r"dataset\.labels\.(train|validation_unseen|test_unseen|per_run)",
     r"dataset\.(resolution|images_per_class|unlabelled)",
