@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.audit.hard_negatives import FrozenTexts
-from trueneg.cli.audit import tower_of
+from trueneg.cli.audit_inputs import tower_of
 from trueneg.stats.comparison import paired_differences
 from trueneg.stats.measurement import Measurement
 
@@ -68,9 +68,9 @@ def medquad(folder: Path) -> pd.DataFrame:
 def mined(rows: pd.DataFrame) -> list[list[str]]:
     """Return the positives of other training rows that are nearest to each query."""
     corpus = rows["pos"].unique()
-    encoder = FrozenTexts(tower_of(MODEL))
-    queries = encoder.vectors([*rows["query"]])
-    answers = encoder.vectors([*corpus])
+    encoder = FrozenTexts(tower_of(MODEL), np.empty(0, np.uint64))
+    queries = encoder.vectors(pd.DataFrame({"text": rows["query"]}))
+    answers = encoder.vectors(pd.DataFrame({"text": corpus}))
     found = []
     for vector, query, own in zip(queries, rows["query"], rows["pos"], strict=True):
         nearest = corpus[np.argsort(-(answers @ vector), kind="stable")[: COUNT + 2]]

@@ -10,7 +10,7 @@ from tests.browser.pages import add_study
 from trueneg.errors import UserError
 from trueneg.report.drawing import alternative_text
 from trueneg.report.gathered import Gathered
-from trueneg.report.methods import best_of
+from trueneg.report.methods import best_of, gains
 from trueneg.report.overview import METHOD, differences, overview
 from trueneg.specs.objectives.base import SoftmaxSettings
 
@@ -64,6 +64,7 @@ def test_soft_targets_on_the_baselines_loss_are_a_method(folders, monkeypatch):
         ({"logit_scale": 3.0}, -1),
     ):
         monkeypatch.setitem(gathered.study.objectives, name, base.model_copy(update=changes))
+        gains.cache_clear()
         assert best()["of"] == before["of"] + count
 
 
