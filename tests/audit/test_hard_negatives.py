@@ -188,3 +188,11 @@ def test_a_folder_of_queries_and_a_corpus_is_audited_and_rated(tmp_path, capsys)
     assert "beir has changed" in capsys.readouterr().err
     assert main(["clean", "beir", "--out", "cleaned"]) == 1
     assert "beir" in capsys.readouterr().err
+    for wrong, named in (
+        (["--negative", "neg", "--out", "other"], "--negative"),
+        (["--out", "beir/audit"], "beir/audit"),
+    ):
+        assert main(["audit", "beir", *arguments, *wrong]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert named in line
+    assert not (folder / "audit").exists()

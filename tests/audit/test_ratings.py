@@ -180,7 +180,14 @@ def test_ratings_correct_the_opinions_of_a_judge(judged, capsys):
     parts = sample["opinion"].to_numpy(), np.zeros(40, int), np.array([240])
     expected = rates.rate_with_judge(verdicts, *parts, counts)
     assert f"{100 * expected.share:.3g} % ({100 * expected.low:.3g} to" in printed
-    assert "95 % of the ratings" in printed  # 38 of 40
+    assert "38 of 40 " in printed
+
+    sample["false"] = "u"
+    sample.to_csv("unsure.csv", index=False)
+    assert main(["audit", "pairs.jsonl", *judge, "--ratings", "unsure.csv"]) == 0
+    printed = capsys.readouterr().out
+    assert "0 of 0 " in printed
+    assert "nan" not in printed
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,13 @@ def test_draws_of_texts_match_counting():
     assert facts["draws"]["mean"] == pytest.approx(11 * run.batch_size / run.data.per_epoch())
 
 
+@pytest.mark.parametrize(("hard", "is_known"), [(0, True), (2, False)])
+def test_labels_are_not_expected_of_given_hard_negatives(hard, is_known):
+    source = question_source(given=True, hard=hard)
+    facts = of_texts(source, subset_of(source), text_settings({"name": "cl"}))
+    assert ("classes" in facts["expected"]) is is_known
+
+
 @pytest.mark.parametrize(
     ("value", "extra"),
     [("language model", {}), ("permuted", {}), ("permuted", {"a": 1e-4, "k": 0.0})],

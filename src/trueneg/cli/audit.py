@@ -29,6 +29,13 @@ from trueneg.report.audit_page import write_page, write_rating_page
 SUSPECTS = 20
 RATING_PAGE = "rate.html"
 OPINIONS = "opinions.csv"
+OF_COLUMNS = {
+    "text": "--text",
+    "positive": "--positive",
+    "label": "--label",
+    "negatives": "--negative",
+    "matches": "--matches",
+}
 MARGINS = (0.0, 0.05, 0.1, 0.2, 0.3)  # relative ones whose precision and recall are estimated
 NOT_RECOMMENDED = (
     "No filter is recommended: what a false negative costs, and what a lost true one, is not"
@@ -52,7 +59,7 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
     Raises:
         UserError: if the file or the folder cannot be used.
     """
-    _refuse_options(folder, chosen)
+    _refuse_options(path, folder, chosen)
     file = read_audited(path, chosen)
     without_model = [about_certain(file.cells), about_batches(file.cells, chosen["batch"])]
     yield from [file.about, *without_model]
@@ -85,9 +92,17 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
     yield f"Wrote {folder}: open {page}."
 
 
-def _refuse_options(folder: Path, chosen: Mapping[str, Any]) -> None:
+def _refuse_options(path: Path, folder: Path, chosen: Mapping[str, Any]) -> None:
     if folder.exists():
         raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
+    if path.is_dir():
+        if folder.resolve().is_relative_to(path.resolve()):
+            raise UserError(
+                f"{folder} is inside of {path}, which is audited; choose another --out."
+            )
+        for name, option in OF_COLUMNS.items():
+            if chosen.get(name):
+                raise UserError(f"{path} is a folder, which has no columns; leave out {option}.")
     for option, least in (("batch", 2), ("pairs", 1), ("judged", 1)):
         if chosen[option] < least:
             raise UserError(f"--{option} is {chosen[option]}; expected at least {least}.")
@@ -202,10 +217,10 @@ def _about_opinions(opinions: ndarray, sample: RatedSample) -> list[str]:
 
 def _about_judge(opinions: ndarray, sample: RatedSample) -> str:
     is_sure = ~np.isnan(sample.verdicts)
-    agreed = np.mean(opinions[sample.rows[is_sure]] == sample.verdicts[is_sure])
+    agreed = np.sum(opinions[sample.rows[is_sure]] == sample.verdicts[is_sure])
     return (
         f"the ratings correct the judge's opinions on {len(sample.record['judged']):,} pairs; the"
-        f" judge agrees with {100 * agreed:.3g} % of the ratings"
+        f" judge agrees with {agreed:,} of {is_sure.sum():,} sure ratings"
     )
 
 

@@ -83,7 +83,10 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
     given = source.rows.shape[1] - source.matching.shape[1]
     negatives = batch * (1 + (given if mined is None else mined["num_negatives"])) - 1
     expected = {"texts": probability_of_shared_class(numbers, np.ones(len(numbers)))}
-    if source.label_names and mined is None:  # which given hard negatives lack
+    # Hard negatives lack the label of their anchor where it decides the positives; of given pairs,
+    # it is for `trueneg audit` to count those that have it.
+    is_known = mined is None and not (given and source.has_positives)
+    if source.label_names and is_known:
         shared = probability_of_shared_class(labels, np.ones(len(labels)))
         expected["classes"] = shared * (batch - 1) / negatives
     rows = source.anchors[subset.train]

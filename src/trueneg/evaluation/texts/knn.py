@@ -80,7 +80,8 @@ def classified(
     correct = predicted == labels
     names = np.array(run.source.label_names, object)
     classes = {"label": names[labels], "predicted": names[predicted]}
-    accuracy, chance = (Measurement(task, metric, part) for metric in ("accuracy", "chance"))
+    accuracy = Measurement(task, "accuracy", part)
+    chance = accuracy._replace(metric="chance")
     by_label = [correct[labels == label].mean() for label in np.unique(labels)]
     values = of_balanced(correct, labels)
     balanced = PerSample(float(np.mean(by_label)), samples, values, classes)
