@@ -6,6 +6,7 @@ record holds the versions of everything that made it, and a result is stale if o
 raised since.
 """
 
+import functools
 import hashlib
 import json
 import pkgutil
@@ -36,19 +37,27 @@ def today() -> Versions:
     ``objective/images/dcl``.
     """
     versions = VERSIONS | {f"decoding/{source}": version for source, version in DECODING.items()}
-    for prefix, sources in (("pairs", PAIRS), ("texts", TEXT_PAIRS), ("reports", TEXTS)):
-        versions |= {f"{prefix}/{source}": model.VERSION for source, model in sources.items()}
     for kind, study in TRAINED.items():
         versions |= {f"task/{kind}/{name}": task for name, task in _task_versions(study).items()}
+    versions |= {name: model.VERSION for name, model in _versioned().items()}
+    return dict(sorted(versions.items()))
+
+
+@functools.cache
+def _versioned() -> dict[str, type[Settings]]:
+    """Return the models of sources, encoders and objectives, by the names of their versions."""
+    models: dict[str, type[Settings]] = {}
+    for prefix, sources in (("pairs", PAIRS), ("texts", TEXT_PAIRS), ("reports", TEXTS)):
+        models |= {f"{prefix}/{source}": model for source, model in sources.items()}
+    for kind, study in TRAINED.items():
         for section in ("encoder", "text_encoder", "objectives"):
             field = study.model_fields.get(section)
             for model in models_within(field.annotation) if field is not None else ():
-                prefix = f"{section.removesuffix('s')}/{kind}"
-                versions |= _tagged(prefix, model)
+                models |= _tagged(f"{section.removesuffix('s')}/{kind}", model)
                 for key in set(NESTED) & model.model_fields.keys():
                     for part in models_within(model.model_fields[key].annotation):
-                        versions |= _tagged(f"{key}/{kind}", part)
-    return dict(sorted(versions.items()))
+                        models |= _tagged(f"{key}/{kind}", part)
+    return models
 
 
 def version_parameter(*names: str) -> dict[str, Versions]:
@@ -60,9 +69,9 @@ def version_parameter(*names: str) -> dict[str, Versions]:
     return {"version": later} if later else {}
 
 
-def _tagged(prefix: str, model: type[Settings]) -> Versions:
+def _tagged(prefix: str, model: type[Settings]) -> dict[str, type[Settings]]:
     _, names = tag_of(model)
-    return {f"{prefix}/{name}": model.VERSION for name in names}
+    return {f"{prefix}/{name}": model for name in names}
 
 
 def training_versions(settings: RunSettings) -> Versions:
@@ -121,9 +130,17 @@ def _current(names: list[str]) -> Versions:
 
 def _task_versions(kind: type[TrainedStudy]) -> Versions:
     """Return the version of each evaluation task of a kind, by name."""
-    modules = pkgutil.iter_modules([str(PACKAGE / "evaluation" / kind.SAMPLES)])
     # A task without settings needs no module among the specs.
-    return {name: kind.TASKS[name].VERSION if name in kind.TASKS else 1 for _, name, _ in modules}
+    return {
+        name: kind.TASKS[name].VERSION if name in kind.TASKS else 1
+        for name in _task_names(kind.SAMPLES)
+    }
+
+
+@functools.cache
+def _task_names(samples: str) -> list[str]:
+    modules = pkgutil.iter_modules([str(PACKAGE / "evaluation" / samples)])
+    return [module.name for module in modules]
 
 
 def reading_version(samples: str, source: str) -> int:

@@ -2,16 +2,13 @@
 referenced by table cells.
 """
 
-import functools
 import itertools
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from trueneg.io.files import file_checksum
 from trueneg.report.formats import Cell
@@ -137,11 +134,14 @@ def together(values: Iterable[str]) -> str:
     return "; ".join(distinct[:LISTED]) + more
 
 
-def flat(settings: Section) -> dict[str, str]:
-    """Return nested settings as text by dotted name."""
-    values = pd.json_normalize(dict(settings)).to_dict("records")[0]
-    as_text = functools.partial(json.dumps, ensure_ascii=False, default=str)
-    return {
-        str(name): value if isinstance(value, str) else as_text(value)
-        for name, value in values.items()
-    }
+def flat(settings: Section, within: str = "") -> dict[str, str]:
+    """Return nested settings as text by dotted name, after the name that they are within."""
+    values: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            values |= flat(value, f"{within}{key}.")
+        else:
+            is_text = isinstance(value, str)
+            as_json = json.dumps(value, ensure_ascii=False, default=str)
+            values[f"{within}{key}"] = value if is_text else as_json
+    return values
