@@ -11,7 +11,7 @@ from trueneg.errors import UserError
 from trueneg.report.drawing import alternative_text
 from trueneg.report.gathered import Gathered
 from trueneg.report.methods import best_of, gains
-from trueneg.report.overview import METHOD, differences, overview
+from trueneg.report.overview import CONTROL, METHOD, differences, overview
 from trueneg.specs.objectives.base import SoftmaxSettings
 
 
@@ -79,7 +79,21 @@ def test_the_best_method_is_compared_at_its_own_temperature_too(folders, monkeyp
     assert best["objective"] == "DCL-LM"
     expected = (values["DCL-LM"] - values["DCL"]).mean()
     assert best["difference"] == pytest.approx(expected)
+    assert best["baseline"] == "DCL"
     assert expected < (values["DCL-LM"] - values["CL"]).mean()
+
+
+def test_random_removal_is_a_control_at_its_own_temperature(folders, monkeypatch):
+    gathered = Gathered(folders[0])
+    rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "test"])
+    means = rows.groupby("objective")["value"].mean()
+    objectives, other = gathered.study.objectives, {"logit_scale": 3.0}
+    shuffled = objectives["Oracle"].model_copy(update={**other, "shuffled": True})
+    monkeypatch.setitem(objectives, "Oracle", shuffled)
+    monkeypatch.setitem(objectives, "DCL", objectives["CL"].model_copy(update=other))
+    found = {row["kind"]: row for row in differences(gathered)}[CONTROL]
+    assert found["baseline"] == "DCL"
+    assert found["difference"] == pytest.approx(means["Oracle"] - means["DCL"])
 
 
 def test_studies_with_the_same_title_have_a_row_each(folders, tmp_path):

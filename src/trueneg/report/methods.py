@@ -16,7 +16,7 @@ from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import amount, ends
 from trueneg.report.tables.comparisons import of_primary
 from trueneg.stats.candidates import cross_fitted
-from trueneg.stats.comparison import paired_differences
+from trueneg.stats.comparison import paired_differences, primary_contrast
 
 ELSEWHERE = "better at another temperature"
 # how the sentence says each outcome, in its order
@@ -80,11 +80,28 @@ def best_of(gathered: Gathered, names: list[str]) -> Any:
     variants = gathered.compared_variants
     same = {name: baseline_at(gathered.study, variants, name) or baseline for name in chosen}
     beside = rows[rows["objective"] == rows["seed"].map(best.set_index("seed")["chosen"].map(same))]
+    at_equal = " or ".join(dict.fromkeys(same.values()))
+    sides = {baseline: rows[rows["objective"] == baseline], at_equal: beside}
     found = [
-        paired_differences(pd.concat([best, each.assign(objective=baseline)]), baseline).iloc[0]
-        for each in (rows[rows["objective"] == baseline], beside)
+        paired_differences(pd.concat([best, side.assign(objective=name)]), name).iloc[0]
+        for name, side in sides.items()
     ]
     return {**min(found, key=lambda row: row["difference"]), "objective": " or ".join(chosen)}
+
+
+def at_equal_temperature(gathered: Gathered, name: str) -> Any:
+    """Return what an objective gains over the baseline at its temperature, or over the baseline if
+    that was not measured.
+    """
+    same = baseline_at(gathered.study, gathered.compared_variants, name) or gathered.baseline
+    return primary_contrast(
+        compared_rows(gathered),
+        name,
+        same,
+        gathered.primary,
+        gathered.dataset,
+        crossed=gathered.crossed,
+    )
 
 
 def _selected(gathered: Gathered) -> list[Any]:

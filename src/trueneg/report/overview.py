@@ -1,5 +1,6 @@
-"""One figure for several studies: what knowing the false negatives gains, the best method whose
-loss sees no labels, and a control; over the baseline at the same temperature where it was measured.
+"""One figure for several studies: what knowing the false negatives gains, the best method that
+treats negatives without labels, and a control; over the baseline at the same temperature where it
+was measured.
 """
 
 import textwrap
@@ -13,14 +14,16 @@ from trueneg.errors import UserError
 from trueneg.report.drawing import Figure, add_legend, dots, finish, in_style, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
-from trueneg.report.methods import best_of, least_gain, outcomes
+from trueneg.report.methods import at_equal_temperature, best_of, least_gain, outcomes
 from trueneg.report.metrics import full_name
 from trueneg.report.plots import forest
 
 LINE = 46  # characters of a title's line
 # the axis is linear from -1 to 1, and logarithmic beyond
 TICKS = (-10, -3, -1, -0.5, 0, 0.5, 1, 3, 10)
-KNOWING, METHOD, CONTROL = "Oracle", "best method without labels in its loss", "random removal"
+KNOWING = "Oracle"
+METHOD = "best method that treats negatives without labels"
+CONTROL = "random removal"
 # of the csv file
 COLUMNS = [
     "id",
@@ -38,9 +41,10 @@ COLUMNS = [
 
 
 def differences(gathered: Gathered) -> list[dict[str, Any]]:
-    """Compare the oracle, the best method without labels in its loss and random removal with the
-    baseline of a trained study, at equal temperatures where that was measured and the gain is
-    smaller.
+    """Compare the oracle, the best method that treats negatives without labels and random removal
+    with the baseline of a trained study. Of the first two, the smaller gain counts where the
+    baseline at their temperature was measured; random removal, a control of the latter, is then
+    compared with it.
 
     The best method is cross-fitted (:func:`trueneg.stats.candidates.cross_fitted`). Objectives with
     the baseline's loss, at any temperature, do not count.
@@ -57,9 +61,10 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     if methods and (best := best_of(gathered, methods)) is not None:
         kinds[METHOD] = best
     controls = [name for name in gathered.oracles if study.objectives[name].shuffled]
-    for kind, name in ((CONTROL, next(iter(controls), None)), (KNOWING, primary.oracle)):
-        if name is not None:
-            kinds[kind] = least_gain(gathered, name)
+    if controls:
+        kinds[CONTROL] = at_equal_temperature(gathered, controls[0])
+    if primary.oracle is not None:
+        kinds[KNOWING] = least_gain(gathered, primary.oracle)
     tuned = "tuned" if study.tuning is not None else "fixed settings"
     measured = full_name(gathered.primary)
     line = f"{textwrap.fill(study.title, LINE)}\n{measured}; {tuned}, "
@@ -113,7 +118,7 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, DataFrame]:
         figure,
         "Primary measurement of each study; an AUC in hundredths. Bars: paired 95 % t"
         " intervals over seeds, not corrected. Where the baseline at a method's temperature was"
-        " measured, the smaller of both gains; best methods are chosen on one half of the seeds and"
-        " measured on the other.",
+        " measured, the smaller of both gains, and random removal over it; best methods are chosen"
+        " on one half of the seeds and measured on the other.",
         f"Best methods: {'; '.join(listed)}.",
     ), table[COLUMNS]
