@@ -34,12 +34,10 @@ def of_views(source: ImageSource, subset: Subset, settings: RunSettings) -> Fact
 
     Returns:
         ``negatives`` (N); ``expected``: number of them per anchor, by what they share with it;
-            ``eta``: ``minimum``, ``mean``,
-        ``most`` and ``maximum`` of the objective's η, if it has any; ``only_eta``: whether the loss
-            differs from the uncorrected
-        one only by η; ``draws``: how often the run draws each sample (``mean``), if the objective
-            says how often it should at
-        ``least``; ``warnings`` of the objective, if it has any.
+            ``eta``: ``minimum``, ``mean``, ``most`` and ``maximum`` of the objective's η, if it has
+            any; ``only_eta``: whether the loss differs from the uncorrected one only by η;
+            ``draws``: how often the run draws each sample (``mean``), if the objective says how
+            often it should at ``least``; ``warnings`` of the objective, if it has any.
     """
     labels = source.labels[subset.train]
     labels = labels[labels >= 0]

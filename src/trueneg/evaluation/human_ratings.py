@@ -72,8 +72,7 @@ def areas_within_anchors(scores, false, anchors) -> DataFrame:
 
     Returns:
         One row per anchor with both kinds of negatives, sorted by anchor: ``anchor``, ``area`` (the
-            AUC), and ``comparisons``,
-        the number of pairs of a false and a true negative.
+            AUC), and ``comparisons``, the number of pairs of a false and a true negative.
 
     Example:
         >>> areas_within_anchors(

@@ -126,9 +126,8 @@ def phrase_heatmaps(run: EmbeddedPairs, count: int, smoothing: float) -> DataFra
 
     Returns:
         One row per phrase: ``report``, ``finding``, ``sentence``, ``size`` (side of the crop),
-            ``pixels`` (its uint8 grey values
-        as bytes), ``heatmap`` (float32, as bytes), box corners ``x0``, ``y0``, ``x1``, ``y1``
-            (lists), ``CNR``.
+            ``pixels`` (its uint8 grey values as bytes), ``heatmap`` (float32, as bytes), box
+            corners ``x0``, ``y0``, ``x1``, ``y1`` (lists), ``CNR``.
     """
     if run.boxes is None or run.images("test").embeddings.regions is None:
         return DataFrame(columns=HEATMAP_COLUMNS)

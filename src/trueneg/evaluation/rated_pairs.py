@@ -120,8 +120,7 @@ def anchor_rows(
 
     Returns:
         One row per score, anchor and threshold: ``anchor``, ``area``, ``comparisons``, ``score``,
-            ``anchors`` (text or image),
-        ``threshold``.
+            ``anchors`` (text or image), ``threshold``.
     """
     parts = []
     thresholds = (THRESHOLD, *SENSITIVITY)

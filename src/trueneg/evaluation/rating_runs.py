@@ -159,8 +159,7 @@ def calibration_rows(
 
     Returns:
         ``anchors`` and the columns of :func:`trueneg.evaluation.human_ratings.calibration`; no rows
-            if the objective implies
-        no probability.
+            if the objective implies no probability.
     """
     if "class_probability" not in objective:
         return DataFrame(columns=["bin", "pairs", "implied", "rated", "anchors"])
@@ -214,8 +213,7 @@ def eta_rows(rated: RatedCaptions) -> DataFrame:
 
     Returns:
         One row per caption: ``anchor`` (its name), ``pairs``, ``rate`` (share of false negatives),
-            ``mean rating``, and one
-        column per η, named as in the config.
+            ``mean rating``, and one column per η, named as in the config.
     """
     rates = rates_by_anchor(rated.ratings, rated.caption)
     captions = rated.captions.iloc[rates["anchor"]].reset_index(drop=True)

@@ -67,11 +67,9 @@ def summarised(ranked: DataFrame) -> DataFrame:
 
     Returns:
         One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction``
-            and ``labels``, derived
-        from ``anchors`` and ``threshold`` as in :func:`seed_rows`; ``seeds``, ``count`` (anchors),
-            ``AUC``,
-        ``low``, ``high``, and ``weighted AUC``, ``weighted low``, ``weighted high``, where all
-            comparisons have equal weight.
+            and ``labels``, derived from ``anchors`` and ``threshold`` as in :func:`seed_rows`;
+            ``seeds``, ``count`` (anchors), ``AUC``, ``low``, ``high``, and ``weighted AUC``,
+            ``weighted low``, ``weighted high``, where all comparisons have equal weight.
     """
     rows = []
     for place, by_seed in ranked.groupby(MEASURED, sort=False):
@@ -122,8 +120,8 @@ def calibrated(bins: DataFrame) -> DataFrame:
 
     Returns:
         One row per (study, dataset, objective, anchors, bin): ``pairs``, ``implied``, ``rated``,
-            ``seeds``, and ``error``, the
-        mean over seeds of the expected calibration error over all bins.
+            ``seeds``, and ``error``, the mean over seeds of the expected calibration error over all
+            bins.
     """
     keys = [*PLACE, "anchors"]
     shown = ["pairs", "implied", "rated"]

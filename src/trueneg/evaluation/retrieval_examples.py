@@ -65,12 +65,11 @@ def retrieval_examples(
 
     Returns:
         One row per result: ``direction`` (text to image, image to text), ``query`` (numbered from 0
-            in each direction),
-        ``text``, ``image`` (position in the source), ``rank`` (from 1), ``score``, ``relation``
-            (relation of text and image, one
-        of :data:`trueneg.evaluation.said.RELATIONS`), ``found`` (best rank among the query's own
-            pairs, see
-        :func:`trueneg.evaluation.retrieval.ranks`) and ``thumbnail`` (:func:`thumbnail`).
+            in each direction), ``text``, ``image`` (position in the source), ``rank`` (from 1),
+            ``score``, ``relation`` (relation of text and image, one of
+            :data:`trueneg.evaluation.said.RELATIONS`), ``found`` (best rank among the query's own
+            pairs, see :func:`trueneg.evaluation.retrieval.ranks`) and ``thumbnail``
+            (:func:`thumbnail`).
     """
     generator = np.random.default_rng(seed_for(seed, "shown queries"))
     relation = said.relation

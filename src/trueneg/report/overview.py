@@ -51,9 +51,8 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
 
     Returns:
         Rows of :func:`trueneg.stats.comparison.paired_differences` for the primary measurement,
-            with ``kind``, ``study`` (a
-        line of text), ``of`` (the number of methods) and ``at`` (the temperature of the baseline);
-            gains are positive.
+            with ``kind``, ``study`` (a line of text), ``of`` (the number of methods) and ``at``
+            (the temperature of the baseline); gains are positive.
     """
     study, primary = gathered.study, gathered.study.primary
     kinds: dict[str, Any] = {}

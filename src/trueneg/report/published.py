@@ -41,10 +41,9 @@ def published_numbers(study: Any, path: str | Path) -> DataFrame:
 
     Returns:
         One row per number and objective, with :data:`COLUMNS`, in the order of the file.
-            ``objective`` is an objective or the
-        label of a variant; it is null if the study has no such method or data set. ``printed`` is
-            the number as the paper prints
-        it, in its ``unit``; :data:`PLACE` is its column there.
+            ``objective`` is an objective or the label of a variant; it is null if the study has no
+            such method or data set. ``printed`` is the number as the paper prints it, in its
+            ``unit``; :data:`PLACE` is its column there.
 
     Raises:
         UserError: if the file lacks a paper, table, task, method or setting that the study names.

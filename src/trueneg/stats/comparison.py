@@ -47,11 +47,10 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (number of
-            seeds), ``mean``, ``standard
-        deviation``, ``runs`` (run ids, separated by spaces), ``low`` and ``high``. The interval is
-            NaN with one seed (as is
-        the standard deviation), or if the values of all seeds are equal up to rounding (the
-            standard deviation is then 0).
+            seeds), ``mean``, ``standard deviation``, ``runs`` (run ids, separated by spaces),
+            ``low`` and ``high``. The interval is NaN with one seed (as is the standard deviation),
+            or if the values of all seeds are equal up to rounding (the standard deviation is then
+            0).
 
     Raises:
         ValueError: if a value is not finite, or a measurement appears twice.
@@ -96,21 +95,18 @@ def paired_differences(
 
     Returns:
         One row per :data:`KEYS` and objective with ``seeds`` (number of seeds that both have;
-            others are ignored), ``mean``,
-        ``baseline mean``, ``difference``, ``standard deviation`` (of the differences), ``p
-            signed-rank`` (exact), ``runs`` and
-        ``baseline runs`` (ids, separated by spaces), ``low``, ``high``, ``baseline``,
-            ``correlation`` (Pearson's, of the two
-        objectives' values over seeds), ``minimum detectable`` (see :func:`detectable_multiplier`),
-            ``p`` (two-sided paired t
-        test), ``margin`` and ``p equivalence``.
+            others are ignored), ``mean``, ``baseline mean``, ``difference``, ``standard deviation``
+            (of the differences), ``p signed-rank`` (exact), ``runs`` and ``baseline runs`` (ids,
+            separated by spaces), ``low``, ``high``, ``baseline``, ``correlation`` (Pearson's, of
+            the two objectives' values over seeds), ``minimum detectable`` (see
+            :func:`detectable_multiplier`), ``p`` (two-sided paired t test), ``margin`` and ``p
+            equivalence``.
 
         With fewer than two seeds, the standard deviation is NaN. If the differences of all seeds
-            are equal up to rounding, it is
-        0. In both cases, the interval and the minimum detectable difference are NaN; the p values
-            are NaN in the first case, and those of exact sign tests in the second. The correlation
-            is NaN with
-        fewer than three seeds, or if either objective has the same value in all seeds.
+            are equal up to rounding, it is 0. In both cases, the interval and the minimum
+            detectable difference are NaN; the p values are NaN in the first case, and those of
+            exact sign tests in the second. The correlation is NaN with fewer than three seeds, or
+            if either objective has the same value in all seeds.
 
     Raises:
         ValueError: if an objective has no rows, a value is not finite, or a measurement appears
@@ -429,13 +425,11 @@ def headroom(
 
     Returns:
         One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline
-            high``, ``chance``,
-        ``difference`` (oracle − baseline), ``low``, ``high`` (NaN without an oracle), ``above
-            chance`` (whether the baseline's
-        interval lies on the better side of chance) and ``label``: :data:`NOT_ABOVE_CHANCE`,
-            :data:`CLEAR` (the interval of the
-        difference lies on the better side of zero), :data:`UNCLEAR` or :data:`UNKNOWN` (no oracle,
-            or no interval).
+            high``, ``chance``, ``difference`` (oracle − baseline), ``low``, ``high`` (NaN without
+            an oracle), ``above chance`` (whether the baseline's interval lies on the better side of
+            chance) and ``label``: :data:`NOT_ABOVE_CHANCE`, :data:`CLEAR` (the interval of the
+            difference lies on the better side of zero), :data:`UNCLEAR` or :data:`UNKNOWN` (no
+            oracle, or no interval).
 
     Raises:
         ValueError: if a data set has no rows of the baseline or the oracle for that measurement.

@@ -16,8 +16,7 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
 
     Returns:
         For each model ``name``, ``corpus``, ``state`` (``finished``, ``stale: …`` or ``used as
-            released``), ``folder``,
-        ``checksum`` and the keys of its record.
+            released``), ``folder``, ``checksum`` and the keys of its record.
     """
     store = RunStore(results / "language_models")
     models = []

@@ -121,11 +121,10 @@ def summarise(points: DataFrame, seed: int, draws: int = 1000) -> tuple[DataFram
 
     Returns:
         A table with ``corpus``, ``sentences``, ``scorer``, ``texts`` (with repetitions),
-            ``unique``, ``classes``, ``spearman``,
-        ``low`` and ``high`` (its 95 % interval over classes), ``spearman of classes`` (from the
-            mean likelihood of each class,
-        with equal weights), ``a``, ``k`` and ``error`` (mean |predicted − actual| class
-            probability); and the calibration table.
+            ``unique``, ``classes``, ``spearman``, ``low`` and ``high`` (its 95 % interval over
+            classes), ``spearman of classes`` (from the mean likelihood of each class, with equal
+            weights), ``a``, ``k`` and ``error`` (mean |predicted − actual| class probability); and
+            the calibration table.
     """
     rows = []
     bins = []

@@ -109,8 +109,7 @@ def unexpressed(texts: Sequence[str], tokenizer: Any, longest: int) -> str:
 
     Returns:
         The share of the tokens that are unknown to its vocabulary, and the number of texts that are
-            longer, in a sentence; empty
-        if there are none.
+            longer, in a sentence; empty if there are none.
     """
     # Without special tokens, because some byte-level vocabularies, which know everything, name one
     # of them as the unknown one.

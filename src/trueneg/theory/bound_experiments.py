@@ -28,8 +28,7 @@ def approximation_errors(setting: Experiment, repetitions: int = 4) -> Iterator[
 
     Returns:
         ``temperature``, ``negatives``, ``positives``, ``objective``, ``quantity`` ("|L − L̄|",
-            "mean |Δ|", "Proposition 1",
-        "trivial bound"), ``value`` (nats), ``standard error``.
+            "mean |Δ|", "Proposition 1", "trivial bound"), ``value`` (nats), ``standard error``.
     """
     rho = class_distribution(setting.imbalance)
     losses = debiased_losses(rho)

@@ -124,8 +124,7 @@ def approximation_error(
 
     Returns:
         One row per value: ``objective``, ``positives``, ``quantity`` ("|L − L̄|", "mean |Δ|"),
-            ``value``, ``standard
-        error``.
+            ``value``, ``standard error``.
 
     Raises:
         ValueError: if scores can exceed ±1, so that logits exceed ±1/t, on which the floor is

@@ -59,9 +59,8 @@ def observation_densities(
 
     Returns:
         ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"),
-            ``density``,
-        ``standard error`` (of the kernel estimate, to first order, ignoring its bias near the
-            ends).
+            ``density``, ``standard error`` (of the kernel estimate, to first order, ignoring its
+            bias near the ends).
     """
     process = setting.varied(base="normal", temperature=temperature)
     observation = np.linspace(0.05, 5, POINTS)
@@ -87,8 +86,7 @@ def density_ratio(setting: Experiment) -> Iterator[DataFrame]:
 
     Returns:
         ``class_probability``, ``similarity`` (x̂/m), ``branch`` ("attainable" or "beyond the
-            jump"), ``ratio``,
-        ``standard error`` (0).
+            jump"), ``ratio``, ``standard error`` (0).
     """
     branches = {
         "attainable": np.linspace(0, 0.98, 50),
@@ -107,8 +105,8 @@ def normalisation(setting: Experiment) -> Iterator[DataFrame]:
 
     Returns:
         ``base``, ``population``, ``alpha``, ``quantity`` ("integral" or "smallest density"),
-            ``value``, ``standard error``
-        (of the adaptive quadrature; 0 for the smallest density, which is evaluated on a grid).
+            ``value``, ``standard error`` (of the adaptive quadrature; 0 for the smallest density,
+            which is evaluated on a grid).
     """
     rows = []
     for base, alpha, (label, false_share) in product(

@@ -128,10 +128,9 @@ def measure_errors(
 
     Returns:
         One row per value: ``estimator`` (the true mean has its own rows), ``reference``,
-            ``quantity`` ("mean",
-        "bias", "mean squared error"), ``value``, ``standard error``, and ``spread``, the standard
-            deviation of the
-        value over repetitions (NaN for a single repetition). For means, ``reference`` is empty.
+            ``quantity`` ("mean", "bias", "mean squared error"), ``value``, ``standard error``, and
+            ``spread``, the standard deviation of the value over repetitions (NaN for a single
+            repetition). For means, ``reference`` is empty.
     """
     estimates, drawn, exact = simulate_estimates(setting, contestants, repetitions)
     of_drawn = estimates - drawn
@@ -151,8 +150,7 @@ def simulate_estimates(
 
     Returns:
         Estimates (E, A) of E estimators, and for each anchor (A,) the mean over its drawn true
-            negatives (NaN if there are
-        none) and the exact mean.
+            negatives (NaN if there are none) and the exact mean.
     """
     blocks = []
     for scores in simulate_blocks(setting.varied(anchors=setting.anchors * repetitions)):

@@ -136,10 +136,8 @@ def lemma_2(
 
     Returns:
         One row per quantity (per N for L̄): ``quantity``, ``negatives`` (NaN if not applicable),
-            ``promised`` (whether the lemma
-        covers N), ``value``, ``standard error`` (0: nothing is random). The accuracy of the mean
-            classifier is one of the
-        quantities.
+            ``promised`` (whether the lemma covers N), ``value``, ``standard error`` (0: nothing is
+            random). The accuracy of the mean classifier is one of the quantities.
     """
     features, labels = _prepared(features, labels)
     sizes = torch.bincount(labels)
@@ -213,8 +211,7 @@ def theorem_4(
 
     Returns:
         One row per term: ``encoders`` (all functions into the unit ball, as in the theorem, or
-            linear maps of unit
-        norm), ``term``, ``value``, ``standard error`` (0).
+            linear maps of unit norm), ``term``, ``value``, ``standard error`` (0).
     """
     n = negatives
     m = positives

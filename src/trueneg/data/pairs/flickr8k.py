@@ -89,8 +89,7 @@ def read_ratings(path: str | Path | None) -> DataFrame:
 
     Returns:
         One row per pair: ``image``; the caption's ``report`` (the image it was written for) and
-            ``index`` (0 to 4); and
-        ``rating 1``, ``rating 2``, ``rating 3``.
+            ``index`` (0 to 4); and ``rating 1``, ``rating 2``, ``rating 3``.
 
     Raises:
         UserError: names the invalid line.

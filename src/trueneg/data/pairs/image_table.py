@@ -140,10 +140,9 @@ def read_image_table(
 
     Returns:
         Two tables with one row per text and the same index: ``report`` (file name of the image),
-            ``patient``, ``text`` and, if there is such a column, ``split``; and
-        the labels of the image as float32, one column per label: 1, 0, or NaN for unknown. Then a
-            sentence about the rows left
-        out (empty if none).
+            ``patient``, ``text`` and, if there is such a column, ``split``; and the labels of the
+            image as float32, one column per label: 1, 0, or NaN for unknown. Then a sentence about
+            the rows left out (empty if none).
 
     Raises:
         UserError: names the file and line of up to two errors of each kind: an empty image, text or

@@ -131,10 +131,8 @@ def read_radiographs(path: str | Path | None) -> DataFrame:
 
     Returns:
         ``dicom``, ``report``, ``patient``, ``file`` (path within the images' folder), ``width`` and
-            ``height`` (pixels),
-        ``frontal`` (whether the view is AP or PA), ``split`` (train, validation, test); sorted by
-            patient, study,
-        id.
+            ``height`` (pixels), ``frontal`` (whether the view is AP or PA), ``split`` (train,
+            validation, test); sorted by patient, study, id.
 
     Raises:
         UserError: names the missing table or the invalid lines, and where to get a complete copy.

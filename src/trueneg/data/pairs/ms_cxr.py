@@ -49,8 +49,8 @@ def read_boxes(path: str | Path, radiographs: DataFrame) -> DataFrame:
 
     Returns:
         One row per box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image,
-            ``sentence``, ``finding`` (the
-        category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in image pixels.
+            ``sentence``, ``finding`` (the category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in
+            image pixels.
 
     Raises:
         UserError: names the missing file, or the lines that are invalid or do not match the images.
@@ -124,10 +124,9 @@ def image_boxes(boxes: DataFrame, dicoms: ndarray, resolution: int, fit: str) ->
 
     Returns:
         The input of :func:`trueneg.evaluation.pairs.grounding.boxed_phrases`: ``report``, ``image``
-            (position in the source),
-        ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners. Corners may lie outside
-            the square because the
-        grounding function computes the visible share of each box, which requires the whole box.
+            (position in the source), ``sentence``, ``class`` (−1: unknown), ``finding``, and the
+            corners. Corners may lie outside the square because the grounding function computes the
+            visible share of each box, which requires the whole box.
     """
     present = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
     if len(present) < len(boxes):

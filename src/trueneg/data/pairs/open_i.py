@@ -185,8 +185,7 @@ def chexpert_labels(reports: ndarray, codes: DataFrame) -> ndarray:
 
     Returns:
         float32, shape (n, 5): 1 if the report has a code with one of the label's headings, 0 if it
-            has only other codes, NaN if
-        the experts did not index it or it has no code.
+            has only other codes, NaN if the experts did not index it or it has no code.
 
     Example:
         >>> codes = pd.DataFrame(

@@ -56,9 +56,8 @@ class PhotographSource:
 
         Returns:
             A table with one row per photograph, in the order of their names (official layout) or
-                rows (parquet): ``image`` (file
-            name), ``captions`` (list of five texts), ``split`` (train, validation, test,
-                unassigned); and the encoded images.
+                rows (parquet): ``image`` (file name), ``captions`` (list of five texts), ``split``
+                (train, validation, test, unassigned); and the encoded images.
 
         Raises:
             UserError: names the missing file, or the file and line or row with an unexpected

@@ -118,8 +118,7 @@ def image_codes(path: str | Path | None = None) -> DataFrame:
 
     Returns:
         One row per code: ``report``, ``code`` (``Opacity/lung/base/left``: the heading, then its
-            qualifiers). A report without
-        findings has the single code ``normal``.
+            qualifiers). A report without findings has the single code ``normal``.
     """
     rows = []
     for name, report in read_archive(find_archive(path)):

@@ -86,8 +86,7 @@ def assign_classes(sentences: DataFrame, codes: DataFrame) -> tuple[DataFrame, D
 
     Returns:
         A table with ``report``, ``index``, ``class`` of the sentences that have a class; and a
-            table with the ``class`` and
-        ``probability`` of every heading.
+            table with the ``class`` and ``probability`` of every heading.
     """
     headings = coded_headings(codes)
     assigned = []

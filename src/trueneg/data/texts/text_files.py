@@ -145,8 +145,8 @@ class TextFiles:
 
         Returns:
             One row per text: ``report``, ``patient`` and ``text``. Texts that are equal after
-                normalisation share the first two,
-            so that no language model scores a text that it was trained on.
+                normalisation share the first two, so that no language model scores a text that it
+                was trained on.
         """
         source = self.read_source(settings)
         if source.skipped:

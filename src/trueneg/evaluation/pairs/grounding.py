@@ -95,11 +95,10 @@ def boxed_phrases(
 
     Returns:
         One row per box, sorted by phrase: ``phrase`` (0 … P − 1), ``image`` (index into
-            ``indices``), ``index`` (index of the
-        sentence in its report, or a running number), ``sentence``, ``class``, ``finding``,
-            ``region`` (equal for phrases with
-        the same boxes because they describe the same finding in an image), and the corners in
-            pixels of the crop, clipped to it.
+            ``indices``), ``index`` (index of the sentence in its report, or a running number),
+            ``sentence``, ``class``, ``finding``, ``region`` (equal for phrases with the same boxes
+            because they describe the same finding in an image), and the corners in pixels of the
+            crop, clipped to it.
 
     Raises:
         UserError: if the boxes refer to images of another source.
@@ -171,9 +170,8 @@ def phrase_grounding(
 
     Returns:
         ``"phrases"``: number of phrases, except those whose boxes cover the whole crop; ``"CNR"``,
-            ``"CNR signed"``, ``"mIoU"``:
-        the value per finding, the mean over all phrases (``"mean"``) and the mean over findings
-            (``"macro"``).
+            ``"CNR signed"``, ``"mIoU"``: the value per finding, the mean over all phrases
+            (``"mean"``) and the mean over findings (``"macro"``).
     """
     measured = [
         (

@@ -54,12 +54,11 @@ def gains_by_error(gathered: Gathered) -> tuple[DataFrame, DataFrame]:
 
     Returns:
         One row per objective with the columns of the artefact (means over seeds) and those of
-        :func:`~trueneg.report.figures.dose_response.gains_of`; the baseline is the point with η =
-            0. And the trend over the
-        largest group of objectives that differ only in the share of sentences with the true η: one
-            row (none for fewer than
-        three) with their names (``objective``) and the slope on the error of η (``shown``), fitted
-            per seed, with a t interval.
+            :func:`~trueneg.report.figures.dose_response.gains_of`; the baseline is the point with η
+            = 0. And the trend over the largest group of objectives that differ only in the share of
+            sentences with the true η: one row (none for fewer than three) with their names
+            (``objective``) and the slope on the error of η (``shown``), fitted per seed, with a t
+            interval.
     """
     rows = gathered.primary.rows_of(compared_rows(gathered)).merge(
         gathered.read(ERRORS).drop_duplicates(), on="run"

@@ -107,8 +107,8 @@ class Provenance:
 
         Returns:
             ``files`` (lines of checksum, modification time and path), ``models`` (records of the
-                language models, each with its
-            ``name`` and ``checksum``) and ``shared`` (lines of settings).
+                language models, each with its ``name`` and ``checksum``) and ``shared`` (lines of
+                settings).
         """
         folder = self._folder
         results = self._folder.parents[1]

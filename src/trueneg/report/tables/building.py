@@ -92,15 +92,12 @@ def comparisons(
 
     Returns:
         One row per (study, dataset, measurement, comparison), named contrasts first, with the
-            columns of
-        :func:`trueneg.stats.comparison.paired_differences` (``seeds`` is called ``pairs``; ``low``
-            and ``high`` are called
-        ``difference low`` and ``difference high``; the minimum detectable difference is that of the
-            family's first Holm step), ``contrast`` (its name), ``family``, ``p Holm``,
-            ``p equivalence Holm`` and ``outcome``. Contrasts
-        without a family have no p values; their outcome is ``interval only``. ``exploratory``:
-            whether a tested comparison is
-        outside the primary measurement or not named.
+            columns of :func:`trueneg.stats.comparison.paired_differences` (``seeds`` is called
+            ``pairs``; ``low`` and ``high`` are called ``difference low`` and ``difference high``;
+            the minimum detectable difference is that of the family's first Holm step), ``contrast``
+            (its name), ``family``, ``p Holm``, ``p equivalence Holm`` and ``outcome``. Contrasts
+            without a family have no p values; their outcome is ``interval only``. ``exploratory``:
+            whether a tested comparison is outside the primary measurement or not named.
     """
     named = named or Named("", Measurement("", ""), "")
     table = _all_differences(_test_rows(rows, measured), baseline, margins, named)
@@ -193,9 +190,8 @@ def compare(
 
     Returns:
         One row per (study, dataset, measurement, objective), ordered by data set and then by
-            measurement as given, with
-        ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, the columns
-            of :func:`comparisons`.
+            measurement as given, with ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except
+            for the baseline, the columns of :func:`comparisons`.
     """
     differences = comparisons(rows, baseline, measured, margins, named)
     is_plain = differences["contrast"] == differences["objective"] + f" − {baseline}"
