@@ -44,7 +44,7 @@ SUBREAPER = 36
 PATIENCE = 60.0  # seconds that jobs may outlive a killed Snakemake
 LONGEST_JOB, LONGEST_RUN = 300.0, 1500.0  # seconds on a busy machine
 # keys of records that depend on time
-TIMES = {"seconds", "gpu_seconds", "attempts", "spent", "finished"}
+TIMES = {"seconds", "cpu_seconds", "gpu_seconds", "attempts", "spent", "finished"}
 TIMED_COLUMNS = re.compile(r"seconds|per_second")
 # names of files that were being written when their process was killed
 TEMPORARY = re.compile(r"^\..*\.[0-9]+$")

@@ -4,6 +4,7 @@ standard output.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,21 @@ def test_missing_runs_take_as_long_as_finished_ones_of_the_same_kind(
     assert "2 of 3 runs finished" in output
     (cost,) = (line for line in output.splitlines() if "3 runs to train" in line)
     assert "finished runs" in cost
+
+
+def test_other_jobs_of_a_busy_machine_do_not_count(finished_project, tmp_path, capsys):
+    results = tmp_path / "results"
+    shutil.copytree(finished_project.path / "results", results, copy_function=shutil.copy2)
+    records = [*results.glob("runs/*/run.json")]
+    for path in records:
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps(record | {"seconds": 7200, "cpu_seconds": 120}))
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump({"tiny": tiny_study(seeds=3)}))
+    assert main(["check", str(path), "--results", str(results)]) == 0
+    (cost,) = (line for line in capsys.readouterr().out.splitlines() if "3 runs to train" in line)
+    assert len(records) > 0
+    assert "about 6 min with one process (from finished runs on cpu)" in cost
 
 
 def test_a_batch_larger_than_the_subset_is_reported_before_training(tmp_path, capsys, images):

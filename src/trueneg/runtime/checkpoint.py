@@ -72,6 +72,7 @@ class Checkpoint(contextlib.AbstractContextManager):
         self._digest = digest
         self._interval = 60 * minutes
         self._began = self._saved = self._noted = time.monotonic()
+        self._cpu_began = time.process_time()
         self._cost = FIRST_COST
         self._earlier = RunStore(folder.parent).progress(folder.name).get("spent", [])
         began = time.strftime("%Y-%m-%d %H:%M:%S %z")
@@ -89,25 +90,29 @@ class Checkpoint(contextlib.AbstractContextManager):
         self._note()
 
     def spent(self) -> dict[str, Any]:
-        """Return the total ``seconds`` and ``gpu_seconds`` (seconds × GPUs) and all ``attempts``,
-        for a run's record.
+        """Return the total ``seconds``, ``cpu_seconds`` (processor time of this process) and
+        ``gpu_seconds`` (seconds × GPUs) and all ``attempts``, for a run's record.
 
-        An attempt has a start time, host, device, number of devices and seconds; the current
+        An attempt has a start time, host, device, number of devices and these seconds; the current
         attempt is last. Attempts with other settings, data or code are included because they also
         used compute time. A killed attempt may have run for up to :data:`HEARTBEAT` seconds longer,
         or for one update if that takes longer.
         """
-        attempts = [
-            *self._earlier,
-            {**self._attempt, "seconds": round(time.monotonic() - self._began, 3)},
-        ]
+        current = {
+            **self._attempt,
+            "seconds": round(time.monotonic() - self._began, 3),
+            "cpu_seconds": round(time.process_time() - self._cpu_began, 3),
+        }
+        attempts = [*self._earlier, current]
         on_gpu = [
             attempt["seconds"] * attempt["devices"]
             for attempt in attempts
             if attempt["device"] != "cpu"
         ]
+        on_cpu = [attempt.get("cpu_seconds", attempt["seconds"]) for attempt in attempts]
         return {
             "seconds": round(sum(attempt["seconds"] for attempt in attempts), 3),
+            "cpu_seconds": round(sum(on_cpu), 3),
             "gpu_seconds": round(sum(on_gpu), 3),
             "attempts": attempts,
         }

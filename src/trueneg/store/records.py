@@ -100,6 +100,7 @@ class Attempt(Content):
     """One attempt to train a model."""
 
     seconds: float
+    cpu_seconds: float = ABSENT
     device: str
     devices: Count
 
@@ -123,6 +124,7 @@ class RunRecord(TrainingRecord):
     finished: str
     seed: Count
     images: Count
+    cpu_seconds: float = ABSENT
     gpu_seconds: float = ABSENT
     threads: Count = ABSENT
     devices: Count = ABSENT
