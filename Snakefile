@@ -85,4 +85,5 @@ onstart:
 onsuccess:
     store = RunStore("results/runs")
     print(versions.stale_note(store.records(), store.path), end="")
-    print(findings.report("results", STUDIES), end="")
+    planned = {str(file) for job in workflow.dag.jobs for file in job.output}
+    print(findings.report("results", STUDIES, planned), end="")

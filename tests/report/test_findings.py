@@ -140,14 +140,15 @@ def test_no_answer_is_printed_from_damaged_or_missing_files(tmp_path):
     folder = tmp_path / "first" / "artefacts"
     rows, intact = folder / "rows.parquet", (folder / "rows.parquet").read_bytes()
     seal(tmp_path, [rows, folder / "comparison.json"])
+    planned = {str(folder / "study.yaml")}
     answer = sentence(Gathered(folder))
-    assert answer in findings.report(tmp_path, ["first"])
+    assert answer in findings.report(tmp_path, ["first"], planned)
     rows.write_bytes(intact[:-1] + b"!")
-    text = findings.report(tmp_path, ["first"])
+    text = findings.report(tmp_path, ["first"], planned)
     assert answer not in text
     assert f"{rows} was damaged or edited" in text
     rows.unlink()
-    text = findings.report(tmp_path, ["first"])
+    text = findings.report(tmp_path, ["first"], planned)
     assert answer not in text
     assert f"{rows} is missing. Run `snakemake" in text
 
@@ -169,11 +170,16 @@ def test_the_terminal_shows_the_sentence_of_each_study_on_the_page_with_a_link(t
     names = ["first", "second", "unfinished"]
     for name in names[:2]:
         add_study(tmp_path, name)
-    assert findings.report(tmp_path, names) == ""  # no page yet
+    planned = {str(tmp_path / name / "artefacts" / "study.yaml") for name in names}
+    assert findings.report(tmp_path, names, planned) == ""  # no page yet
     (tmp_path / "index.html").write_text("")
     (tmp_path / "second" / "artefacts" / "comparison.json").write_text(json.dumps({"seeds": 3}))
-    text = findings.report(tmp_path, names)
-    assert sentence(Gathered(tmp_path / "first" / "artefacts")) in text
+    text = findings.report(tmp_path, names, planned)
+    answer = sentence(Gathered(tmp_path / "first" / "artefacts"))
+    assert answer in text
     assert "comparison.json" in text
     for name in names:
         assert (f"index.html#{name}" in text) == (name != "unfinished")
+    earlier = findings.report(tmp_path, names, ())
+    assert answer not in earlier
+    assert earlier.count("earlier") == 2

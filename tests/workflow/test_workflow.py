@@ -53,6 +53,19 @@ def test_a_finished_workflow_prints_the_answer_of_each_study_and_its_place(proje
     assert "results/index.html#tiny" in printed
 
 
+def test_a_call_prints_no_answer_of_an_earlier_one(tmp_path):
+    project = new_project(tmp_path / "project")
+    theory = {"kind": "theory", "title": "Tiny theory"}
+    project.configure(first=theory, second=theory)
+    (project.path / "results").mkdir()
+    (project.path / "results/index.html").touch()
+    calls = [project.run(f"results/{name}/artefacts/study.yaml") for name in ("first", "second")]
+    assert "index.html#first" in calls[0]
+    assert "of an earlier call" not in calls[0]
+    assert "first: the answer on the page is of an earlier call" in calls[1]
+    assert "second: the answer" not in calls[1]
+
+
 def test_nothing_has_changed_in_a_finished_folder(finished_project):
     """With ``--list-changes params``, Snakemake 9.27 also lists unchanged files; ``--summary``
     compares correctly.

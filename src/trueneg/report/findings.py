@@ -3,7 +3,7 @@ and comparisons.
 """
 
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -262,12 +262,18 @@ def sentence(gathered: Gathered) -> str:
     return pkgutil.resolve_name(gathered.study.FOUND_BY)(gathered)
 
 
-def report(results: str | Path, studies: Iterable[str]) -> str:
+def report(results: str | Path, studies: Iterable[str], planned: Collection[str]) -> str:
     """Return, for the terminal, the finding of each study on the page and a link to it; empty
     before the page is written.
 
     For a study that cannot be read, or whose files are damaged or missing, the reason takes the
-    place of the finding.
+    place of the finding, and so does a remark if this call of Snakemake does not compare its runs,
+    because the finding may then be outdated.
+
+    Args:
+        results: the results folder.
+        studies: names of studies.
+        planned: outputs of all jobs of this call, whether they had to run or were up to date.
     """
     page = Path(results) / "index.html"
     if not page.is_file():
@@ -276,6 +282,12 @@ def report(results: str | Path, studies: Iterable[str]) -> str:
     for name in studies:
         folder = page.parent / name / "artefacts"
         if not (folder / "study.yaml").is_file():
+            continue
+        if str(folder / "study.yaml") not in planned:
+            lines.append(
+                f"{name}: the answer on the page is of an earlier call; this one did not include"
+                f" it\n    {page}#{name}\n"
+            )
             continue
         try:
             summaries = sealed_files(page.parent, f"{name}/artefacts/")
