@@ -25,6 +25,9 @@ from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.image_source import read_source
 from trueneg.data.images.official_archive import fetch_archive
+from trueneg.data.vector_files import read_vectors
+from trueneg.errors import UserError
+from trueneg.models.weights import read_tensors
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +149,23 @@ def test_an_npz_of_a_huge_or_pickled_array_is_refused(tmp_path, monkeypatch, add
     outcome = attempted(lambda: read_source(tmp_path / "source.npz"))
     assert outcome.kind == REFUSED, outcome.text
     assert not (tmp_path / "unpickled").exists()
+
+
+HUGE_TENSOR = b'{"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}'
+
+
+@pytest.mark.parametrize(
+    ("length", "header"), [(8 << 30, b"{}"), (2**64 - 1, b"{}"), (len(HUGE_TENSOR), HUGE_TENSOR)]
+)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_huge_header_of_safetensors_is_refused_in_a_sentence(tmp_path, length, header, is_sparse):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(length.to_bytes(8, "little") + header)
+    if is_sparse:
+        os.truncate(path, 9 << 30)
+    for read in (read_tensors, lambda path: read_vectors(path, None, 1, "images")):
+        with pytest.raises(UserError, match=r"a\.safetensors: cannot be read as .* header"):
+            read(path)
 
 
 def test_an_image_of_400_million_pixels_is_refused(tmp_path):

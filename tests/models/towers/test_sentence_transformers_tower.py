@@ -363,6 +363,7 @@ def damage_weights(folder):
     "damage",
     [
         damage_weights,
+        lambda folder: (folder / "model.safetensors").write_bytes((8 << 30).to_bytes(8, "little")),
         lambda folder: (folder / "model.safetensors").unlink(),
         lambda folder: (folder / "config.json").write_text("{"),
         lambda folder: (folder / "tokenizer.json").write_text("{"),
