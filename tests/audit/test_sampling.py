@@ -33,6 +33,12 @@ def test_no_two_pairs_share_an_anchor_or_a_group(drawn):
     assert max(map(len, groups)) == 2
 
 
+def test_an_anchor_without_a_group_is_not_in_the_group_of_its_number():
+    owners = owners_of(np.array([0, 1, 2, 3]), np.array([-1, 0, 0, -1]))
+    assert owners[1] == owners[2]
+    assert len(set(owners)) == 3
+
+
 def test_each_cell_of_similar_pairs_contributes_one(drawn):
     count = allocated(np.bincount(RANGES), 5)[1]
     rows = np.flatnonzero(RANGES == 1)

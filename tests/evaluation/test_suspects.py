@@ -48,9 +48,13 @@ def stored(path, vectors, source):
 def test_the_most_similar_pairs_are_those_of_a_loop_over_all(monkeypatch, block, is_labelled):
     monkeypatch.setattr(suspects, "BLOCK", block)
     drawn = np.random.default_rng(0)
-    vectors = drawn.normal(size=(30, 4))
+    vectors = drawn.normal(size=(63, 4))
     rows = drawn.integers(0, 30, (40, 1 if is_labelled else 2))
     labels = drawn.integers(-1, 3, 40) if is_labelled else None
+    if not is_labelled:
+        rows[:, 1] += 30  # no text is an anchor and a positive
+        rows[:2] = [[60, 61], [62, 61]]
+        vectors[61] = vectors[60]  # of one pair, but the positive is also that of the other
     table = most_similar(vectors, rows, labels, 12)
     np.testing.assert_allclose(table["similarity"], reference(vectors, rows, labels, 12))
     if is_labelled:

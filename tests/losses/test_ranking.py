@@ -254,6 +254,18 @@ def test_all_positives_of_a_query_are_right_answers_in_each_of_its_rows(contrast
     assert alone([dict(each) for each in features]) > actual
 
 
+def test_rows_without_a_group_are_queries_of_their_own():
+    features = [tokenised(column) for column in ([[0], [1], [2]], [[3], [0, 1], [1, 2]])]
+    loss = RankingLoss(Bag(0), Uncorrected(), 3.0)
+
+    def with_groups(group):
+        return loss([dict(each) for each in features], group=group)
+
+    without = with_groups(None)
+    assert torch.equal(with_groups(torch.tensor([-1, -1, -1])), without)
+    assert with_groups(torch.tensor([-1, 4, 4])) < without
+
+
 # anchors, positives, hard negatives
 COLUMNS = [[[0, 1], [2], [3, 1]], [[0], [1, 2], [0]], [[2], [0, 1], [1, 1]]]
 

@@ -127,6 +127,13 @@ def test_two_epochs_differ_in_order_and_views(source):
     assert not torch.equal(recorded_views(training)[:2], recorded_views(training)[:2])
 
 
+def test_the_two_views_of_an_image_are_drawn_independently(source):
+    """Equal views would leave nothing to learn."""
+    views = recorded_views(started(source)).unflatten(1, (2, -1))
+    differs = (views[:, 0] != views[:, 1]).flatten(2).any(2)
+    assert differs.float().mean() > 0.9
+
+
 def test_training_lowers_the_loss_and_reports_every_monitor(source):
     training = started(source, "DCL-true", epochs=12)
     rows = [training.train_epoch() for _ in range(12)]
