@@ -79,6 +79,15 @@ def test_the_share_in_a_batch_is_that_of_all_pairs_of_rows(with_positives, names
         assert share == pytest.approx(share_by_loops(rows, labels), abs=1e-12)
 
 
+@pytest.mark.parametrize("positives", [3, 5, 6, 7])
+def test_the_share_in_a_batch_is_exactly_zero_if_nothing_is_known(positives):
+    rows = [
+        (f"anchor {row}", [f"answer {row} {number}" for number in range(positives)])
+        for row in range(500)
+    ]
+    assert str(false_in_batch(cells_of(rows))) == "0.0"
+
+
 def test_texts_that_are_no_negatives_are_found_with_a_reason():
     rows = [
         ("Lost card", ["Block it"], ["block it!", "Top up", "TOP UP", "lost card?", "Wait"]),

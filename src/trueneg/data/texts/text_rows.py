@@ -147,7 +147,8 @@ def false_in_batch(cells: DataFrame) -> float:
     of_label = [part.groupby("label")[part.columns[-1]].sum() for part in (counts, weights)]
     of_one_label = (of_label[0] * of_label[1]).drop("", errors="ignore").sum()
     rows = len(anchors)
-    return float((apart + of_one_label - rows) / (rows * (rows - 1)))
+    share = float((apart + of_one_label - rows) / (rows * (rows - 1)))
+    return round(share, 12) + 0.0  # neither a rounding error nor −0, if nothing is known
 
 
 def about_certain(cells: DataFrame) -> str:
