@@ -368,14 +368,9 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
     some are kept, or classes are merged, they are linked or copied in a folder next to it.
     """
     study = NewStudy("images", folder, minutes, file)
-    source: Any = parquet if folder.is_file() or any(folder.glob("*.parquet")) else image_folder
+    source = source_of_images(folder)
     listed = source.listed(folder)
-    split = (
-        pd.Series("train", range(len(listed.labels)))
-        .mask(listed.is_validation, "validation")
-        .mask(listed.is_test, "test")
-    )
-    found = _classes(study, listed, split)
+    found, split, study.found = classes_of(listed)
     classes, unwanted = _wanted(folder, found, chosen, study.found)
     if unwanted.any():
         study.found.append(f"left out: {counted(int(unwanted.sum()), 'image')} on request")
@@ -398,7 +393,7 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
                 " used, more --minutes, or the model itself."
             )
         _read_vectors(vectors, len(split), "images")
-    resolution = _resolution(listed.images)
+    resolution = resolution_of(listed.images)
     numbers, names = pd.factorize(kept, sort=True)
     part = listed.part(kept.index.tolist())._replace(labels=numbers, class_names=tuple(names))
     shared = _about_contents(study, part, kept, resolution)
@@ -417,20 +412,30 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
     )
 
 
-def _classes(study: NewStudy, listed: ListedImages, split: pd.Series) -> pd.Series:
-    """Describe the images, and return the class of each."""
+def source_of_images(folder: Path) -> Any:
+    """Return the module that lists the images of a folder or a parquet file."""
+    return parquet if folder.is_file() or any(folder.glob("*.parquet")) else image_folder
+
+
+def classes_of(listed: ListedImages) -> tuple[pd.Series, pd.Series, list[str]]:
+    """Return the class and the split of each image, and sentences about them."""
     classes = pd.Series(listed.labels).map(dict(enumerate(listed.class_names)))
+    split = (
+        pd.Series("train", classes.index)
+        .mask(listed.is_validation, "validation")
+        .mask(listed.is_test, "test")
+    )
     sizes = classes[~listed.is_test].value_counts()
     between = f"{sizes.min():,} to {sizes.max():,} each"
-    study.found.append(
+    found = [
         f"{len(split):,} images of {len(sizes):,} classes with {between} (without test images):"
         f" {counts(classes)}"
-    )
+    ]
     if split.nunique() > 1:
-        study.found.append(f"splits of your own: {counts(split)}")
+        found.append(f"splits of your own: {counts(split)}")
     if listed.images.unused:
-        study.found.append(f"not used: {', '.join(listed.images.unused)}")
-    return classes
+        found.append(f"not used: {', '.join(listed.images.unused)}")
+    return classes, split, found
 
 
 def _about_contents(
@@ -458,7 +463,7 @@ def _about_contents(
     return bool(shared)
 
 
-def _resolution(images: EncodedImages) -> int:
+def resolution_of(images: EncodedImages) -> int:
     """Return the resolution at which a frozen tower sees images of the first one's size."""
     from trueneg.data.decoding import UnreadableImageError, open_image
 
@@ -481,14 +486,7 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
     study = NewStudy("pairs", path, minutes, file)
     table = UserTable(path, chosen, ("text", "texts"))
     study.found = table.found
-    if not folder.is_dir():
-        raise UserError(f"--images is {folder}; expected the folder of the images in {path}.")
-    image = _images(table, folder)
-    text = choose_text(table)
-    cells = table.rows[text].str.strip(SPACE)
-    table.leave_out(cells.map(is_missing), "without a text")
-    repeated = table.rows.assign(text=cells)[table.usable].duplicated([image, "text"])
-    table.leave_out(repeated[repeated], "that repeat an image and its text")
+    image, text = choose_image_and_text(table, folder)
     split = table.split()
     group = table.group("image")
     labels = [name for name in table.free("truth") if _is_label(table, name, image, group or image)]
@@ -512,7 +510,25 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
     )
 
 
-def _images(table: UserTable, folder: Path) -> str:
+def choose_image_and_text(table: UserTable, folder: Path) -> tuple[str, str]:
+    """Choose the columns of images and texts, and leave out the rows that are no pairs or repeat
+    one.
+
+    Raises:
+        UserError: if there are no such columns or no such images.
+    """
+    if not folder.is_dir():
+        raise UserError(f"--images is {folder}; expected the folder of the images in {table.path}.")
+    image = _choose_image(table, folder)
+    text = choose_text(table)
+    cells = table.rows[text].str.strip(SPACE)
+    table.leave_out(cells.map(is_missing), "without a text")
+    repeated = table.rows.assign(text=cells)[table.usable].duplicated([image, "text"])
+    table.leave_out(repeated[repeated], "that repeat an image and its text")
+    return image, text
+
+
+def _choose_image(table: UserTable, folder: Path) -> str:
     """Choose the column of images, and leave out the rows whose image is not in the folder."""
     images = table.free("image")
     if len(images) > 1 and not table.chosen.get("image"):

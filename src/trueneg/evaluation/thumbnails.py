@@ -7,12 +7,12 @@ from numpy import ndarray
 from PIL import Image
 
 
-def thumbnail(pixels: ndarray) -> bytes:
-    """Encode a uint8 image (1 or 3 channels, H, W) as WebP, with its longer side at most 96
+def thumbnail(pixels: ndarray, side: int = 96) -> bytes:
+    """Encode a uint8 image (1 or 3 channels, H, W) as WebP, with its longer side at most `side`
     pixels.
     """
     image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
-    image.thumbnail((96, 96))
+    image.thumbnail((side, side))
     stream = io.BytesIO()
     image.convert("RGB").save(stream, "WEBP", quality=82)
     return stream.getvalue()
