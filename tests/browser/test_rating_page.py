@@ -2,9 +2,11 @@
 
 import csv
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from trueneg.evaluation.thumbnails import thumbnail
 from trueneg.report.audit_page import write_page, write_rating_page
 
 STRANGE = [
@@ -117,3 +119,16 @@ def test_both_pages_are_accessible_and_show_texts_as_texts(visit, axe, pairs, tm
         page.evaluate(axe)
         found = page.evaluate("axe.run()")
         assert [violation["id"] for violation in found["violations"]] == []
+
+
+def test_images_to_rate_are_embedded_and_fit_a_narrow_screen(visit, pairs, tmp_path):
+    path = tmp_path / "rate.html"
+    wide = thumbnail(np.zeros((3, 60, 600), np.uint8), 500)
+    write_rating_page(path, "file", pairs, {"anchor 0": wide, "anchor 1": wide})
+    page = visit(path)
+    assert page.locator("article:visible img").evaluate("image => image.naturalWidth") == 500
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.keyboard.press("y")
+    assert page.locator("article:visible img").count() == 1
+    page.keyboard.press("y")
+    assert page.locator("article:visible img").count() == 0

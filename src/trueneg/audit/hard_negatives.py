@@ -127,9 +127,14 @@ def given(cells: DataFrame, vectors: ndarray, reasons: Series | None = None) -> 
     return _judged(pairs, cells, {unit: np.array([value]) for unit, value in least.items()})
 
 
-def mined(cells: DataFrame, vectors: ndarray) -> HardNegativePairs:
+def mined(cells: DataFrame, vectors: ndarray, of_margins: bool = True) -> HardNegativePairs:
     """Return the nearest texts of each anchor, other than its known positives: of given pairs,
-    positives, else any texts; arguments as for :func:`given`.
+    positives, else any texts.
+
+    Args:
+        cells, vectors: as for :func:`given`.
+        of_margins: whether the similarities of positives are needed; of large classes of many
+            images, they do not fit in memory.
     """
     anchors = cells.loc[cells["role"] == ANCHOR, ["row", "number", "label"]]
     positives = cells.loc[cells["role"] == POSITIVE, ["row", "number"]]
@@ -152,7 +157,9 @@ def mined(cells: DataFrame, vectors: ndarray) -> HardNegativePairs:
             "is_certain": False,
         }
     )
-    if not is_paired:
+    if not (is_paired or of_margins):
+        both = both[:0]
+    elif not is_paired:
         of_label = anchors[["number", "label"]].drop_duplicates()
         merged = of_label.merge(of_label, on="label")
         both = merged[["number_x", "number_y"]].to_numpy()

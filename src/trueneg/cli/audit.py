@@ -8,34 +8,22 @@ import numpy as np
 from numpy import ndarray
 from pandas import DataFrame
 
-from trueneg.audit import hard_negatives, rates
-from trueneg.audit.hard_negatives import FrozenTexts, HardNegativePairs
+from trueneg.audit import hard_negatives, images, rates
+from trueneg.audit.hard_negatives import HardNegativePairs
 from trueneg.audit.judge import opinions_of
 from trueneg.audit.rates import Rate
 from trueneg.audit.ratings import FOR_JUDGE, SAMPLE, RatedSample, read_ratings, write_sample
 from trueneg.audit.sampling import ENDS, ranges_of
-from trueneg.cli.audit_inputs import Audited, read_audited, tower_of
-from trueneg.data.texts.text_rows import (
-    ANCHOR,
-    NEGATIVE,
-    about_batches,
-    about_certain,
-    pair_codes,
-)
+from trueneg.cli.audit_inputs import NO_IMAGE, Audited, read_audited, vectors_of
+from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, about_batches, pair_codes
 from trueneg.errors import UserError
 from trueneg.io.files import writable
 from trueneg.report.audit_page import write_page, write_rating_page
 
 SUSPECTS = 20
+SUSPECTED = "most similar pairs"  # a table
 RATING_PAGE = "rate.html"
 OPINIONS = "opinions.csv"
-OF_COLUMNS = {
-    "text": "--text",
-    "positive": "--positive",
-    "label": "--label",
-    "negatives": "--negative",
-    "matches": "--matches",
-}
 MARGINS = (0.0, 0.05, 0.1, 0.2, 0.3)  # relative ones whose precision and recall are estimated
 NOT_RECOMMENDED = (
     "No filter is recommended: what a false negative costs, and what a lost true one, is not"
@@ -44,11 +32,11 @@ NOT_RECOMMENDED = (
 
 
 def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
-    """Look for false negatives in a file of texts, and write a page and tables; where it is not
+    """Look for false negatives in texts or images, and write a page and tables; where it is not
     known which are false, also a sample to be rated.
 
     Args:
-        path: the file.
+        path: the file or folder.
         folder: a new folder.
         chosen: columns, as for :func:`trueneg.cli.audit_inputs.read_audited`; ``encoder``,
             ``mine``, ``batch``, ``pairs`` and ``judged``.
@@ -61,22 +49,22 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
     """
     _refuse_options(path, folder, chosen)
     file = read_audited(path, chosen)
-    without_model = [about_certain(file.cells), about_batches(file.cells, chosen["batch"])]
+    without_model = [file.certain, about_batches(file.cells, chosen["batch"])]
     yield from [file.about, *without_model]
     if not ((file.cells["role"] == NEGATIVE).any() or chosen["mine"]):
-        yield "no hard negatives are given; --mine looks at those that would be mined"
+        yield "no hard negatives are given; --mine looks at the nearest negatives"
         return
-    encoder = FrozenTexts(tower_of(chosen["encoder"]), file.different["form"].to_numpy())
-    vectors = encoder.vectors(file.different)
-    if encoder.truncated:
-        yield f"{encoder} truncates {encoder.truncated:,} of {len(vectors):,} texts"
-    find = hard_negatives.mined if chosen["mine"] else hard_negatives.given
-    negatives = find(file.cells, vectors)
+    vectors, about_encoder = vectors_of(file, chosen["encoder"])
+    yield from about_encoder
+    if chosen["mine"]:
+        negatives = hard_negatives.mined(file.cells, vectors, of_margins=file.images is None)
+    else:
+        negatives = hard_negatives.given(file.cells, vectors)
     if negatives.pairs.empty:
         yield "no other hard negatives are left to look at"
         return
     what = f"{'mined' if chosen['mine'] else 'given'} hard negatives"
-    tables = _tables(file, negatives)
+    tables = _tables(file, negatives, vectors)
     shares = _about_shares(what, tables)
     yield from [*shares, *_about_filters(tables["by filter"])]
     with writable(folder):
@@ -88,21 +76,16 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
             f" (or {folder / SAMPLE}), and pass it with --ratings."
         )
     title = f"Hard negatives in {path.name}"
-    page = write_page(folder, title, file.about, [*without_model, *shares], tables)
+    said = [*without_model, *about_encoder, *shares]
+    page = write_page(folder, title, file.about, said, tables, _pictures(file, tables[SUSPECTED]))
     yield f"Wrote {folder}: open {page}."
 
 
 def _refuse_options(path: Path, folder: Path, chosen: Mapping[str, Any]) -> None:
     if folder.exists():
         raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
-    if path.is_dir():
-        if folder.resolve().is_relative_to(path.resolve()):
-            raise UserError(
-                f"{folder} is inside of {path}, which is audited; choose another --out."
-            )
-        for name, option in OF_COLUMNS.items():
-            if chosen.get(name):
-                raise UserError(f"{path} is a folder, which has no columns; leave out {option}.")
+    if path.is_dir() and folder.resolve().is_relative_to(path.resolve()):
+        raise UserError(f"{folder} is inside of {path}, which is audited; choose another --out.")
     for option, least in (("batch", 2), ("pairs", 1), ("judged", 1)):
         if chosen[option] < least:
             raise UserError(f"--{option} is {chosen[option]}; expected at least {least}.")
@@ -150,20 +133,20 @@ def rated_audit(path: Path, folder: Path, ratings: Sequence[Path], judge: str | 
     }
     if len(by_rank) > 1:
         lines += [f"of ranks {ranks}: {_interval(rate)}" for ranks, rate in by_rank.items()]
-    by_margin = _by_margin(sample, ranges)
+    by_filter = _by_filter(sample, ranges)
     tables = {
         "by rank": DataFrame(
             [(ranks, *rate[:4]) for ranks, rate in by_rank.items()],
             columns=["rank", "false", "low", "high", "rated"],
         ),
-        "thresholds": by_margin,
+        "thresholds": by_filter,
     }
     title = f"Rated hard negatives in {path.name}"
     page = write_page(folder / "rated", title, "", [*lines, NOT_RECOMMENDED], tables)
     lines += [
-        f"relative_margin={margin} removes {100 * removed:.3g} %; of these, {precision} are false:"
-        f" {recall} of all false ones"
-        for margin, removed, precision, recall in by_margin.itertuples(index=False)
+        f"{by_filter.columns[0].replace(' ', '_')}={value} removes {100 * removed:.3g} %; of these,"
+        f" {precision} are false: {recall} of all false ones"
+        for value, removed, precision, recall in by_filter.itertuples(index=False)
     ]
     return [*lines, NOT_RECOMMENDED, f"Wrote {page.parent}: open {page}."]
 
@@ -182,17 +165,25 @@ def _rate(sample: RatedSample, ranges: ndarray, sizes: ndarray, opinions: ndarra
     )
 
 
-def _by_margin(sample: RatedSample, ranges: ndarray) -> DataFrame:
-    # removed: all with a margin below; a score of at least the next number
-    values = np.nextafter(np.negative(MARGINS), np.inf).tolist()
-    scores = -sample.pairs["margin"].to_numpy()
-    found = rates.thresholds(scores, ranges, sample.rows, sample.verdicts, values)
+def _by_filter(sample: RatedSample, ranges: ndarray) -> DataFrame:
+    """Return what thresholds of a study of images, or else relative margins, would remove."""
+    if values := sample.record.get("thresholds"):
+        name = "threshold"
+        scores = sample.pairs["similarity"].to_numpy()
+        bounds = np.array(values)
+    else:
+        name, values = "relative margin", MARGINS
+        scores = -sample.pairs["margin"].to_numpy()
+        bounds = np.negative(values)
+    # removed: all beyond a bound; a score of at least the next number
+    least = np.nextafter(bounds, np.inf).tolist()
+    found = rates.thresholds(scores, ranges, sample.rows, sample.verdicts, least)
     return DataFrame(
         [
-            (margin, each.removed, _interval(each.precision), _interval(each.recall))
-            for margin, each in zip(MARGINS, found, strict=True)
+            (value, each.removed, _interval(each.precision), _interval(each.recall))
+            for value, each in zip(values, found, strict=True)
         ],
-        columns=["relative margin", "removed", "precision", "recall"],
+        columns=[name, "removed", "precision", "recall"],
     )
 
 
@@ -257,12 +248,15 @@ def _write_sample(
         }
     )
     candidates = len(anchors) * negatives.candidates
+    about: dict[str, Any] = {"what": what, "candidates": candidates, "thresholds": []}
+    if file.images is not None:
+        about["thresholds"] = images.thresholds_of(pairs["similarity"].to_numpy())
     counts = chosen["pairs"], chosen["judged"]
-    sample = write_sample(folder, path, pairs, texts, *counts, what=what, candidates=candidates)
-    write_rating_page(folder / RATING_PAGE, path.name, sample)
+    sample = write_sample(folder, path, pairs, texts, *counts, **about)
+    write_rating_page(folder / RATING_PAGE, path.name, sample, _pictures(file, sample))
 
 
-def _tables(file: Audited, negatives: HardNegativePairs) -> dict[str, DataFrame]:
+def _tables(file: Audited, negatives: HardNegativePairs, vectors: ndarray) -> dict[str, DataFrame]:
     """Return the shares of false negatives by rank and similarity, those that filters leave, and
     the most similar pairs.
     """
@@ -274,24 +268,49 @@ def _tables(file: Audited, negatives: HardNegativePairs) -> dict[str, DataFrame]
     tables = {
         name: hard_negatives.false_by(pairs, band).reset_index() for name, band in bands.items()
     }
-    chances = hard_negatives.chances(negatives)
     shown = hard_negatives.suspects(pairs, SUSPECTS)
-    texts = file.different["text"]
-    removed = [
-        ", ".join(name for name, chance in chances.items() if chance[row] < 0.5)
-        for row in shown.index
-    ]
-    suspects = DataFrame(
-        {
-            "anchor": shown["anchor"].map(texts),
-            "negative": shown["negative"].map(texts),
-            "similarity": shown["similarity"],
-            "rank": shown["rank"],
-            "removed by": removed,
-        }
-    )
-    by_filter = hard_negatives.by_filter(pairs, chances)
-    return tables | {"by filter": by_filter, "most similar pairs": suspects}
+    if file.images is None:
+        chances = hard_negatives.chances(negatives)
+        tables["by filter"] = hard_negatives.by_filter(pairs, chances)
+        removed = [
+            ", ".join(name for name, chance in chances.items() if chance[row] < 0.5)
+            for row in shown.index
+        ]
+    else:
+        thresholds = images.thresholds_of(pairs["similarity"].to_numpy())
+        tables["by filter"] = images.by_threshold(file.cells, vectors, thresholds)
+        below = np.searchsorted(thresholds, shown["similarity"])
+        removed = [f"threshold≤{thresholds[count - 1]}" if count else "" for count in below]
+    suspects = _suspects(file, shown).assign(**{"removed by": removed})
+    return tables | {SUSPECTED: suspects, "unreadable images": file.unreadable}
+
+
+def _suspects(file: Audited, shown: DataFrame) -> DataFrame:
+    """Return what the user is to see of pairs; of images, with their labels or texts."""
+    further: dict[str, tuple[str, Mapping[int, str]]] = {}
+    if file.images is not None and (positives := file.positives()):
+        further["anchor"] = "anchor's text", positives
+        further["negative"] = "negative's image", file.anchors()
+    elif file.images is not None:
+        classes = dict(file.different["label"])
+        further["anchor"] = "anchor's class", classes
+        further["negative"] = "negative's class", classes
+    columns = {}
+    for end in ("anchor", "negative"):
+        columns[end] = shown[end].map(file.different["text"])
+        if end in further:
+            name, values = further[end]
+            columns[name] = shown[end].map(values)
+    return DataFrame({**columns, "similarity": shown["similarity"], "rank": shown["rank"]})
+
+
+def _pictures(file: Audited, shown: DataFrame) -> dict[str, bytes]:
+    """Return pictures of the images in a table, by their names."""
+    if file.images is None:
+        return {}
+    of_images = file.cells[file.cells["image"] != NO_IMAGE]
+    positions = of_images.loc[of_images["text"].isin(shown.to_numpy().ravel()), "image"]
+    return images.pictures(file.images, positions.tolist())
 
 
 def _about_shares(what: str, tables: Mapping[str, DataFrame]) -> list[str]:

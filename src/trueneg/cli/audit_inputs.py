@@ -1,72 +1,160 @@
-"""What the user wants audited: texts in a table, or in a folder of queries and a corpus."""
+"""What the user wants audited: texts in a table or a folder of queries and a corpus, images by
+class, or images with captions.
+"""
 
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import yaml
+from numpy import ndarray
 from pandas import DataFrame, Series
 from pydantic import TypeAdapter, ValidationError
 
+from trueneg.audit.hard_negatives import FrozenTexts
+from trueneg.audit.images import FrozenImages, about_images, contents
 from trueneg.cli.columns import POSITIVES, UserTable, known
-from trueneg.cli.init import choose_label, choose_positive, choose_text
+from trueneg.cli.init import (
+    choose_image_and_text,
+    choose_label,
+    choose_positive,
+    choose_text,
+    classes_of,
+    resolution_of,
+    source_of_images,
+)
 from trueneg.data.cells import class_names, texts_of
+from trueneg.data.doubtful_labels import doubtful_names
+from trueneg.data.image_files import EncodedImages, ImageFiles
+from trueneg.data.images.sources.parquet import IMAGE_COLUMNS, has_encoded_images
+from trueneg.data.leakage import EXAMPLES
+from trueneg.data.mining import normalised_vectors
+from trueneg.data.mistakes import COPY_AGAIN
+from trueneg.data.pairs import image_table
 from trueneg.data.texts import beir
-from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, text_cells
+from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, about_certain, text_cells
 from trueneg.errors import UserError
-from trueneg.specs.guides.encoder import TextTower
+from trueneg.io.reading import reading
+from trueneg.legible import counted
+from trueneg.specs.guides.encoder import ImageTower, TextTower
 from trueneg.specs.sections import Section
+
+NO_IMAGE = -1
+# by what is encoded: towers, those that a single name means, the default, and what messages expect
+TOWERS: Mapping[str, tuple[Any, Section, str, str]] = {
+    "text": (
+        TextTower,
+        {"name": "sentence_transformers", "truncate": True},
+        "all-MiniLM-L6-v2",
+        "a model of sentence-transformers",
+    ),
+    "image": (ImageTower, {"name": "timm"}, "tf_efficientnet_lite0", "a network of timm"),
+}
+OPTIONS = {
+    "text": "--text",
+    "positive": "--positive",
+    "label": "--label",
+    "negatives": "--negative",
+    "matches": "--matches",
+    "image": "--image",
+    "images": "--images",
+}
 
 
 class Audited(NamedTuple):
-    """The user's texts.
+    """The user's texts or images.
 
     Attributes:
         about: what was read.
+        certain: what is certain without a model.
         cells: of :func:`~trueneg.data.texts.text_rows.text_cells`, with the ``number`` of each
-            text; those that are equal when normalised have one.
+            text; those that are equal when normalised have one. An image is a cell, too: its text
+            is its name, and ``image`` its position.
         groups: number of the group of each row; −1: none.
+        images: all images; None: there are only texts.
+        unreadable: ``image`` (its name) and ``problem`` of each image that cannot be read.
     """
 
     about: str
+    certain: str
     cells: DataFrame
     groups: Series
+    images: EncodedImages | None = None
+    unreadable: DataFrame = DataFrame()
 
     @property
     def different(self) -> DataFrame:
-        """The first cell of each text, by number."""
+        """The first cell of each text or image, by number."""
         return self.cells.drop_duplicates("number").set_index("number")
 
     def positives(self) -> Mapping[int, str]:
         """Return a positive of each anchor, by number of the anchor."""
-        ends = [self.cells[self.cells["role"] == role] for role in (ANCHOR, POSITIVE)]
+        return self._of_rows(ANCHOR, POSITIVE)
+
+    def anchors(self) -> Mapping[int, str]:
+        """Return an anchor of each positive, by number of the positive."""
+        return self._of_rows(POSITIVE, ANCHOR)
+
+    def _of_rows(self, role: str, other: str) -> Mapping[int, str]:
+        ends = [self.cells[self.cells["role"] == each] for each in (role, other)]
         both = ends[0][["row", "number"]].merge(ends[1][["row", "text"]], on="row")
         return dict(both[["number", "text"]].itertuples(index=False))
 
 
 def read_audited(path: Path, chosen: Mapping[str, Any]) -> Audited:
-    """Read a file of texts with labels, or of pairs of texts, with or without hard negatives; or a
-    folder in the layout of BEIR.
+    """Read a file of texts with labels, or of pairs of texts, with or without hard negatives; a
+    folder in the layout of BEIR; images by class, as :func:`trueneg.cli.init.init_images`; or a
+    table of images with captions.
 
     Args:
         path: the table or the folder.
-        chosen: columns by their role, as for :func:`trueneg.cli.init.init_text`, and ``negatives``.
+        chosen: columns by their role, as for :func:`trueneg.cli.init.init_text`, ``negatives`` and
+            ``image``; ``images``: the folder of the images in a table.
 
     Raises:
-        UserError: if it cannot be read, or columns are ambiguous.
+        UserError: if it cannot be read, columns are ambiguous, or an option has no meaning for it.
     """
-    read = _read_folder if path.is_dir() else _read_table
-    about, cells, groups = read(path, chosen)
-    if len(groups) < 2:
-        raise UserError(f"{path} has {len(groups)} usable rows; expected at least two.")
-    cells["number"] = pd.factorize(cells["form"])[0]
-    return Audited(f"{path}: {about}", cells, groups)
+    read: Callable[[Path, Mapping[str, Any]], Audited] = _read_table
+    what = "texts (images with captions need --images FOLDER)"
+    options = {*OPTIONS} - {"image", "images"}
+    if _has_classes(path) and not (path.is_file() and chosen.get("text")):
+        read, what, options = _read_images, "images by class, which has no columns", set()
+    elif path.is_dir():
+        read, what, options = _read_folder, "a folder of texts, which has no columns", set()
+    elif chosen.get("images"):
+        read, what, options = _read_captions, "images with captions", {"text", "image", "images"}
+    for name in OPTIONS.keys() - options:
+        if chosen.get(name):
+            raise UserError(f"{path} is read as {what}; leave out {OPTIONS[name]}.")
+    audited = read(path, chosen)
+    if len(audited.groups) < 2:
+        unit = "rows" if audited.images is None else "images"
+        raise UserError(
+            f"{path} has {len(audited.groups)} usable {unit}; expected at least two"
+            f" ({audited.about})."
+        )
+    cells = audited.cells.assign(number=pd.factorize(audited.cells["form"])[0])
+    return audited._replace(about=f"{path}: {audited.about}", cells=cells)
 
 
-def _read_folder(folder: Path, chosen: Mapping[str, Any]) -> tuple[str, DataFrame, Series]:
+def _has_classes(path: Path) -> bool:
+    """Return whether a folder or a parquet file has images by class."""
+    if path.is_dir():
+        return not (path / beir.CORPUS).exists() and not (path / beir.QUERIES).exists()
+    if path.suffix != ".parquet" or not path.is_file():
+        return False
+    with reading(path, "a parquet file", COPY_AGAIN):
+        schema = pq.read_schema(path)
+    names = [name for name in IMAGE_COLUMNS if name in schema.names]
+    return any(has_encoded_images(schema.field(name).type) for name in names)
+
+
+def _read_folder(folder: Path, chosen: Mapping[str, Any]) -> Audited:
     settings = {
         "path": str(folder),
         "splits": "drawn",
@@ -78,10 +166,11 @@ def _read_folder(folder: Path, chosen: Mapping[str, Any]) -> tuple[str, DataFram
     about = f"{len(rows):,} queries with right answers among {len(documents):,} judged texts"
     rows["positives"] = rows["positives"].map(json.dumps)
     cells = text_cells(rows, {"text": ANCHOR, "positives": POSITIVE}, None)
-    return f"{about}. {skipped}".strip(), cells, Series(-1, rows.index)
+    groups = Series(-1, rows.index)
+    return Audited(f"{about}. {skipped}".strip(), about_certain(cells), cells, groups)
 
 
-def _read_table(path: Path, chosen: Mapping[str, Any]) -> tuple[str, DataFrame, Series]:
+def _read_table(path: Path, chosen: Mapping[str, Any]) -> Audited:
     table = UserTable(path, chosen)
     roles, label = text_roles(table)
     for column, role in roles.items():
@@ -94,7 +183,67 @@ def _read_table(path: Path, chosen: Mapping[str, Any]) -> tuple[str, DataFrame, 
     rows = table.rows[table.usable]
     labels = None if label is None else class_names(rows[label])
     groups = np.full(len(rows), -1) if group is None else pd.factorize(rows[group])[0]
-    return "; ".join(table.found), text_cells(rows, roles, labels), Series(groups)
+    cells = text_cells(rows, roles, labels)
+    return Audited("; ".join(table.found), about_certain(cells), cells, Series(groups))
+
+
+def _read_images(path: Path, chosen: Mapping[str, Any]) -> Audited:
+    listed = source_of_images(path).listed(path)
+    classes, _, found = classes_of(listed)
+    found += doubtful_names(classes)
+    cells, unreadable = _image_cells(listed.images, classes)
+    found += _about_unreadable(unreadable)
+    groups = Series(-1, cells["row"])
+    about = "; ".join(found)
+    return Audited(about, about_images(cells), cells, groups, listed.images, unreadable)
+
+
+def _read_captions(path: Path, chosen: Mapping[str, Any]) -> Audited:
+    folder = chosen["images"]
+    table = UserTable(path, chosen, ("text", "texts"))
+    image, text = choose_image_and_text(table, folder)
+    is_list = table.rows[text].map(texts_of).isna()
+    table.leave_out(is_list, f"whose {text} is a list that cannot be read")
+    group = table.group("image")
+    table.found.append(table.unused(table.roles))
+    rows = table.rows[table.usable]
+    places, names = pd.factorize(rows[image])
+    files = image_table.files_of(folder, names)
+    images = ImageFiles(tuple(files[name][0] for name in names))
+    cells, unreadable = _image_cells(images, Series("", range(len(images))))
+    captions = text_cells(rows, {text: POSITIVE}, None).assign(image=NO_IMAGE)
+    captions["row"] = places[captions["row"]]
+    captions = captions[captions["row"].isin(cells["row"])]
+    several = counted(int((captions["row"].value_counts() > 1).sum()), "image")
+    found = [*table.found, f"{several} with several texts", *_about_unreadable(unreadable)]
+    groups = np.full(len(rows), -1) if group is None else pd.factorize(rows[group])[0]
+    by_image = Series(groups).groupby(places).first()[cells["row"]]
+    cells = pd.concat([cells, captions], ignore_index=True)
+    about = "; ".join(found)
+    return Audited(about, about_images(cells), cells, by_image, images, unreadable)
+
+
+def _image_cells(images: EncodedImages, labels: Series) -> tuple[DataFrame, DataFrame]:
+    """Return a cell per image that can be read, which is an anchor, and a table of the others."""
+    codes, problems = contents(images)
+    names = Series([images.name(position) for position in range(len(images))], dtype=object)
+    cells = DataFrame({"row": codes.index, "text": names[codes.index], "form": codes})
+    cells = cells.assign(role=ANCHOR, label=labels[codes.index], image=codes.index)
+    unreadable = DataFrame({"image": names[problems.index], "problem": problems})
+    return cells.reset_index(drop=True), unreadable
+
+
+def _about_unreadable(unreadable: DataFrame) -> list[str]:
+    """Return a sentence about images that cannot be read, or none."""
+    if unreadable.empty:
+        return []
+    named = itertools.islice(unreadable.itertuples(index=False), EXAMPLES)
+    examples = "; ".join(f"{image} {problem}" for image, problem in named)
+    more = len(unreadable) - EXAMPLES
+    others = f"; and {more:,} more" if more > 0 else ""
+    return [
+        f"left out: {counted(len(unreadable), 'image')} that cannot be read: {examples}{others}"
+    ]
 
 
 def text_roles(table: UserTable) -> tuple[dict[str, str], str | None]:
@@ -110,6 +259,16 @@ def text_roles(table: UserTable) -> tuple[dict[str, str], str | None]:
     Raises:
         UserError: if columns are ambiguous.
     """
+    try:
+        return _text_roles(table)
+    except UserError as error:
+        if not table.free("image"):
+            raise
+        hint = "Images with captions are audited with --images FOLDER, and not cleaned."
+        raise UserError(f"{error} {hint}") from error
+
+
+def _text_roles(table: UserTable) -> tuple[dict[str, str], str | None]:
     for name in table.chosen.get("negatives") or ():
         table.choose("negative", [name])
     negatives = [*table.roles] or table.negatives()
@@ -125,22 +284,70 @@ def text_roles(table: UserTable) -> tuple[dict[str, str], str | None]:
     return roles | dict.fromkeys(negatives, NEGATIVE), label
 
 
-def tower_of(encoder: str) -> Section:
-    """Return the settings of a text tower: the name of a model of sentence-transformers, or
-    settings as YAML.
+def tower_of(encoder: str | None, of: str = "text") -> Section:
+    """Return the settings of a tower: the name of a model, or settings as YAML.
+
+    Args:
+        encoder: the name or the settings; None: the default.
+        of: ``text`` or ``image``.
 
     Raises:
         UserError: if there is no such tower.
     """
+    towers, of_name, default, model = TOWERS[of]
     try:
-        settings = yaml.safe_load(encoder)
+        settings = yaml.safe_load(encoder or default)
         if not isinstance(settings, dict):
-            settings = {"name": "sentence_transformers", "model": encoder, "truncate": True}
-        validated: Any = TypeAdapter(TextTower).validate_python(settings)
+            settings = {**of_name, "model": encoder or default}
+        validated: Any = TypeAdapter(towers).validate_python(settings)
     except (yaml.YAMLError, ValidationError) as error:
         raise UserError(
-            f"--encoder is {encoder}; expected the name of a model of sentence-transformers, or"
-            " settings of a text tower of docs/encoders.md as YAML."
+            f"--encoder is {encoder}; expected the name of {model}, or settings of a tower of"
+            f" {of}s of docs/encoders.md as YAML."
         ) from error
     tower: Section = validated.model_dump(mode="json")
     return tower
+
+
+def vectors_of(file: Audited, encoder: str | None) -> tuple[ndarray, list[str]]:
+    """Return the vectors of all different texts and images, by number, and sentences about them.
+
+    Captions are compared with the image by a network of open_clip; by any other one, with the mean
+    of the vectors of the image's own captions.
+
+    Raises:
+        UserError: if the encoder cannot be built, or does not fit.
+    """
+    different = file.different
+    if file.images is not None and not (file.cells["role"] == POSITIVE).any():
+        settings = tower_of(encoder, "image")
+        if encoder is None:
+            settings = {**settings, "resolution": resolution_of(file.images)}
+        tower = FrozenImages(settings, file.images)
+        return tower.vectors(different["image"].tolist()), [f"images are compared by {tower}"]
+    is_image = Series(False, different.index)
+    if file.images is not None:
+        is_image = different["image"] != NO_IMAGE
+    settings = tower_of(encoder)
+    texts = FrozenTexts(settings, different.loc[~is_image, "form"].to_numpy())
+    of_texts = texts.vectors(different[~is_image])
+    found = []
+    if texts.truncated:
+        found.append(f"{texts} truncates {texts.truncated:,} of {len(of_texts):,} texts")
+    if file.images is None:
+        return of_texts, found
+    vectors = np.zeros((len(different), of_texts.shape[1]), of_texts.dtype)
+    vectors[~is_image] = of_texts
+    if settings["name"] == "open_clip":
+        model = {key: settings[key] for key in ("name", "model", "weights")}
+        tower = FrozenImages(tower_of(json.dumps(model), "image"), file.images)
+        vectors[is_image] = tower.vectors(different.loc[is_image, "image"].tolist())
+        return vectors, [f"images are compared with texts by {texts}", *found]
+    rows = [file.cells[file.cells["role"] == role] for role in (ANCHOR, POSITIVE)]
+    own = rows[0][["row", "number"]].merge(rows[1][["row", "number"]], on="row")
+    np.add.at(vectors, own["number_x"], vectors[own["number_y"]])
+    about = (
+        f"an image is compared by the mean of its texts' vectors, by {texts}; a network of"
+        " open_clip (--encoder) would compare the image itself"
+    )
+    return normalised_vectors(vectors), [about, *found]

@@ -94,7 +94,7 @@ def filter_settings(filters: Sequence[str]) -> dict[str, float]:
 def _columns(path: Path, chosen: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
     """Choose columns by the first rows, because the whole table may not fit into memory."""
     if not path.is_file():
-        raise UserError(f"{path} is not a file; expected a table.")
+        raise UserError(f"{path} is not a file; expected a table of texts. Images are not cleaned.")
     with tempfile.TemporaryDirectory() as folder:
         head = Path(folder) / path.name
         file = row_file(path)

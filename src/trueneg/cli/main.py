@@ -168,15 +168,16 @@ def _add_init(commands: Commands) -> None:
 
 def _add_audit(commands: Commands) -> None:
     audits = commands.add_parser(
-        "audit", help="say how many negatives of a file are false, before training"
+        "audit", help="say how many negatives of texts or images are false, before training"
     )
     cleans = commands.add_parser("clean", help="write a file without what is false in it")
+    table = "texts: CSV, TSV, JSON lines or parquet"
+    others = "a folder as BEIR has it, images by class as for `trueneg init images`, or a table of"
+    cleans.add_argument("file", type=Path, help=table)
+    audits.add_argument(
+        "file", type=Path, help=f"{table}; {others} images with captions (--images)"
+    )
     for command in (audits, cleans):
-        command.add_argument(
-            "file",
-            type=Path,
-            help="texts: CSV, TSV, JSON lines or parquet; of audit, also a folder as BEIR has it",
-        )
         for role in ("text", "positive", "label"):
             of_what = init.TEXT_COLUMNS[role]
             command.add_argument(f"--{role}", metavar="COLUMN", help=f"column of {of_what}")
@@ -190,10 +191,10 @@ def _add_audit(commands: Commands) -> None:
         command.add_argument("--matches", metavar="COLUMN=VALUE", help="as for `trueneg init text`")
         command.add_argument(
             "--encoder",
-            default="all-MiniLM-L6-v2",
             metavar="MODEL",
-            help="model of sentence-transformers, or settings of a text tower, as in"
-            " docs/encoders.md (default: all-MiniLM-L6-v2)",
+            help="model of sentence-transformers or, of images by class, of timm, or settings of a"
+            " tower, as in docs/encoders.md (default: all-MiniLM-L6-v2; of images by class,"
+            " tf_efficientnet_lite0)",
         )
         command.add_argument(
             "--ratings",
@@ -202,6 +203,10 @@ def _add_audit(commands: Commands) -> None:
             metavar="RATED.csv",
             help="ratings of the sample that an audit of this file wrote",
         )
+    audits.add_argument(
+        "--images", type=Path, metavar="FOLDER", help="folder of the images in a table of captions"
+    )
+    audits.add_argument("--image", metavar="COLUMN", help=f"column of {init.PAIR_COLUMNS['image']}")
     audits.add_argument("--out", type=Path, metavar="FOLDER", help="new folder to write")
     audits.add_argument(
         "--mine", action="store_true", help="look at hard negatives that would be mined instead"

@@ -7,6 +7,7 @@ from pandas import DataFrame, Series
 
 from trueneg.io.files import write_text
 from trueneg.report.drawing import alternative_text, finish, in_style, panels, save
+from trueneg.report.page.examples import data_uri
 from trueneg.report.page.render import HERE, digests, embedded, joined, templates
 
 FOLDER = HERE.parent / "audit"
@@ -14,7 +15,12 @@ DRAWN = ("by rank", "by similarity")  # tables with the share of false ones
 
 
 def write_page(
-    folder: Path, title: str, lead: str, lines: Sequence[str], tables: Mapping[str, DataFrame]
+    folder: Path,
+    title: str,
+    lead: str,
+    lines: Sequence[str],
+    tables: Mapping[str, DataFrame],
+    pictures: Mapping[str, bytes] = {},
 ) -> Path:
     """Write what was found as ``index.html``, each table as a csv, and a figure.
 
@@ -23,13 +29,15 @@ def write_page(
         title: what was looked at.
         lead: what it was read from.
         lines: sentences.
-        tables: by name; those with several shares of false ones are drawn, with their intervals
-            if they have them.
+        tables: by name; empty ones are left out, and those with several shares of false ones are
+            drawn, with their intervals if they have them.
+        pictures: WebP images, by the cells of tables beside which they are shown.
 
     Returns:
         The path of the page.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    tables = {name: table for name, table in tables.items() if len(table)}
     for name, table in tables.items():
         table.to_csv(folder / f"{name.replace(' ', '_')}.csv", index=False)
     figure, description = None, ""
@@ -50,6 +58,7 @@ def write_page(
             lead=lead,
             lines=lines,
             tables=shown,
+            pictures=_embedded(pictures),
             figure=figure,
             description=description,
             style=style,
@@ -61,13 +70,16 @@ def write_page(
     return path
 
 
-def write_rating_page(path: Path, title: str, sample: DataFrame) -> None:
+def write_rating_page(
+    path: Path, title: str, sample: DataFrame, pictures: Mapping[str, bytes] = {}
+) -> None:
     """Write a page on which pairs can be rated by keyboard.
 
     Args:
         path: file to write.
         title: what the pairs are from.
-        sample: of :func:`trueneg.audit.ratings.drawn_sample`.
+        sample: of :func:`trueneg.audit.ratings.write_sample`.
+        pictures: WebP images of the anchors, by their names; empty: the anchors are texts.
     """
     style, script = _style(), joined(FOLDER, "*.js")
     page = templates(FOLDER).get_template("rating.html")
@@ -75,11 +87,16 @@ def write_rating_page(path: Path, title: str, sample: DataFrame) -> None:
         title=title,
         sample=sample["sample"].iloc[0],
         pairs=sample.to_dict("records"),
+        pictures=_embedded(pictures),
         style=style,
         script=script,
         digests=digests(style, script),
     )
     write_text(path, content)
+
+
+def _embedded(pictures: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: data_uri(picture) for name, picture in pictures.items()}
 
 
 def _style() -> str:
@@ -105,7 +122,7 @@ def _figure(folder: Path, title: str, drawn: Mapping[str, DataFrame]) -> tuple[o
 
 def _shown(column: Series) -> Series:
     """Return a column as text; shares in per cent."""
-    if column.name in ("similarity", "relative margin"):
+    if column.name in ("similarity", "relative margin", "threshold"):
         return column.map("{:.4g}".format)
     if column.dtype.kind != "f":
         return column.map(str)
