@@ -27,7 +27,8 @@ def required_path(path: str | Path | None, source: str, expected: str) -> Path:
     path = Path(path).expanduser()
     if path.exists() and not path.is_dir():
         raise UserError(
-            f"{path} is a file; expected a folder with {expected}; set dataset.path to the folder."
+            f"{path} is a file; expected a folder with {expected}. Name the folder"
+            " (dataset.path of a study)."
         )
     return path
 

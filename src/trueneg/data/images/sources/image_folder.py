@@ -131,7 +131,7 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
     if len(places) < 2:
         raise UserError(
             f"{folder}: found {contents(folder)}; expected at least two subfolders of images, one"
-            " per class. Set dataset.path to the folder that has them."
+            " per class. Name the folder that has them (dataset.path of a study)."
         )
     mistakes = [
         f"{file} is not in a class folder; move the image to one or remove it."
