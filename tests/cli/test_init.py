@@ -564,6 +564,22 @@ def test_repeated_pairs_are_left_out_and_unnamed_columns_are_no_labels(capsys):
     assert dataset().label_columns == []
 
 
+def test_hard_negative_captions_are_no_texts_and_said_to_be_unused(capsys):
+    photographs(Path("photos"), 250)
+    table = (
+        questions(250).drop(columns="topic").assign(file=[f"{number}.png" for number in range(250)])
+    )
+    longer = [f"This is a longer caption of picture {250 - number}." for number in range(250)]
+    table.assign(neg=longer).to_csv("table.csv", index=False)
+    assert init("pairs", "table.csv", "--images", "photos") == 0
+    said = capsys.readouterr().out
+    assert "hard negatives: neg\n" in said
+    assert "hard negatives are not used" in said
+    assert "CrossModalLoss" in said
+    texts = read_configuration(["my_study.yaml"]).studies["my_study_text"]
+    assert texts.reports.text_column == "message"
+
+
 @pytest.mark.parametrize("form", [["text"], ["pairs", "--images", "."]])
 def test_a_table_without_rows_is_refused_in_a_sentence(form, capsys):
     Path("table.csv").write_text("file,caption\n")

@@ -670,6 +670,21 @@ def test_labels_of_own_images_need_prompts_that_name_them():
     )
 
 
+@pytest.mark.parametrize("section", ["dataset", "reports"])
+def test_hard_negative_captions_are_refused_with_a_remedy(section):
+    place = {"source": "image_table", "path": "images", "table": "table.csv"}
+    columns = {"negative_columns": ["wrong"]}
+    reports = place | (columns if section == "reports" else {})
+    dataset = {"source": "image_table", "text": "words"}
+    sentences = rejected(
+        tiny_words(reports=reports), dataset=dataset | (columns if section == "dataset" else {})
+    )
+    refused = [sentence for sentence in sentences if "negative_columns" in sentence]
+    assert len(refused) == 1
+    for fact in (f"{section}.negative_columns", "CrossModalLoss", "docs/losses.md", "remove it"):
+        assert fact in refused[0]
+
+
 def test_labels_of_the_configuration_are_those_of_the_sources():
     for names in (chexpert_labels.CHEX5, open_i.HEADINGS, radiographs.CHEX5, PROMPTS):
         assert set(PairSettings.label_names) == set(names)

@@ -42,6 +42,7 @@ from trueneg.data.tables import refuse_several_labels
 from trueneg.data.texts import beir, text_table
 from trueneg.errors import UserError
 from trueneg.legible import counted
+from trueneg.specs.pairs.image_table import NO_HARD_NEGATIVES
 from trueneg.specs.sections import Section
 from trueneg.text.cleaning import normalised, same_form
 from trueneg.text.words import is_mostly_latin
@@ -520,6 +521,8 @@ def choose_image_and_text(table: UserTable, folder: Path) -> tuple[str, str]:
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {table.path}.")
     image = _choose_image(table, folder)
+    if table.negatives():
+        table.found.append(f"hard negatives are not used: {NO_HARD_NEGATIVES}")
     text = choose_text(table)
     cells = table.rows[text].str.strip(SPACE)
     table.leave_out(cells.map(is_missing), "without a text")

@@ -1,18 +1,32 @@
 """User-supplied images and texts, listed in a table."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trueneg.specs.languages import Language
 from trueneg.specs.pairs.base import SplitPairSettings, TextSettings
 from trueneg.specs.settings import SPLIT_COLUMN, Boolean, PathText, SkipIncomplete, Technical
+
+# Hard negative captions belong to images, which are the columns of a training step.
+NO_HARD_NEGATIVES = (
+    "image–text studies train without given hard negatives (to train on them, use CrossModalLoss in"
+    " a loop of your own: docs/losses.md#pairs-and-hard-negatives)"
+)
+
+
+def _refuse_hard_negatives(settings: Any) -> Any:
+    """Refuse columns of hard negatives, which text studies have."""
+    if isinstance(settings, dict) and "negative_columns" in settings:
+        raise ValueError(f".negative_columns is set, but {NO_HARD_NEGATIVES}; remove it")
+    return settings
 
 
 class ImageTableSettings(TextSettings):
     """User-supplied images and texts: a table with one row per image–text pair."""
 
     captions = True
+    check_hard_negatives = model_validator(mode="before")(_refuse_hard_negatives)
 
     text_column: str = "text"
     """name of the column with the texts"""
@@ -42,6 +56,8 @@ class ImageTableSettings(TextSettings):
 
 class ImageTablePairSettings(SplitPairSettings):
     """User-supplied images, with texts from a likelihood study that reads the same table."""
+
+    check_hard_negatives = model_validator(mode="before")(_refuse_hard_negatives)
 
     source: Literal["image_table"]
     colour: Boolean = False
