@@ -171,3 +171,18 @@ def test_check_log_and_subset_have_the_same_numbers(tmp_path, monkeypatch, capsy
     assert count
     assert subsets[0].near.rstrip(".") in printed
     assert caplog.text.count(subsets[0].near) == 1
+
+
+def test_texts_have_the_hashed_trigrams_that_a_loop_over_their_letters_counts(monkeypatch):
+    monkeypatch.setattr("trueneg.data.near_duplicates.TEXTS_AT_ONCE", 3)
+    texts = ["Top-up!", "", "a", "Where is my card?", "Ça va — 好吗", "aa", "aaaa aaaa", "?!"]
+    looks = looks_of_texts(texts, np.arange(len(texts))[:, None])
+    for text, vector in zip(texts, looks.vectors, strict=True):
+        letters = f"  {re.sub('[^0-9a-zà-ÿ好吗]+', ' ', text.lower()).strip()} "
+        expected = [0] * 256
+        for first, second, third in zip(letters, letters[1:], letters[2:], strict=False):
+            code = (ord(first) << 42) ^ (ord(second) << 21) ^ ord(third)
+            place = (code * 0x9E3779B97F4A7C15 % 2**64) >> 55
+            expected[place % 256] += 1 if place < 256 else -1
+        length = sum(count**2 for count in expected) ** 0.5 or 1
+        assert vector == pytest.approx([count / length for count in expected], abs=1e-6)

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from tests.data.pictures import encoded, picture
 from trueneg.data.pairs.image_table import check_table, read_image_table, read_images, user_files
-from trueneg.data.tables import read_columns
+from trueneg.data.table_formats import parsed_once
+from trueneg.data.tables import read_columns, read_table
 from trueneg.errors import UserError
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.store.data_input import of_corpora
@@ -229,6 +230,30 @@ def test_damage_is_named_with_its_place_cause_and_remedy(tmp_path, name, restric
         assert all(fact in message for fact in facts), message
         message.encode()  # can be printed
         assert "must be UTF-8" not in message
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_a_file_is_parsed_once_in_a_block_whatever_columns_are_read(tmp_path, ending):
+    path = tmp_path / f"table.{ending}"
+    separator = "\t" if ending == "tsv" else ","
+
+    def write(second):
+        rows = [("a", "b"), ("1", second), ("", ""), ("3", second)]
+        lines = [separator.join(row) if any(row) else "" for row in rows]
+        if ending == "jsonl":
+            lines = [json.dumps({"a": row[0], "b": row[1]}) if any(row) else "" for row in rows[1:]]
+        path.write_text("\n".join(lines) + "\n")
+
+    write("before")
+    with parsed_once():
+        assert read_columns(path, ["a"])["a"].tolist() == ["1", "3"]
+        write("after")
+        whole = read_table(path, None)
+        assert whole.cells["b"].tolist() == ["before", "before"]
+        assert whole.lines["blank"] == 1
+        with pytest.raises(UserError, match="exactly one column for each name: c"):
+            read_columns(path, ["c"])
+    assert read_columns(path, ["b"])["b"].tolist() == ["after", "after"]
 
 
 def test_types_that_are_not_text_are_refused(tmp_path):

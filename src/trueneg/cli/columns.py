@@ -4,7 +4,7 @@ which of its rows are used.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,29 +95,35 @@ def counts(values: Series, shown: int = SHOWN) -> str:
 
 def kind_of(name: str, cells: Series) -> Kind:
     """Guess what a column is."""
-    values = cells[~cells.map(is_missing)].map(plain)
+    present = cells[~cells.map(is_missing)]
+    listed = present.head(LOOKED_AT).map(plain).map(listed_texts)
+    if (listed.str.len() > 0).mean() > 0.5 and present.nunique() > 1:
+        each = _kind_of_words(listed.explode().dropna())
+        return Kind("texts", f"lists of {each.phrase}") if each.name == "text" else LISTS
+    values = present.map(plain)
     different = values.nunique()
     if different < 2:
         return Kind("constant", f"always {values.iloc[0][:EXAMPLE]}" if different else "empty")
     splits = split_names(name, cells) if different <= SHOWN else None
     if splits is not None:
         return Kind("split", f"a split: {counts(splits)}")
-    if set(map(truth, values.unique())) <= {"0", "1"}:
+    if all(truth(value) in {"0", "1"} for value in values.unique()):
         return Kind("truth", f"true or false: {counts(values.map(truth))}")
-    numbers = pd.to_numeric(values, errors="coerce")
-    if numbers.notna().all():
+    if _all(values, lambda some: pd.to_numeric(some, errors="coerce").notna()):
+        numbers = pd.to_numeric(values)
         if different == len(values) and (numbers == numbers.round()).all():
             return Kind("id", "an id, or the number of the row")
         return Kind("number", f"a score or another number, {numbers.min():g} to {numbers.max():g}")
-    if values.str.fullmatch(r"[\d\s.,:/+TZ-]*").all():
+    if _all(values, lambda some: some.str.fullmatch(r"[\d\s.,:/+TZ-]*")):
         return Kind("date", f"dates, times or codes, {values.min()} to {values.max()}")
     if values.str.lower().str.endswith(IMAGES).mean() > 0.9:
         return Kind("image", "names of images")
-    listed = values.head(LOOKED_AT).map(listed_texts)
-    if (listed.str.len() > 0).mean() > 0.5:
-        each = _kind_of_words(listed.explode().dropna())
-        return Kind("texts", f"lists of {each.phrase}") if each.name == "text" else LISTS
     return _kind_of_words(values)
+
+
+def _all(values: Series, holds: Callable[[Series], Series]) -> bool:
+    """Return whether something holds for all values; the first ones mostly suffice to deny it."""
+    return bool(holds(values.head(LOOKED_AT)).all() and holds(values).all())
 
 
 def _kind_of_words(values: Series) -> Kind:

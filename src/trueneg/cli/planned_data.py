@@ -19,7 +19,7 @@ from trueneg.data.image_files import OPENED
 from trueneg.data.near_duplicates import near_duplicates
 from trueneg.data.pairs.pair_source import beside
 from trueneg.data.run_inputs import data_checksum
-from trueneg.data.table_formats import plain
+from trueneg.data.table_formats import parsed_once, plain
 from trueneg.data.user_files import compare_files, missing_files
 from trueneg.errors import UserError
 from trueneg.io import privacy
@@ -70,6 +70,7 @@ class PlannedData(NamedTuple):
 PlannedRun: TypeAlias = tuple[Run, PlannedData]
 
 
+@parsed_once()
 def planned_data(
     study: TrainedStudy,
     studies: Mapping[str, Any],

@@ -35,7 +35,9 @@ def is_missing(cell: str) -> bool:
         >>> [is_missing(cell) for cell in (" ", "NA", "nan", "None", "null", "-", "no", "0")]
         [True, True, True, True, True, True, False, False]
     """
-    return is_blank(cell) or plain(cell).lower() in MISSING
+    # as plain(cell), but fast
+    written = cell.strip() if cell.isascii() else plain(cell)
+    return written.lower() in MISSING or is_blank(cell)
 
 
 def identifier(cell: str) -> str:

@@ -92,8 +92,13 @@ def of_texts(source: TextSource, subset: Subset, settings: RunSettings) -> Facts
     eta_of = functools.partial(_eta, source, settings["objective"], rows, true)
     facts = _facts(settings, negatives, expected, eta_of)
     if given:
-        facts["certain"] = about_certain(cells_of_source(source, subset.train))
+        facts["certain"] = _certain(source, subset)
     return facts | _repeated(numbers) | _draws(settings, len(subset.train))
+
+
+@functools.lru_cache(1)
+def _certain(source: TextSource, subset: Subset) -> str:
+    return about_certain(cells_of_source(source, subset.train))
 
 
 def _eta(

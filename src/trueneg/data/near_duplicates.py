@@ -20,6 +20,8 @@ DIMENSIONS = SIDE**2
 IMAGES = 0.98  # cosine of two thumbnails
 TEXTS = 0.9  # of the trigrams of two texts
 AT_ONCE = 256  # bounds the memory
+TEXTS_AT_ONCE = 4_096
+PUNCTUATION = re.compile(r"[\W_]+")
 
 
 class Looks(NamedTuple):
@@ -66,13 +68,19 @@ def looks_of_texts(texts: Sequence[str], rows: ndarray) -> Looks:
         rows: the texts of each sample, (n, k).
     """
     vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
-    for row, text in enumerate(texts):
-        words = re.sub(r"[\W_]+", " ", normalised(text)).strip()
-        codes = np.frombuffer(f"  {words} ".encode("utf-32-le"), np.uint32).astype(np.uint64)
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        some = texts[start : start + TEXTS_AT_ONCE]
+        words = [PUNCTUATION.sub(" ", normalised(text)).strip() for text in some]
+        padded = [f"  {each} " for each in words]
+        rows_of_codes = np.repeat(np.arange(len(some)), list(map(len, padded)))
+        codes = np.frombuffer("".join(padded).encode("utf-32-le"), np.uint32).astype(np.uint64)
         trigrams = (codes[:-2] << 42) ^ (codes[1:-1] << 21) ^ codes[2:]
         hashed = (trigrams * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(55)  # 9 bits
-        counts = np.bincount(hashed.astype(np.int64), minlength=2 * DIMENSIONS)
-        vectors[row] = counts[:DIMENSIONS] - counts[DIMENSIONS:]
+        places = rows_of_codes[:-2] * 2 * DIMENSIONS + hashed.astype(np.int64)
+        is_within = rows_of_codes[:-2] == rows_of_codes[2:]
+        counts = np.bincount(places[is_within], minlength=len(some) * 2 * DIMENSIONS)
+        positive, negative = counts.reshape(len(some), 2, DIMENSIONS).swapaxes(0, 1)
+        vectors[start : start + len(some)] = positive - negative
     return Looks(_of_unit_length(vectors), rows, np.array(texts, object), TEXTS)
 
 
@@ -94,10 +102,11 @@ def near_duplicates(samples: Samples, looks: Looks, subset: Subset) -> str:
     if not looks.vectors.any() or not len(trained):
         return ""
     of_trained = looks.vectors[trained].T
+    cosines = np.empty((AT_ONCE, len(trained)), np.float32)
     nearest = np.full(len(looks.vectors), -1)
     for start in range(0, len(tested), AT_ONCE):
         rows = tested[start : start + AT_ONCE]
-        cosine = looks.vectors[rows] @ of_trained
+        cosine = np.matmul(looks.vectors[rows], of_trained, out=cosines[: len(rows)])
         is_near = cosine.max(1) >= looks.least
         nearest[rows[is_near]] = trained[cosine[is_near].argmax(1)]
     of_test = looks.rows[subset.test]

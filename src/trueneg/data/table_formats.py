@@ -3,7 +3,9 @@ of the requested columns.
 """
 
 import codecs
+import contextlib
 import csv
+import functools
 import gzip
 import io
 import itertools
@@ -13,6 +15,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +32,13 @@ SPACE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + INVISIBLE
 # returns the positions of the requested columns among the names of all columns
 Places = Callable[[Sequence[str]], list[int]]
 Cells = Iterator[tuple[str, Sequence[object]]]
+# returns the cells of the requested columns of a file that has been parsed
+Choose = Callable[[Places], Cells]
+
+# what was parsed in a block of :func:`parsed_once`
+_PARSED: ContextVar[dict[Path, tuple[Choose, Counter[str]]] | None] = ContextVar(
+    "parsed", default=None
+)
 
 # by default, csv refuses cells of more than 131,072 characters
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
@@ -49,6 +59,9 @@ def plain(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFC", text).translate(dict.fromkeys(map(ord, INVISIBLE)))
     return " ".join(text.split())
+
+
+_key = functools.lru_cache(1_024)(plain)  # of the same few columns in every row
 
 
 class Reading(NamedTuple):
@@ -78,9 +91,7 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> R
         UnreadableTableError: if the format is unsupported, a column is missing, or a row cannot be
             read.
     """
-    ending = Path(path.name.lower().removesuffix(".gz")).suffix
     names: list[str] = []
-    lines: Counter[str] = Counter()
 
     def places(present: Sequence[str]) -> list[int]:
         if columns is None and len(present) == 1 and ";" in present[0]:
@@ -91,21 +102,40 @@ def read_cells(path: Path, columns: Sequence[str] | None, restricted: bool) -> R
         names.extend(columns if columns is not None else map(plain, present))
         return _places(names, restricted, present)
 
+    kept = _PARSED.get()
+    parsed = {} if kept is None else kept
+    if path not in parsed:
+        parsed[path] = _parsed(path)
+    choose, lines = parsed[path]
+    cells = dict(choose(places))
+    return Reading(DataFrame.from_dict(cells, "index", dtype=object, columns=names), lines)
+
+
+@contextlib.contextmanager
+def parsed_once() -> Iterator[None]:
+    """Parse no file twice in the block, which keeps the cells of all files in memory."""
+    token = _PARSED.set({})
+    try:
+        yield
+    finally:
+        _PARSED.reset(token)
+
+
+def _parsed(path: Path) -> tuple[Choose, Counter[str]]:
+    """Return what chooses columns of a file, and its lines that are no row of their own."""
+    ending = Path(path.name.lower().removesuffix(".gz")).suffix
+    lines: Counter[str] = Counter()
     if ending == ".parquet":
-        rows = _parquet_rows(path, places)
-    elif ending in (".jsonl", ".ndjson"):
-        rows = _json_rows(_text(path), places, lines)
-    elif ending in (".csv", ".tsv"):
-        separator = "\t" if ending == ".tsv" else ","
-        rows = _delimited_rows(_text(path), separator, places, lines)
-    else:
-        raise UnreadableTableError(
-            "is not in a supported format; expected .csv, .tsv, .jsonl, .ndjson (also as .gz) or"
-            " .parquet",
-            "Convert or rename it.",
-        )
-    cells = DataFrame.from_dict(dict(rows), orient="index", columns=names, dtype=object)
-    return Reading(cells, lines)
+        return functools.partial(_parquet_rows, path), lines
+    if ending in (".jsonl", ".ndjson"):
+        return _json_rows(_text(path), lines), lines
+    if ending in (".csv", ".tsv"):
+        return _delimited_rows(_text(path), "\t" if ending == ".tsv" else ",", lines), lines
+    raise UnreadableTableError(
+        "is not in a supported format; expected .csv, .tsv, .jsonl, .ndjson (also as .gz) or"
+        " .parquet",
+        "Convert or rename it.",
+    )
 
 
 def _places(columns: Sequence[str], restricted: bool, present: Sequence[str]) -> list[int]:
@@ -134,16 +164,20 @@ def _text(path: Path) -> str:
     if content.startswith(b"\x1f\x8b"):
         content = gzip.decompress(content)
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    text = content.decode("utf-16" if is_utf16 else "utf-8-sig", errors="surrogateescape")
-    # null, or how Python represents a byte that is not UTF-8
-    if wrong := re.search("[\0\udc80-\udcff]", text):
-        line = len(re.findall("\r\n?|\n", text[: wrong.start()])) + 1
-        raise UnreadableTableError(
-            f"line {line:,} is not UTF-8 or has a null byte; expected text in UTF-8, or UTF-16 with"
-            " a byte-order mark",
-            "Export it again in UTF-8, and correct damaged characters.",
-        )
-    return text
+    encoding = "utf-16" if is_utf16 else "utf-8-sig"
+    with contextlib.suppress(UnicodeDecodeError):
+        text = content.decode(encoding)
+        if "\0" not in text:
+            return text
+    text = content.decode(encoding, errors="surrogateescape")
+    # ends at a null, or at how Python represents a byte that is not UTF-8
+    before = re.split("[\0\udc80-\udcff]", text, maxsplit=1)[0]
+    line = len(re.findall("\r\n?|\n", before)) + 1
+    raise UnreadableTableError(
+        f"line {line:,} is not UTF-8 or has a null byte; expected text in UTF-8, or UTF-16 with"
+        " a byte-order mark",
+        "Export it again in UTF-8, and correct damaged characters.",
+    )
 
 
 class _Record(NamedTuple):
@@ -154,7 +188,7 @@ class _Record(NamedTuple):
     fields: list[str]
 
 
-def _delimited_rows(text: str, separator: str, places: Places, account: Counter[str]) -> Cells:
+def _delimited_rows(text: str, separator: str, account: Counter[str]) -> Choose:
     lines = io.StringIO(text, newline="").readlines()
     declared = re.match(DECLARED, lines[0], re.IGNORECASE) if lines else None
     if declared:
@@ -163,20 +197,24 @@ def _delimited_rows(text: str, separator: str, places: Places, account: Counter[
     records = list(_records(lines, separator, len(account)))
     rows = [record for record in records if record.fields]
     header, *rows = rows or [_Record(0, 0, [])]
-    wanted = places(header.fields)
     account["header"] = header.end - header.line + 1
     account["blank"] = sum(not record.fields for record in records)
     account["within quoted cells"] = sum(row.end - row.line for row in rows)
-    for row in rows:
-        if len(row.fields) != len(header.fields):
-            raise UnreadableTableError(
-                f"line {row.line:,} has {len(row.fields)} fields; expected {len(header.fields)},"
-                " as in the header",
-                "Enclose text that contains the separator in quotation marks; end no line with a"
-                " separator.",
-            )
-    _refuse_swallowed(rows, lines, separator, len(header.fields))
-    return ((f"line {row.line:,}", [row.fields[place] for place in wanted]) for row in rows)
+
+    def choose(places: Places) -> Cells:
+        wanted = places(header.fields)
+        for row in rows:
+            if len(row.fields) != len(header.fields):
+                raise UnreadableTableError(
+                    f"line {row.line:,} has {len(row.fields)} fields; expected"
+                    f" {len(header.fields)}, as in the header",
+                    "Enclose text that contains the separator in quotation marks; end no line with"
+                    " a separator.",
+                )
+        _refuse_swallowed(rows, lines, separator, len(header.fields))
+        return ((f"line {row.line:,}", [row.fields[place] for place in wanted]) for row in rows)
+
+    return choose
 
 
 def _records(lines: list[str], separator: str, skipped: int) -> Iterator[_Record]:
@@ -214,11 +252,12 @@ def _refuse_swallowed(rows: list[_Record], lines: list[str], separator: str, wid
             )
 
 
-def _json_rows(text: str, places: Places, account: Counter[str]) -> Cells:
+def _json_rows(text: str, account: Counter[str]) -> Choose:
     rows: dict[str, dict[str, object]] = {}
+    decoder = json.JSONDecoder(object_pairs_hook=_distinct)
     for number, line in enumerate(io.StringIO(text, newline=""), 1):
         try:
-            row = json.loads(line, object_pairs_hook=_distinct) if line.strip() else {}
+            row = decoder.decode(line) if line.strip() else {}
             if not isinstance(row, dict):
                 raise ValueError(f"it is a {type(row).__name__}")
         except (ValueError, RecursionError) as error:
@@ -230,15 +269,19 @@ def _json_rows(text: str, places: Places, account: Counter[str]) -> Cells:
             rows[f"line {number:,}"] = row
         account["blank"] += not line.strip()
     present = list(dict.fromkeys(name for row in rows.values() for name in row))
-    names = [present[place] for place in places(present)]
-    return ((place, [row.get(name) for name in names]) for place, row in rows.items())
+
+    def choose(places: Places) -> Cells:
+        names = [present[place] for place in places(present)]
+        return ((place, [row.get(name) for name in names]) for place, row in rows.items())
+
+    return choose
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Return a JSON object with plain keys; refuse a repeated key, whose values would replace each
     other.
     """
-    row = {plain(name): value for name, value in pairs}
+    row = {_key(name): value for name, value in pairs}
     if len(row) < len(pairs):
         raise ValueError("it has the same key twice")
     return row

@@ -42,6 +42,7 @@ OBJECTS = {"list", "dict", "bytes"}  # types of which no text can be made
 NUMBER = Values(r"\d+", "a number")
 # Expected instead of a list in a column of texts.
 ONE_TEXT = "one text, but it is a list; give each text its own row, as pandas' explode does"
+as_json = json.JSONEncoder(ensure_ascii=False).encode
 # An id that a spreadsheet or a float column rounded, so that different ids may have become equal.
 ROUNDED = re.compile(r"-?\d(\.\d+)?[eE]\+\d+|-?\d{16,}\.0+")
 
@@ -348,7 +349,16 @@ def _list_as_json(value: object) -> object:
     """Return a list of texts as JSON, empty without texts, and anything else as it is."""
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         return value
-    return json.dumps(value, ensure_ascii=False) if value else ""
+    return as_json(value) if value else ""
+
+
+def _is_valid(text: str) -> bool:
+    """Return whether a text has no null and no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 def _written(value: object, is_text: bool) -> str | None:
@@ -358,7 +368,7 @@ def _written(value: object, is_text: bool) -> str | None:
     if value is None or value is pd.NA or value != value:
         return ""
     if isinstance(value, str):
-        return None if re.search("[\0\ud800-\udfff]", value) else value
+        return value if _is_valid(value) else None
     if is_text or not isinstance(value, (bool, int, float, Decimal, datetime.date, datetime.time)):
         return None
     if isinstance(value, datetime.datetime):

@@ -60,7 +60,7 @@ def source_of(
     if len(columns) > 1:
         # in order of first appearance
         numbers = sentences.groupby(list(sentences), sort=False).ngroup().to_numpy(np.int64)
-        sentences = sentences.drop_duplicates(ignore_index=True)
+        sentences = sentences.iloc[np.unique(numbers, return_index=True)[1]]
         pairs = np.empty(present.shape, np.int64)
         pairs.T[present.T] = numbers
         # what stands for missing positives and hard negatives

@@ -6,6 +6,7 @@ and optionally its positives, its hard negatives and its label. A cell has one t
 of positives or hard negatives.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -138,14 +139,15 @@ def _checked_negatives(rows: DataFrame) -> Iterator[str]:
     """Yield sentences about hard negatives that equal their text or a positive of it in any row,
     and about rows with fewer of them than others.
     """
-    forms = rows["text"].map(normalised)
-    known = {(form, form) for form in forms}
+    form_of = functools.cache(normalised)  # many rows share a hard negative
+    forms = rows["text"].map(form_of)
+    known = {form: {form} for form in forms}
     for form, positives in zip(forms, rows["positives"], strict=True):
-        known.update((form, normalised(positive)) for positive in positives)
+        known[form].update(map(form_of, positives))
     sizes = rows["negatives"].str.len()
     own = Series(
         [
-            sum((form, normalised(negative)) in known for negative in negatives)
+            sum(form_of(negative) in known[form] for negative in negatives)
             for form, negatives in zip(forms, rows["negatives"], strict=True)
         ],
         rows.index,
