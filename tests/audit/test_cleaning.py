@@ -36,7 +36,7 @@ REMOVED = [
     ("line 1", "neg", "Block it.", "a positive of its row"),
     ("line 2", "neg", "TOP UP", "repeats another one of its row"),
     ("line 2", "neg", "pay in!", "equals its anchor"),
-    ("line 3", "neg", "Block it", "a positive of its anchor in another row"),
+    ("line 3", "neg", "Block it", "a positive of its anchor, or the reverse, in another row"),
     ("line 4", "pos", "by cash.", "equals its anchor"),
     ("line 4", "", "By cash", "no positive is left"),
     ("line 5", "", "Pay in.", "repeats an earlier row"),
@@ -62,10 +62,15 @@ def write_lines(path, lines):
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 1000])
-def test_json_lines_are_cleaned_and_a_second_time_left_as_they_are(tmp_path, monkeypatch, at_once):
+def test_json_lines_are_cleaned_and_a_second_time_left_as_they_are(
+    tmp_path, monkeypatch, capsys, at_once
+):
     monkeypatch.setattr(cleaning, "AT_ONCE", at_once)
     write_lines(tmp_path / "texts.jsonl", LINES)
     clean("texts.jsonl", "once.jsonl")
+    # rows 1, 2, 3 and 6 are left; one of these has no hard negatives
+    said = "3 of 9 hard negatives are left; of 4 rows, 0 have lost all of theirs; which of these"
+    assert said in capsys.readouterr().out
     once = (tmp_path / "once.jsonl").read_text()
     assert [json.loads(line) for line in once.splitlines()] == CLEANED
     assert once.splitlines()[-1] == json.dumps(LINES[-1])

@@ -98,8 +98,11 @@ def test_thresholds_share_the_error_of_all():
     for each in found:
         above = scores[rows] >= each.value
         hits = int(verdicts[above].sum())
-        precision = exact(hits, int(above.sum()), 1 - 0.05 / 4)
-        recall = exact(hits, int(verdicts.sum()), 1 - 0.05 / 4)
+        missed = int(verdicts.sum()) - hits
+        rest = int((~above).sum())
+        precision = exact(hits, int(above.sum()), 1 - 0.05 / 6)
+        recall = exact(hits, int(verdicts.sum()), 1 - 0.05 / 6)
+        assert each.left[:3] == ends((missed / rest, *exact(missed, rest, 1 - 0.05 / 6)))
         assert each.removed == pytest.approx(1 - each.value)
         assert each.precision[:3] == ends((hits / above.sum(), *precision))
         assert each.recall[:3] == ends((hits / verdicts.sum(), *recall))
@@ -108,7 +111,8 @@ def test_thresholds_share_the_error_of_all():
 def test_unsure_ratings_count_against_and_for_recall():
     scores, verdicts = np.arange(8.0), np.array([0, np.nan, 1, 0, 0, 1, 1, np.nan])
     (found,) = thresholds(scores, np.zeros(8, int), np.arange(8), verdicts, [4])
-    low, high = exact(2, 4, 0.975).low, exact(3, 4, 0.975).high
+    level = 1 - 0.05 / 3
+    low, high = exact(2, 4, level).low, exact(3, 4, level).high
     assert found.recall[:3] == ends((0.625, low, high))
     assert found.recall[3:] == (5, 2)
 

@@ -102,8 +102,8 @@ def test_texts_that_are_no_negatives_are_found_with_a_reason():
         (0, "block it!", "a positive of its row"),
         (0, "TOP UP", REPEATED),
         (0, "lost card?", "equals its anchor"),
-        (2, "Block it", "a positive of its anchor in another row"),
-        (3, "Top up?", "a positive of its anchor in another row"),
+        (2, "Block it", "a positive of its anchor, or the reverse, in another row"),
+        (3, "Top up?", "a positive of its anchor, or the reverse, in another row"),
     ]
 
 

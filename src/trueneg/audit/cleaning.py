@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,6 +34,27 @@ JUDGED = "judged false"
 SAME_LABEL = "has the label of its anchor"
 REPEATED_ROW = "repeats an earlier row"
 COLUMNS = ["place", "column", "text", "reason", "similarity"]
+KEPT_VECTORS = 200_000  # 300 MB with 384 dimensions
+
+
+class Cleaned(NamedTuple):
+    """What was removed from a file, and what is left.
+
+    Attributes:
+        removed: one line per text or row, in the order of the file: ``place``, ``column`` (empty:
+            the row), ``text``, ``reason`` and ``similarity`` (NaN: not computed).
+        negatives: number of hard negatives before.
+        left: number of those that are left.
+        rows: number of rows that are left, without those that were only copied.
+        emptied: number of these that have lost all their hard negatives.
+    """
+
+    removed: DataFrame
+    negatives: int
+    left: int
+    rows: int
+    emptied: int
+
 
 # Adds reasons of its own to those that are certain, and similarities.
 Marks = Callable[[DataFrame, Series], tuple[Series, Series]]
@@ -75,10 +96,17 @@ def _label_codes(cells: DataFrame) -> ndarray:
 def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
     """Return a function that marks hard negatives that a filter does not keep."""
     name = ", ".join(f"{name}={value}" for name, value in settings.items())
+    embedded: dict[int, ndarray] = {}  # hard negatives repeat the texts of other rows
 
     def mark(cells: DataFrame, reasons: Series) -> tuple[Series, Series]:
         cells = cells.assign(number=pd.factorize(cells["form"])[0], label="")
-        vectors = encoder.vectors(cells.drop_duplicates("number"))
+        texts = cells.drop_duplicates("number")
+        if len(embedded) > KEPT_VECTORS:
+            embedded.clear()
+        new = texts[~texts["form"].isin(embedded)]
+        if len(new):
+            embedded.update(zip(new["form"], encoder.vectors(new), strict=True))
+        vectors = np.stack([embedded[form] for form in texts["form"]])
         negatives = given(cells, vectors, reasons)
         pairs = negatives.pairs.set_index("cell")
         removed = pairs[kept(negatives, settings) == 0]
@@ -102,7 +130,7 @@ def different_forms(path: Path, roles: Mapping[str, str]) -> ndarray:
 
 def clean(
     path: Path, out: Path, roles: Mapping[str, str], label: str | None, marks: Sequence[Marks]
-) -> DataFrame:
+) -> Cleaned:
     """Write a file without what is certainly false or marked, and return what was removed.
 
     A negative leaves its cell or its list; a row is left out if it has no positive left, or repeats
@@ -115,10 +143,6 @@ def clean(
         roles: anchor, positive or negative, by column.
         label: column of labels; None: there are none.
         marks: what else to remove.
-
-    Returns:
-        One line per text or row: ``place``, ``column`` (empty: the row), ``text``, ``reason`` and
-            ``similarity`` (NaN: not computed).
     """
     file = row_file(path)
     removed: list[DataFrame] = []
@@ -131,6 +155,7 @@ def clean(
     known = np.unique(np.concatenate(pairs))
     marks = [same_label(np.unique(np.concatenate(labels))), *marks]
     seen: set[int] = set()
+    counts: list[tuple[int, int, int, int]] = []
 
     def cleaned() -> Iterator[list[Any]]:
         for rows, cells in _blocks(file, roles, label):
@@ -142,13 +167,15 @@ def clean(
             cells = cells.assign(reason=reasons, similarity=similarity)
             left_out = _rows_left_out(cells, POSITIVE in roles.values(), seen)
             lines = pd.concat([cells[reasons != ""], left_out])
+            lines = lines.sort_values("row", kind="stable")
             lines["place"] = [rows[row].place for row in lines["row"]]
             removed.append(lines[COLUMNS])
+            counts.append(_negatives_left(cells, left_out))
             yield list(_edited(file, rows, cells[reasons != ""], set(left_out["row"])))
 
     with atomic_write(out) as temporary:
         file.write(temporary, cleaned())
-    return pd.concat(removed, ignore_index=True)
+    return Cleaned(pd.concat(removed, ignore_index=True), *np.sum(counts, axis=0).tolist())
 
 
 def _blocks(
@@ -189,6 +216,16 @@ def _rows_left_out(cells: DataFrame, is_paired: bool, seen: set[int]) -> DataFra
     lines = Series(reasons, dtype=object).rename_axis("row").reset_index(name="reason")
     lines = lines.astype({"row": int}).assign(column="")
     return lines.assign(text=lines["row"].map(anchors), similarity=np.nan)
+
+
+def _negatives_left(cells: DataFrame, left_out: DataFrame) -> tuple[int, int, int, int]:
+    """Return the counts of :class:`Cleaned`."""
+    is_kept = ~cells["row"].isin(left_out["row"])
+    negatives = cells[cells["role"] == NEGATIVE]
+    is_left = (negatives["reason"] == "") & is_kept[negatives.index]
+    by_row = is_left[is_kept[negatives.index]].groupby(negatives["row"]).any()
+    rows = cells.loc[is_kept, "row"].nunique()
+    return len(negatives), int(is_left.sum()), rows, int((~by_row).sum())
 
 
 def _edited(

@@ -44,12 +44,14 @@ class Threshold(NamedTuple):
         precision: share of false negatives among the removed pairs.
         recall: share of the table's false negatives that are removed; its ``pairs`` are the false
             and the unsure ones.
+        left: share of false negatives among the other pairs.
     """
 
     value: float
     removed: float
     precision: Rate
     recall: Rate
+    left: Rate
 
 
 def rate(verdicts: ndarray, ranges: ndarray, sizes: ndarray, level: float = LEVEL) -> Rate:
@@ -91,7 +93,7 @@ def in_batch_bound(verdicts: ndarray, ranges: ndarray, sizes: ndarray, candidate
 def thresholds(
     scores: ndarray, ranges: ndarray, rows: ndarray, verdicts: ndarray, values: Sequence[float]
 ) -> list[Threshold]:
-    """Estimate the precision and the recall of several thresholds.
+    """Estimate the precision and the recall of several thresholds, and how false the rest is.
 
     All intervals hold together with a probability of 95 % (Bonferroni), so that a threshold may be
     chosen by them. Recall refers to the false negatives in the table.
@@ -105,7 +107,7 @@ def thresholds(
         values: thresholds, of several filters or of one; pairs with at least this score are
             removed.
     """
-    level = 1 - (1 - LEVEL) / (2 * len(values))
+    level = 1 - (1 - LEVEL) / (3 * len(values))
     of_rated = ranges[rows]
     sizes = np.bincount(ranges)
     weights = (sizes / np.maximum(np.bincount(of_rated, minlength=len(sizes)), 1))[of_rated]
@@ -116,7 +118,8 @@ def thresholds(
         removed = np.bincount(ranges[is_removed], minlength=len(sizes))
         precision = rate(verdicts[above], of_rated[above], removed, level)
         recall = _recall(verdicts, above, weights, level)
-        table.append(Threshold(value, float(is_removed.mean()), precision, recall))
+        left = rate(verdicts[~above], of_rated[~above], sizes - removed, level)
+        table.append(Threshold(value, float(is_removed.mean()), precision, recall, left))
     return table
 
 

@@ -100,6 +100,12 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample
         UserError: if the file has changed since the sample was drawn, a pair is not of the sample
             or has no rating, or raters disagree.
     """
+    if file.exists() and not (folder / RECORD).exists():
+        raise UserError(
+            f"{folder} has no sample of {file}. Ratings are of the file from which their sample was"
+            f" drawn: draw one with trueneg audit {file}, or name the sample's folder (--out of"
+            " audit, --audit of clean)."
+        )
     record: Any = read_json(folder / RECORD, remedy=DRAW)
     if not file.exists() or _checksum(file) != record["file"]:
         raise UserError(

@@ -58,13 +58,14 @@ class DelimitedFile:
             if declared := re.match(DECLARED, first, re.IGNORECASE):
                 yield Row("", first, {})
                 self._separator = declared[1]
-                first, number = stream.readline(), 2
+                first = stream.readline()
+                number = 2
             taken: list[str] = []
             lines = _remembered(itertools.chain([first], stream), taken)
             for fields in csv.reader(lines, delimiter=self._separator, strict=True):
                 is_row = bool(names and fields)
                 values = dict(zip(names, fields, strict=True)) if is_row else {}
-                yield Row(f"line {number:,}", "".join(taken), values)
+                yield Row(f"line {number}", "".join(taken), values)
                 names = names or list(map(plain, fields))
                 number += len(taken)
                 taken.clear()
@@ -93,7 +94,7 @@ class JsonLinesFile(DelimitedFile):
             for number, line in enumerate(stream, 1):
                 row = json.loads(line) if line.strip() else {}
                 values = {plain(name): value for name, value in row.items()}
-                yield Row(f"line {number:,}", line, values)
+                yield Row(f"line {number}", line, values)
 
     def edited(self, row: Row, changes: Mapping[str, Any]) -> str:
         """Return a row with other values."""
@@ -115,7 +116,7 @@ class ParquetFile:
             for batch in file.iter_batches(AT_ONCE):
                 for raw in batch.to_pylist():
                     values = {plain(name): value for name, value in raw.items()}
-                    yield Row(f"row {next(numbers):,} (the first is 0)", raw, values)
+                    yield Row(f"row {next(numbers)} (the first is 0)", raw, values)
 
     def edited(self, row: Row, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row with other values."""

@@ -116,8 +116,8 @@ def rated_audit(path: Path, folder: Path, ratings: Sequence[Path], judge: str | 
     lines = [
         f"of {count:,} {sample.record['what']} that may be false, {_interval(rate)} are"
         f" ({rate.pairs} rated, {rate.unsure} unsure; in brackets, 95 % intervals)",
-        f"class_probability for a loss that corrects for them (DCL): {rate.share:.3g}, or"
-        f" {rate.low:.3g} to {rate.high:.3g}",
+        f"class_probability of these, not of random in-batch negatives, for a loss (DCL):"
+        f" {rate.share:.3g}, or {rate.low:.3g} to {rate.high:.3g}",
     ]
     if opinions is not None:
         lines.append(_about_judge(opinions, sample))
@@ -125,8 +125,9 @@ def rated_audit(path: Path, folder: Path, ratings: Sequence[Path], judge: str | 
         rated = sample.verdicts, ranges[sample.rows]
         bound = rates.in_batch_bound(*rated, sizes, candidates)
         lines.append(f"of random in-batch negatives, at most {100 * bound:.3g} % are false")
+    last = int(sample.pairs["rank"].max())
     by_rank = {
-        f"{1 if not number else ENDS[number - 1] + 1}–{ENDS[number]}": _rate(
+        f"{1 if not number else ENDS[number - 1] + 1}–{min(ENDS[number], last)}": _rate(
             sample, ranges, np.where(np.arange(len(sizes)) == number, sizes, 0), opinions
         )
         for number in np.flatnonzero(sizes)
@@ -145,8 +146,8 @@ def rated_audit(path: Path, folder: Path, ratings: Sequence[Path], judge: str | 
     page = write_page(folder / "rated", title, "", [*lines, NOT_RECOMMENDED], tables)
     lines += [
         f"{by_filter.columns[0].replace(' ', '_')}={value} removes {100 * removed:.3g} %; of these,"
-        f" {precision} are false: {recall} of all false ones"
-        for value, removed, precision, recall in by_filter.itertuples(index=False)
+        f" {precision} are false: {recall} of all false ones; of the rest, {left} are"
+        for value, removed, precision, recall, left in by_filter.itertuples(index=False)
     ]
     return [*lines, NOT_RECOMMENDED, f"Wrote {page.parent}: open {page}."]
 
@@ -180,10 +181,10 @@ def _by_filter(sample: RatedSample, ranges: ndarray) -> DataFrame:
     found = rates.thresholds(scores, ranges, sample.rows, sample.verdicts, least)
     return DataFrame(
         [
-            (value, each.removed, _interval(each.precision), _interval(each.recall))
+            (value, each.removed, *map(_interval, (each.precision, each.recall, each.left)))
             for value, each in zip(values, found, strict=True)
         ],
-        columns=[name, "removed", "precision", "recall"],
+        columns=[name, "removed", "precision", "recall", "false of the rest"],
     )
 
 
@@ -335,5 +336,5 @@ def _about_filters(by_filter: DataFrame) -> list[str]:
             f" {shares['true removed']} of the true ones"
         )
         is_known = not np.isnan(line["false removed"])
-        lines.append(f"filter {line['filter']}: {shares['left']} left{of_known * is_known}")
+        lines.append(f"filter {line['filter']} leaves {shares['left']}{of_known * is_known}")
     return lines

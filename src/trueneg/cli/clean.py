@@ -60,11 +60,18 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
         tower = tower_of(chosen["encoder"])
         forms = different_forms(path, roles) if "path" in tower else np.empty(0, np.uint64)
         marks.append(filtered(settings, FrozenTexts(tower, forms)))
-    removed = clean(path, out, roles, label, marks)
+    cleaned = clean(path, out, roles, label, marks)
+    removed = cleaned.removed
     removed.to_csv(report, index=False)
     found = removed.assign(what=removed["column"].mask(removed["column"] == "", "row"))
     counts = found.value_counts(["what", "reason"]).reset_index().itertuples(index=False)
     listed = [f"{count:,} of {what}: {reason}" for what, reason, count in counts]
+    if cleaned.negatives:
+        unknown = "" if marks or label else f"; which of these are false, trueneg audit {out} asks"
+        listed.append(
+            f"{cleaned.left:,} of {counted(cleaned.negatives, 'hard negative')} are left; of"
+            f" {counted(cleaned.rows, 'row')}, {cleaned.emptied:,} have lost all of theirs{unknown}"
+        )
     wrote = f"Wrote {out}, and to {report} what was removed."
     return "\n".join([f"{path}: {counted(len(removed), 'removal')}", *listed, wrote])
 

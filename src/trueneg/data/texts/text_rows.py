@@ -105,7 +105,7 @@ def certain(cells: DataFrame, known: ndarray | None = None) -> Series:
     is_known = np.isin(pair_codes(anchor.to_numpy(), cells["form"].to_numpy()), known)
     reasons = {
         REPEATED: cells.duplicated(["row", "role", "form"]),
-        "a positive of its anchor in another row": negative & is_known,
+        "a positive of its anchor, or the reverse, in another row": negative & is_known,
         "a positive of its row": negative & own.to_numpy(),
         "equals its anchor": (cells["role"] != ANCHOR) & (cells["form"] == anchor),
     }
@@ -166,9 +166,12 @@ def about_batches(cells: DataFrame, batch_size: int) -> str:
     """Return a sentence about the false negatives that are known in a random batch of rows."""
     share = false_in_batch(cells)
     size = min(batch_size, cells["row"].nunique())
+    # a row without a label names some of its right answers
+    is_known = (cells.loc[cells["role"] == ANCHOR, "label"] != "").all()
+    least = "" if is_known else "at least "
     return (
-        f"in a random batch of {size}, {100 * share:.3g} % of an anchor's {size - 1} negatives are"
-        f" known to be false, {(size - 1) * share:.2g} on average"
+        f"in a random batch of {size}, {least}{100 * share:.3g} % of an anchor's {size - 1}"
+        f" negatives are false, {(size - 1) * share:.2g} on average"
     )
 
 
