@@ -21,6 +21,7 @@ from tests.data.pictures import encoded, picture
 from tests.data.test_reports import XML, archive
 from tests.evaluation import test_rating_runs
 from tests.miniature.fixtures import write_models
+from tests.models.towers.test_sentence_transformers_tower import folder_of
 from tests.projects import ROOT
 from tests.studies import tiny_study
 from trueneg.config.reading import read_configuration
@@ -107,6 +108,13 @@ def test_augment(run):
 def test_check_rows(run):
     printed = run("check_rows", "--rows", 200, "--images")
     assert "200 images of 1 × 64 × 64 pixels" in printed
+    assert re.search(r"^200 rows: [\d.]+ s, [\d.]+ s of a core; exit code 0", printed, re.MULTILINE)
+
+
+def test_check_rows_with_hard_negatives(run, tmp_path):
+    model = str(folder_of("bert", tmp_path / "bert"))
+    printed = run("check_rows", "--rows", 200, "--hard-negatives", 3, MODEL=model)
+    assert "read 200 rows; used: query (an id); pos (lists); neg (lists)" in printed
     assert re.search(r"^200 rows: [\d.]+ s, [\d.]+ s of a core; exit code 0", printed, re.MULTILINE)
 
 
