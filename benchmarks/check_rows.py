@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -93,11 +94,14 @@ def write_queries(folder: Path, rows: int, negatives: int) -> Path:
     answers = [" ".join(chosen) for chosen in draws.choice(words, (rows, 25))]
     with open(folder / "table.jsonl", "w") as file:
         for row, others in enumerate(draws.integers(0, rows, (rows, negatives))):
-            line = {"query": f"{' '.join(queries[row])} {row}", "pos": [answers[row]]}
+            line: dict[str, Any] = {
+                "query": f"{' '.join(queries[row])} {row}",
+                "pos": [answers[row]],
+            }
             print(json.dumps(line | {"neg": [answers[other] for other in others]}), file=file)
     dataset = {"source": "text_table", "path": str(folder / "table.jsonl"), "positives": "given"}
     columns = {"text_column": "query", "positive_column": "pos", "negative_columns": ["neg"]}
-    study = {
+    study: dict[str, Any] = {
         "kind": "text",
         "title": "Queries",
         "dataset": dataset | columns | {"validation": 0.02, "test": 0.02},
