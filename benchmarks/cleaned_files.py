@@ -1,7 +1,7 @@
 """Write files of texts with mined hard negatives, raw and cleaned, and compare training on them.
 
     python benchmarks/cleaned_files.py write data/banking77 data/medquad
-    python benchmarks/cleaned_files.py compare > docs/results/cleaned_files_contrasts.csv
+    python benchmarks/cleaned_files.py compare > docs/results/cleaned_files_compared.csv
 
 The first command writes ``mined.jsonl`` into both folders: ``{"query", "pos", "neg"}`` lines, with
 the label of a row and its split beside. Hard negatives are the four nearest positives of other
@@ -21,6 +21,7 @@ from trueneg.audit.hard_negatives import FrozenTexts
 from trueneg.cli.audit_inputs import tower_of
 from trueneg.stats.comparison import paired_differences
 from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import COLUMNS as TIDY
 
 ROWS = Path(__file__).parents[1] / "docs/results/cleaned_files.csv"
 COUNT = 4  # hard negatives of a training row
@@ -92,22 +93,29 @@ def write(folder: Path, rows: pd.DataFrame) -> None:
 
 def compared() -> pd.DataFrame:
     """Return the differences between files, within each collection."""
-    rows = pd.read_csv(ROWS)
+    rows = pd.read_csv(ROWS).reindex(columns=TIDY)  # those of the csv are not empty
     named = rows["study"].str.extract("cleaned_(?P<study>[^_]+)_(?P<file>.+)")
-    is_trained = rows["objective"] == "CL"
-    objective = named["file"].where(is_trained, rows["objective"])
+    files = named["file"].unique().tolist()
+    objective = rows["objective"].mask(rows["objective"] == "CL", named["file"])
+    objective = objective.mask(objective == "Oracle", "Oracle on " + named["file"])
     rows = rows.assign(study=named["study"], objective=objective)
-    shown = rows["objective"].isin([*named["file"], "untrained"])
-    rows = rows[(rows["split"] == "test") & shown]
+    rows = rows[rows["split"] == "test"]
     # the untrained encoder is the same for all files
     rows = rows.drop_duplicates(["study", "objective", "seed", "task", "metric", "labels", "k"])
+    pairs = [
+        *((file, "raw") for file in files if file != "raw"),
+        *((file, "untrained") for file in files),
+        *((f"Oracle on {file}", file) for file in files),
+    ]
     tables = []
     for collection, part in rows.groupby("study"):
+        present = set(part["objective"])
         for name, measured in MEASURES.items():
             of_task = measured.rows_of(part)
-            for baseline in ("raw", "untrained"):
-                table = paired_differences(of_task, baseline, margins={measured: MARGIN})
-                tables.append(table.assign(collection=collection, measured=name))
+            for treatment, baseline in pairs:
+                if {treatment, baseline} <= present:
+                    table = paired_differences(of_task, baseline, [treatment], {measured: MARGIN})
+                    tables.append(table.assign(collection=collection, measured=name))
     return pd.concat(tables).rename(columns={"objective": "file"})[SHOWN]
 
 

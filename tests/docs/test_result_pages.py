@@ -35,6 +35,7 @@ RADIOGRAPHS += [
 # of the table's source, over another baseline than CL
 SAME_SCALE = ("", SEEN, "CL-same-scale")
 LONGER = ("tuned_baseline_probe_contrasts.csv", PROBE)
+CLEANED = "cleaned_files"
 # labels per run, and the cell's study
 CELLS = {"8": "few_labels_8", "24": "few_labels", "48": "few_labels_48"}
 CELLS |= {f"{name}:": f"few_labels_{name}" for name in ("tail", "dropout")}
@@ -213,6 +214,21 @@ def test_the_table_of_cells_is_that_of_their_comparisons():
                 assert (row["difference"], row["standard deviation"]) == (0, 0)
             else:
                 check_cell(value, row, INTERVAL, is_starred=False)
+
+
+def test_the_table_of_cleaned_files_is_that_of_the_csv():
+    table = pd.read_csv(ROOT / "docs/results/cleaned_files_compared.csv")
+    renamed = table.rename(columns={"low": "difference low", "high": "difference high"})
+    rows = {
+        (f"{row['file']} − {row['baseline']}", row["measured"]): shown(row)
+        for row in renamed.to_dict("records")
+    }
+    cells = {name.removesuffix(" (primary)"): row for name, *row in table_of(CLEANED, "comparison")}
+    assert rows == {
+        (name, measured): cell
+        for name, row in cells.items()
+        for measured, cell in zip(("MAP", "nDCG@10"), row, strict=True)
+    } | {key: rows[key] for key in rows if key[0] == "Oracle on raw − raw"}
 
 
 @pytest.mark.parametrize(

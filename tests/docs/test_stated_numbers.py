@@ -38,6 +38,7 @@ PAGES = [
         for name in (
             "banking77",
             "banking77_finetune",
+            "cleaned_files",
             "clinc150",
             "digits",
             "few_labels",
