@@ -140,6 +140,7 @@ def test_other_jobs_of_a_busy_machine_do_not_count(finished_project, tmp_path, c
     for path in records:
         record = json.loads(path.read_text())
         path.write_text(json.dumps(record | {"seconds": 7200, "cpu_seconds": 120}))
+    seal(results, records)
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump({"tiny": tiny_study(seeds=3)}))
     assert main(["check", str(path), "--results", str(results)]) == 0

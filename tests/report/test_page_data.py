@@ -300,7 +300,7 @@ def test_a_likelihood_study_without_known_classes_states_what_it_measures(tmp_pa
         assert fact in page["finding"]
     text = html.unescape(render_page([page], tmp_path / "index.html").read_text())
     assert text.count(page["finding"]) == 2  # on the overview and in the study's section
-    assert page["finding"] in report(tmp_path, ["words"])
+    assert page["finding"] in report(tmp_path, ["words"], [str(folder / "study.yaml")])
 
 
 def test_the_page_of_a_likelihood_study_shows_the_provenance_of_its_language_models(tmp_path):

