@@ -87,7 +87,8 @@ def test_random_removal_is_a_control_at_its_own_temperature(folders, monkeypatch
     gathered = Gathered(folders[0])
     rows = gathered.primary.rows_of(gathered.rows[gathered.rows["split"] == "test"])
     means = rows.groupby("objective")["value"].mean()
-    objectives, other = gathered.study.objectives, {"logit_scale": 3.0}
+    objectives = gathered.study.objectives
+    other = {"logit_scale": 3.0}
     shuffled = objectives["Oracle"].model_copy(update={**other, "shuffled": True})
     monkeypatch.setitem(objectives, "Oracle", shuffled)
     monkeypatch.setitem(objectives, "DCL", objectives["CL"].model_copy(update=other))

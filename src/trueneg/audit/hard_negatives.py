@@ -81,7 +81,8 @@ class FrozenTexts:
         texts = cells["text"].tolist()
         if "path" in self._settings:
             if self._values is None:
-                path, column = self._settings["path"], self._settings["column"]
+                path = self._settings["path"]
+                column = self._settings["column"]
                 self._values = read_vectors(path, column, len(self._forms), "texts")
             return normalised_vectors(self._values[self._forms.get_indexer(cells["form"])])
         made_of: Any = {"training": {"kind": "text"}, "text_encoder": self._settings}

@@ -118,8 +118,8 @@ class FrozenImages:
             UserError: if the tower cannot be built, or the file does not fit the images.
         """
         if "path" in self._settings:
-            path, column = self._settings["path"], self._settings["column"]
-            values = read_vectors(path, column, len(self._images), "images")
+            path = self._settings["path"]
+            values = read_vectors(path, self._settings["column"], len(self._images), "images")
             values = values if values.ndim == 2 else values[:, 0]
             return normalised_vectors(values[positions])
         made_of: Any = {"training": {"kind": "images"}, "encoder": self._settings}

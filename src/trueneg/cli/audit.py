@@ -173,7 +173,8 @@ def _by_filter(sample: RatedSample, ranges: ndarray) -> DataFrame:
         scores = sample.pairs["similarity"].to_numpy()
         bounds = np.array(values)
     else:
-        name, values = "relative margin", MARGINS
+        name = "relative margin"
+        values = MARGINS
         scores = -sample.pairs["margin"].to_numpy()
         bounds = np.negative(values)
     # removed: all beyond a bound; a score of at least the next number
