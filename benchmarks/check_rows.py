@@ -136,10 +136,12 @@ def main() -> None:
         else:
             study = write_queries(folder, arguments.rows, arguments.hard_negatives)
         command = ["check", str(study), "--results", str(folder / "results")]
-        began, used = time.perf_counter(), sum(os.times()[:4])
+        began = time.perf_counter()
+        used = sum(os.times()[:4])
         code = trueneg(command + ["--images"] * arguments.images)
         # with the process that builds towers
-        seconds, spent = time.perf_counter() - began, sum(os.times()[:4]) - used
+        seconds = time.perf_counter() - began
+        spent = sum(os.times()[:4]) - used
         print(
             f"{arguments.rows:,} rows: {seconds:.1f} s, {spent:.1f} s of a core; exit code {code}"
         )

@@ -4,7 +4,7 @@ class, or images with captions.
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,19 +119,11 @@ def read_audited(path: Path, chosen: Mapping[str, Any]) -> Audited:
     Raises:
         UserError: if it cannot be read, columns are ambiguous, or an option has no meaning for it.
     """
-    read: Callable[[Path, Mapping[str, Any]], Audited] = _read_table
-    what = "texts (images with captions need --images FOLDER)"
-    options = {*OPTIONS} - {"image", "images"}
-    if _has_classes(path) and not (path.is_file() and chosen.get("text")):
-        read, what, options = _read_images, "images by class, which has no columns", set()
-    elif path.is_dir():
-        read, what, options = _read_folder, "a folder of texts, which has no columns", set()
-    elif chosen.get("images"):
-        read, what, options = _read_captions, "images with captions", {"text", "image", "images"}
-    for name in OPTIONS.keys() - options:
+    form = _form_of(path, chosen)
+    for name in OPTIONS.keys() - form.options:
         if chosen.get(name):
-            raise UserError(f"{path} is read as {what}; leave out {OPTIONS[name]}.")
-    audited = read(path, chosen)
+            raise UserError(f"{path} is read as {form.name}; leave out {OPTIONS[name]}.")
+    audited = form.read(path, chosen)
     if len(audited.groups) < 2:
         unit = "rows" if audited.images is None else "images"
         raise UserError(
@@ -140,6 +132,25 @@ def read_audited(path: Path, chosen: Mapping[str, Any]) -> Audited:
         )
     cells = audited.cells.assign(number=pd.factorize(audited.cells["form"])[0])
     return audited._replace(about=f"{path}: {audited.about}", cells=cells)
+
+
+class Form(NamedTuple):
+    """How a file or a folder is read, what messages call it, and which options it has."""
+
+    read: Callable[[Path, Mapping[str, Any]], Audited]
+    name: str
+    options: Collection[str] = ()
+
+
+def _form_of(path: Path, chosen: Mapping[str, Any]) -> Form:
+    if _has_classes(path) and not (path.is_file() and chosen.get("text")):
+        return Form(_read_images, "images by class, which has no columns")
+    if path.is_dir():
+        return Form(_read_folder, "a folder of texts, which has no columns")
+    if chosen.get("images"):
+        return Form(_read_captions, "images with captions", {"text", "image", "images"})
+    options = OPTIONS.keys() - {"image", "images"}
+    return Form(_read_table, "texts (images with captions need --images FOLDER)", options)
 
 
 def _has_classes(path: Path) -> bool:
@@ -210,7 +221,8 @@ def _read_captions(path: Path, chosen: Mapping[str, Any]) -> Audited:
     places, names = pd.factorize(rows[image])
     files = image_table.files_of(folder, names)
     images = ImageFiles(tuple(files[name][0] for name in names))
-    cells, unreadable = _image_cells(images, Series("", range(len(images))))
+    no_labels = Series("", range(len(images)))
+    cells, unreadable = _image_cells(images, no_labels)
     captions = text_cells(rows, {text: POSITIVE}, None).assign(image=NO_IMAGE)
     captions["row"] = places[captions["row"]]
     captions = captions[captions["row"].isin(cells["row"])]

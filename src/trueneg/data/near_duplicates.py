@@ -79,8 +79,8 @@ def looks_of_texts(texts: Sequence[str], rows: ndarray) -> Looks:
         places = rows_of_codes[:-2] * 2 * DIMENSIONS + hashed.astype(np.int64)
         is_within = rows_of_codes[:-2] == rows_of_codes[2:]
         counts = np.bincount(places[is_within], minlength=len(some) * 2 * DIMENSIONS)
-        positive, negative = counts.reshape(len(some), 2, DIMENSIONS).swapaxes(0, 1)
-        vectors[start : start + len(some)] = positive - negative
+        by_sign = counts.reshape(len(some), 2, DIMENSIONS)
+        vectors[start : start + len(some)] = by_sign[:, 0] - by_sign[:, 1]
     return Looks(_of_unit_length(vectors), rows, np.array(texts, object), TEXTS)
 
 
