@@ -1,5 +1,6 @@
 """Every command that reads a damaged, foreign or missing file says the same of it."""
 
+import html
 import itertools
 import json
 import random
@@ -13,6 +14,7 @@ from trueneg.cli.main import main
 from trueneg.cli.verify import verify
 from trueneg.config.reading import read_configuration
 from trueneg.io.seals import seal
+from trueneg.report.build import write_page
 from trueneg.report.findings import report
 from trueneg.report.summary import summarise_study
 from trueneg.store.exchange import import_study
@@ -132,3 +134,16 @@ def test_all_commands_say_the_same_of_a_file(results, capsys, place, damage):
         assert "Traceback" not in said
         about = [each for each in said.splitlines() if str(path) in each]
         assert all(line in each for each in about if each.strip() != str(path))
+
+
+@pytest.mark.parametrize("damage", [flipped, truncated, foreign, missing])
+@pytest.mark.parametrize("file", ["comparison.json", "rows.parquet"])
+def test_the_page_says_the_same_of_an_artefact(results, damage, file):
+    path = results / "digits/artefacts" / file
+    damage(path, results / "digits/artefacts/study.yaml")
+    _, text = verify(results, STUDIES)
+    (line,) = (line.strip() for line in text.splitlines() if line.strip().startswith(str(path)))
+    write_page(results / "index.html")
+    page = html.unescape((results / "index.html").read_text())
+    assert "Not on this page" in page
+    assert line in page

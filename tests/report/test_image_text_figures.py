@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -607,14 +608,15 @@ def test_an_unreadable_study_is_listed_on_the_page_unless_it_is_required(tmp_pat
         build.write_page(tmp_path / "index.html", [old])
 
 
-def test_a_study_with_a_damaged_picture_is_listed_on_the_page(small, tmp_path):
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"another figure?")])
+def test_a_study_with_a_damaged_or_missing_picture_is_listed_on_the_page(damage, small, tmp_path):
     folder = tmp_path / "small"
     shutil.copytree(small, folder / "artefacts")
     picture = folder / "figures" / "tradeoff.png"
     picture.parent.mkdir()
     picture.write_bytes(b"another picture")
     seal(tmp_path, [picture])
-    picture.write_bytes(b"another figure?")
+    damage(picture)
     build.write_page(tmp_path / "index.html")
     page = (tmp_path / "index.html").read_text()
     assert "Not on this page" in page

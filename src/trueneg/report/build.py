@@ -112,8 +112,7 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
         name = settings.parts[-3]
         try:
             for made in ("artefacts", *registry.FILES):
-                sealed = sealed_files(results, f"{name}/{made}/")
-                require_intact(results, [file for file in sealed if file.is_file()])
+                require_intact(results, sealed_files(results, f"{name}/{made}/"))
             pages.append(study_page(settings.parent))
         except UserError as error:
             if settings in needed:
