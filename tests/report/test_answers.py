@@ -196,7 +196,7 @@ def gathered(folder, found):
     return Gathered(folder)
 
 
-@pytest.mark.parametrize("found", cases())
+@pytest.mark.parametrize("found", list(cases()))
 def test_the_sentence_carries_the_facts_of_a_crafted_result(found, tmp_path):
     study = gathered(tmp_path / "artefacts", found)
     first = sentence(study)
