@@ -62,8 +62,8 @@ def test_changed_copies_of_images_are_counted(seed, near, restricted):
     ):
         said = near_duplicates(source.samples, source.looks(), subset)
         assert (near_in(said) if near else said) == ((near, 10) if near else "")
-        assert ("n20 and n00" in said) == (near > 0 and not source.samples.restricted)
-        assert len(re.findall(r"n2\d and n0\d", said)) in (0, min(near, 3))
+        assert ("“n20” and “n00”" in said) == (near > 0 and not source.samples.restricted)
+        assert len(re.findall(r"n2\d” and “n0\d", said)) in (0, min(near, 3))
 
 
 def test_thumbnails_are_averages_without_their_mean():

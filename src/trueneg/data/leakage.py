@@ -126,7 +126,8 @@ def _examples(samples: Samples, is_shared: ndarray) -> str:
     """Return some names of samples, unless they are restricted or unknown."""
     if samples.restricted or not len(samples.names):
         return ""
-    return f", such as {', '.join(map(shortened, samples.names[is_shared][:EXAMPLES]))}"
+    examples = map(shortened, samples.names[is_shared][:EXAMPLES])
+    return f", such as {', '.join(f'“{name}”' for name in examples)}"
 
 
 def shortened(name: str) -> str:

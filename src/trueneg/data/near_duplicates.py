@@ -94,8 +94,8 @@ def near_duplicates(samples: Samples, looks: Looks, subset: Subset) -> str:
         >>> texts = ["Where is my card?", "Where's my card", "Top up", "Top-up!"]
         >>> looks = looks_of_texts(texts, np.arange(4)[:, None])
         >>> subset = SimpleNamespace(seed=0, train=np.array([0, 2]), test=np.array([1, 3]))
-        >>> near_duplicates(samples, looks, subset)
-        '1 of 2 test samples nearly equal a training sample (seed 0), such as Top-up! and Top up.'
+        >>> print(near_duplicates(samples, looks, subset))
+        1 of 2 test samples nearly equal a training sample (seed 0), such as “Top-up!” and “Top up”.
     """
     trained = np.unique(looks.rows[subset.train])
     tested = np.unique(looks.rows[subset.test])
@@ -115,7 +115,7 @@ def near_duplicates(samples: Samples, looks: Looks, subset: Subset) -> str:
         return ""
     shown = np.flatnonzero(nearest >= 0)[:EXAMPLES]
     examples = [
-        " and ".join(shortened(looks.names[row]) for row in (first, nearest[first]))
+        " and ".join(f"“{shortened(looks.names[row])}”" for row in (first, nearest[first]))
         for first in (() if samples.restricted or not len(looks.names) else shown)
     ]
     return (
