@@ -220,6 +220,7 @@ def test_the_sentence_carries_the_facts_of_a_crafted_result(found, tmp_path):
     # the other half of the question; where positives need labels, so may the loss
     (others,) = of_methods(study)
     assert f"Of {3 if BY_LABEL in found['says'] else 2} other methods" in others
+    assert "after Holm's correction: " in others
     assert "we cannot tell: DCL, BCL" in others.replace("BCL, Oracle", "BCL")
     assert "one half of the seeds" in others
 

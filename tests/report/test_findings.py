@@ -127,8 +127,8 @@ def test_the_sentence_of_a_likelihood_study_names_each_of_several_corpora(tmp_pa
         summary.assign(corpus=corpus, **changed).to_parquet(
             folder / f"assumption/{corpus}/summary.parquet"
         )
-    first, second = sentence(Gathered(folder)).split(" correlation=0: ")
-    assert first.startswith("correlation=-0.8: ")
+    first, second = sentence(Gathered(folder)).split(" With correlation = 0: ")
+    assert first.startswith("With correlation = -0.8: ")
     assert "rises with" in first
     assert "no clear relation" in second
     assert numbers(second)[0] == 0.07

@@ -1,7 +1,6 @@
 """The summary of a study: selection, headroom, chance level, published numbers and the answer."""
 
 import json
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -136,8 +135,8 @@ def test_recalls_use_the_measured_chance_level_and_answers_label_the_variant_lik
 @pytest.mark.parametrize(
     ("gains", "lost"),
     [
-        ({"CL": [0.03, 0.02, 0.025], "DCL": [0.01, -0.02, 0.0]}, "DCL"),
-        ({"CL": [-0.03, -0.02, -0.025]}, "CL, DCL"),
+        ({"CL": [0.03, 0.02, 0.025], "DCL": [0.01, -0.02, 0.0]}, {"DCL"}),
+        ({"CL": [-0.03, -0.02, -0.025]}, {"CL", "DCL"}),
     ],
 )
 def test_the_answer_says_what_is_not_shown_to_beat_the_towers_without_training(
@@ -163,13 +162,12 @@ def test_the_answer_says_what_is_not_shown_to_beat_the_towers_without_training(
     assert {*outcomes} == {"DCL − CL", "untrained − CL"}
     assert outcomes["DCL − CL"] == comparison["primary"]["outcome"]
     text = comparison["primary"]["answer"]
-    assert re.search(r"Not shown to beat the towers without training: (.*?)\.", text)[1] == lost
+    for name in ("CL", "DCL"):
+        is_gain = f"{name} gains" in text and "over untrained" in text.split(f"{name} gains")[1]
+        assert is_gain == (name not in lost)
     for name in ("CL", "DCL"):  # in points, with its sign in the word or the number
         gain = 100 * np.mean(values[name] - values["untrained"])
-        assert any(
-            abs(abs(number) - abs(gain)) < 0.051
-            for number in synthetic.numbers(text.partition("Not shown")[2])
-        )
+        assert any(abs(abs(number) - abs(gain)) < 0.051 for number in synthetic.numbers(text))
 
 
 def test_the_tables_of_the_primary_measurement_have_the_intervals_over_samples(tmp_path):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from trueneg.report.claims import losses
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
-from trueneg.report.methods import outcomes
+from trueneg.report.methods import kind_of_methods, outcomes
 from trueneg.stats.comparison import primary_contrast
 
 BETTER = "better"
@@ -60,6 +60,7 @@ def advise(
     baseline: str,
     baseline_over_untrained: str | None,
     differ: Callable[[str, str], bool],
+    kind: str = "",
 ) -> Advice:
     """Choose by the rules in docs/own-data.md.
 
@@ -75,6 +76,7 @@ def advise(
         baseline_over_untrained: outcome of its comparison with the towers before training; None:
             not compared.
         differ: whether two methods differ significantly.
+        kind: words that say what all methods have in common, such as " without labels".
     """
     better = [each for each in candidates if each.outcome == BETTER]
     usable = [each for each in better if not each.objections(baseline)]
@@ -92,7 +94,7 @@ def advise(
         f"{each.name} is better than {baseline}, but {' and '.join(each.objections(baseline))}"
         for each in better
     )
-    reason = against or f"no method was shown to be better than {baseline}"
+    reason = against or f"no method{kind} was shown to be better than {baseline}"
     if baseline_over_untrained in (None, BETTER):
         return Advice(baseline, f"Use {baseline}: {reason}.")
     untrained = f"{baseline} is not shown to beat the encoder before training"
@@ -137,6 +139,7 @@ def advice(gathered: Gathered) -> Advice:
         gathered.baseline,
         over_untrained(gathered.baseline),
         lambda one, other: compared(one, other)["outcome"].split(" ")[0] in (BETTER, "worse"),
+        kind_of_methods(gathered),
     )
     rival = advised.name or untrained or gathered.baseline
     measured = [name for name in study.compared if name in {*rows["objective"]}]

@@ -148,8 +148,7 @@ def answer_of(
 def against_no_training(
     study: TrainedStudy, rows: DataFrame, dataset: str, crossed: DataFrame | None = None
 ) -> list[str]:
-    """State what training gains over the towers that it starts from, and which objectives were not
-    shown to gain anything.
+    """State what training gains over the towers that it starts from.
 
     Args:
         study, rows, dataset, crossed: as for :func:`answer_of`.
@@ -161,17 +160,12 @@ def against_no_training(
     first = study.first_baseline
     if first is None:
         return []
-    lost = []
     sentences = []
     for name in dict.fromkeys((primary.baseline, primary.treatment)):
         if name == first:
             continue
         row = primary_contrast(rows, name, first, primary.measurement, dataset, crossed=crossed)
         sentences.append(f"{finding(row, name, first)}.")
-        if not row["outcome"].startswith("better"):
-            lost.append(name)
-    if lost:
-        sentences.insert(0, f"Not shown to beat the towers without training: {', '.join(lost)}.")
     return sentences
 
 
@@ -367,10 +361,12 @@ def _of_correlations(gathered: Gathered) -> str:
     The correlations are those of sentences that affirm a finding.
     """
     summary = gathered.read(*summaries_of(gathered.study))
-    corpora = summary[summary["sentences"] == "findings only"].groupby("corpus", sort=False)
+    findings = summary[summary["sentences"] == "findings only"]
+    corpora = findings.groupby("corpus", sort=False)
+    if len(corpora) == 1:
+        return _of_scorers(findings)
     return " ".join(
-        f"{corpus}: {_of_scorers(rows)}" if len(corpora) > 1 else _of_scorers(rows)
-        for corpus, rows in corpora
+        f"With {str(corpus).replace('=', ' = ')}: {_of_scorers(rows)}" for corpus, rows in corpora
     )
 
 
@@ -398,7 +394,5 @@ def _of_scorers(rows: DataFrame) -> str:
         best = others.iloc[0]
         value = format_metric(best["spearman"], "ρ")
         reach = ends(best["low"], best["high"], "ρ", signed=False)
-        clauses.append(
-            f"the largest other correlation is that of {best['scorer']}, {value} ({reach})"
-        )
+        clauses.append(f"the best other measure, {best['scorer']}, has {value} ({reach})")
     return f"{'; '.join(clauses)}."

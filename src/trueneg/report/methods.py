@@ -66,6 +66,11 @@ def least_gain(gathered: Gathered, name: str) -> Any:
     )[0]
 
 
+def kind_of_methods(gathered: Gathered) -> str:
+    """Return " without labels" unless positives are drawn by label, for all methods alike."""
+    return "" if gathered.study.positives_by_label else " without labels"
+
+
 def best_of(gathered: Gathered, names: list[str]) -> Any:
     """Return the smaller gain of the best of several methods like :func:`least_gain`, but
     cross-fitted; None with fewer than two seeds. ``objective`` lists those that were chosen.
@@ -128,9 +133,10 @@ def of_methods(gathered: Gathered) -> list[str]:
     if len(found) > 1 and (row := best_of(gathered, [*found])) is not None:
         metric = row["metric"]
         clauses.append(
-            "the best, chosen on one half of the seeds and measured on the other, differs by"
+            f"the best in one half of the seeds, {row['objective']}, differs by"
             f" {amount(row['difference'], metric, signed=True, difference=True)}"
-            f" ({ends(row['low'], row['high'], metric)})"
+            f" ({ends(row['low'], row['high'], metric)}) in the other half"
         )
-    kind = "" if gathered.study.positives_by_label else " without labels"
-    return [f"Of {counted(len(found), 'other method')}{kind}: {'; '.join(clauses)}."]
+    count = counted(len(found), "other method")
+    kind = kind_of_methods(gathered)
+    return [f"Of {count}{kind}, after Holm's correction: {'; '.join(clauses)}."]

@@ -154,7 +154,7 @@ def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list
     count = needed * sum(objective.name not in NOT_TRAINED for objective in objectives)
     return [
         f"If the true difference is the measured one, {needed:,} seeds detect it with a power of"
-        " 80 %; as new values of `seeds`, because adding them to these would invalidate the test:"
+        " 80 %. They must be new ones, since adding to these would invalidate the test:"
         f" {count:,} runs, about {duration(count * sum(seconds) / len(seconds))} of training."
     ]
 
@@ -215,14 +215,17 @@ def _remarks(
     }
     near = {each["name"]: each["near"] for each in sources if "near" in each}  # of one seed
     said |= {f"{name}: {remark}" for name, remark in near.items()}
-    allows = getattr(getattr(gathered.study, "dataset", None), "leakage", None) == "allow"
+    is_allowed = getattr(getattr(gathered.study, "dataset", None), "leakage", None) == "allow"
+    allows = is_allowed and not any("leakage" in each for each in sources)
     machines = [record["machine"] for run in runs for record in (run, run.get("evaluated", run))]
     cpus = {machine["cpu"] for machine in machines if "cpu" in machine}
     marks = [
         (OUTCOMES.get(outcome.split(" ")[0], ""), outcome, f"{treatment}: {outcome}"),
-        *(("headroom", remark, f"{remark}: {dataset}") for dataset, remark in remarks.items()),
+        *(
+            ("headroom", remark, remark if len(gathered.headroom) == 1 else f"{remark}: {dataset}")
+            for dataset, remark in remarks.items()
+        ),
         ("few", is_small, f"too few seeds: {comparison.get('seeds')}"),
-        ("small", "small default" in note.lower(), "small default"),
         ("stale", stale, f"stale: {stale:,} of {len(runs):,} runs"),
         ("changed", changed, f"data changed: {changed.total():,} of {len(runs):,} runs"),
         ("changed", changes.of_reports(gathered.folder.parent.name), "data changed"),

@@ -12,7 +12,7 @@ function markPart() {
     if (link.getAttribute("href") === `#${view.id}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.querySelector(".site [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  document.querySelector(".site [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   document.title = view.id === "page:overview" ? "TrueNeg: results" : `${view.querySelector("h1").textContent} – TrueNeg`;
 }
 
