@@ -9,6 +9,9 @@ removed and it starts from the beginning. At the end, everything that the two pi
 compared.
 
     python -m tests.chaos.chaos --kills 50 --seed 0 --report chaos.json
+
+With ``--minutes``, the studies are two that share runs, each in a Snakemake process of its own, in
+one folder; processes of both are killed for as long.
 """
 
 import argparse
@@ -19,10 +22,12 @@ import os
 import random
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,8 +48,8 @@ from trueneg.io.seals import FOLDER, damage, sealed_files
 SUBREAPER = 36
 PATIENCE = 60.0  # seconds that jobs may outlive a killed Snakemake
 LONGEST_JOB, LONGEST_RUN = 300.0, 1500.0  # seconds on a busy machine
-# keys of records that depend on time
-TIMES = {"seconds", "cpu_seconds", "gpu_seconds", "attempts", "spent", "finished"}
+# keys of records that depend on time; of a shared run, so does the study that trained it first
+TIMES = {"seconds", "cpu_seconds", "gpu_seconds", "attempts", "spent", "finished", "study"}
 TIMED_COLUMNS = re.compile(r"seconds|per_second")
 # names of files that were being written when their process was killed
 TEMPORARY = re.compile(r"^\..*\.[0-9]+$")
@@ -68,6 +73,20 @@ def small_studies() -> dict[str, Any]:
     return {"tiny": images, "words": words, "world": world}
 
 
+def studies_that_share_runs() -> dict[str, Any]:
+    """Return two tiny studies that train CL with the same seeds, and one objective more each."""
+    study = tiny_study(seeds=2)
+    study["training"] |= {"checkpoint_minutes": EVERY_UPDATE, "epochs": 2}
+    objectives = study["objectives"]
+    shared = {"CL": objectives["CL"], "Oracle": objectives["Oracle"]}
+    twin = shared | {"DCL": {"name": "dcl", "class_probability": 0.1}}
+    primary = {"primary": study["primary"] | {"treatment": "Oracle"}}
+    return {
+        "one": study | primary | {"objectives": shared},
+        "twin": study | primary | {"objectives": twin},
+    }
+
+
 @dataclass
 class Tally:
     """What happened to the pipeline."""
@@ -79,10 +98,10 @@ class Tally:
     orphans: list[str] = field(default_factory=list)
 
 
-def start(project: Project) -> psutil.Popen:
+def start(project: Project, *arguments: str) -> psutil.Popen:
     """Start Snakemake; its output is appended to a file."""
     with (project.path / "output.txt").open("a") as output:
-        return project.start(stdout=output, popen=psutil.Popen)
+        return project.start(*arguments, stdout=output, popen=psutil.Popen)
 
 
 def unlock(project: Project) -> None:
@@ -114,6 +133,46 @@ def run_with_kills(project: Project, kills: int, draw: random.Random) -> Tally:
             shutil.rmtree(project.path / "results")
         else:
             return tally
+
+
+def run_together_with_kills(project: Project, seconds: float, draw: random.Random) -> Tally:
+    """Run both studies to the end, each in its own Snakemake process, with kills in both for the
+    given time; from the beginning again as often as they finish early.
+    """
+    tally = Tally()
+    deadline = time.monotonic() + seconds
+    while True:
+        project.run("--until", "source")  # two processes cannot write one file
+        unfinished = set(studies_that_share_runs())
+        running: dict[str, psutil.Popen] = {}
+        is_locked = False
+        while unfinished:
+            if is_locked and not running:  # a folder is not unlocked while Snakemake runs in it
+                await_orphans(project, tally)
+                unlock(project)
+                is_locked = False
+            if not is_locked:
+                new = sorted(unfinished - set(running))
+                running |= {name: start(project, *outputs_of(name)) for name in new}
+            chosen = running[draw.choice(sorted(running))]
+            if time.monotonic() < deadline:
+                kill_one(chosen, draw, tally)
+            else:
+                chosen.wait(LONGEST_RUN)
+            for name in [name for name in running if running[name].poll() is not None]:
+                code = running.pop(name).returncode
+                is_locked |= code == -signal.SIGKILL
+                tally.restarts += code != 0
+                unfinished -= {name} if code == 0 else set()
+        if time.monotonic() > deadline:
+            return tally
+        tally.repetitions += 1
+        shutil.rmtree(project.path / "results")
+
+
+def outputs_of(study: str) -> list[str]:
+    """Return files that need all runs of one of the studies that share some."""
+    return [f"results/{study}/artefacts/rows.parquet", f"results/{study}/artefacts/curves.parquet"]
 
 
 def kill_one(snakemake: psutil.Popen, draw: random.Random, tally: Tally) -> bool:
@@ -306,19 +365,25 @@ def without_times(content: Any) -> Any:
     return [without_times(value) for value in content] if isinstance(content, list) else content
 
 
-def new(path: Path) -> Project:
+def new(path: Path, studies: Mapping[str, Any]) -> Project:
     """Return a project with the studies; one that exists is continued."""
     project = Project(path) if path.exists() else new_project(path)
-    project.configure(**small_studies())
+    project.configure(**studies)
     return project
 
 
-def chaos(folder: Path, kills: int, seed: int) -> dict[str, Any]:
+def chaos(folder: Path, kills: int, minutes: float | None, seed: int) -> dict[str, Any]:
     """Run both pipelines and compare them; everything that went wrong is listed under ``lost``."""
-    uninterrupted, killed = new(folder / "uninterrupted"), new(folder / "killed")
-    if start(uninterrupted).wait():
+    studies = small_studies() if minutes is None else studies_that_share_runs()
+    uninterrupted, killed = (new(folder / name, studies) for name in ("uninterrupted", "killed"))
+    targets = [] if minutes is None else [path for each in studies for path in outputs_of(each)]
+    if start(uninterrupted, *targets).wait():
         raise AssertionError((uninterrupted.path / "output.txt").read_text()[-5000:])
-    tally = run_with_kills(killed, kills, random.Random(seed))
+    draw = random.Random(seed)
+    if minutes is None:
+        tally = run_with_kills(killed, kills, draw)
+    else:
+        tally = run_together_with_kills(killed, 60 * minutes, draw)
     results = killed.path / "results"
     locks = [str(path) for path in (killed.path / ".snakemake/locks").glob("*")]
     return {
@@ -339,6 +404,7 @@ def main() -> int:
     """Print the report; return 1 if anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--minutes", type=float, help="kill for so long in two that share runs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, help="working folder; by default, a temporary one")
     parser.add_argument("--report", type=Path, help="JSON file for the report")
@@ -346,7 +412,7 @@ def main() -> int:
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     with contextlib.ExitStack() as stack:
         folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        report = chaos(folder, arguments.kills, arguments.seed)
+        report = chaos(folder, arguments.kills, arguments.minutes, arguments.seed)
     print(json.dumps(report, indent=2))
     if arguments.report:
         arguments.report.write_text(json.dumps(report, indent=2) + "\n")
