@@ -76,6 +76,7 @@ def committed(name):
 
 
 CLEANED = [f"cleaned_banking77_{file}" for file in ("raw", "filtered", "labelled")]
+CLEANED += [f"cleaned_medquad_{file}" for file in ("raw", "filtered")]
 
 
 @pytest.mark.parametrize(
