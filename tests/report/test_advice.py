@@ -94,6 +94,13 @@ CASES = {
     ),
     "three alike": ([A, B, method("C", settings=0)], None, [], "C", ["simplest of 3"]),
     "training undecided": ([], "undecided", [], None, ["Do not train", "CL"]),
+    "CL undecided, a method gains": (
+        [method("A", "undecided")],
+        "undecided",
+        [],
+        None,
+        ["Whether to train is undecided", "but A is; no method was"],
+    ),
     "training harms": ([method("A", "undecided", "worse")], "worse", [], None, ["Do not train"]),
     "training equivalent": ([], "equivalent", [], None, ["Do not train"]),
     "training gains too little": ([], "better by less than the margin", [], None, ["Do not train"]),
@@ -105,7 +112,7 @@ CASES = {
         ["Do not train", "A is better than CL"],
     ),
     "CL harms, a method gains": ([A], "worse", [], "A", []),
-    "CL harms, a method gains at an edge": ([EDGE], "worse", [], None, ["Do not train", "edge"]),
+    "CL harms, a method gains at an edge": ([EDGE], "worse", [], None, ["but A is", "edge"]),
     "CL harms, the second gains": ([method("A", untrained="worse"), B], "worse", [], "B", []),
 }
 
@@ -113,7 +120,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_advice_follows_the_rules(case):
     candidates, baseline, distinct, expected, words = CASES[case]
-    found = advise(candidates, "CL", baseline, lambda *pair: pair in distinct)
+    gaining = [each.name for each in candidates if each.over_untrained == "better"]
+    found = advise(candidates, "CL", baseline, lambda *pair: pair in distinct, gaining=gaining)
     assert found.name == expected
     assert all(word in found.sentence for word in words), found.sentence
     if expected:

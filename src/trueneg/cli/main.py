@@ -155,7 +155,7 @@ def _add_init(commands: Commands) -> None:
             "--minutes",
             type=float,
             default=15.0,
-            help="approximate duration on this machine (default: 15)",
+            help="approximate duration on all cores of this machine (default: 15)",
         )
         form.add_argument(
             "--output",

@@ -179,7 +179,8 @@ class NewStudy:
             minutes = self.minutes + (needed - self.seconds) / 60 / (os.cpu_count() or 1)
             self.found.append(
                 f"the smallest study that can show something takes longer, about {minutes:.0f}"
-                " minutes"
+                " minutes on all cores; to shorten it, reduce training.updates in the file, or"
+                " remove an objective"
             )
         return pilots, seeds, runs
 

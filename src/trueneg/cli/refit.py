@@ -61,7 +61,10 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
     if method is None:
         method, reason = advice(gathered)
     if method is None:
-        raise UserError(f"{reason} To train all the same, choose a method with --method.")
+        raise UserError(
+            f"{reason} To train all the same, choose a method with --method:"
+            f" {', '.join(gathered.study.objectives)}."
+        )
     trained = [each for each, objective in gathered.study.objectives.items() if objective.TRAINED]
     if method not in trained:
         raise UserError(f"--method is {method}; expected one of: {', '.join(trained)}.")

@@ -61,6 +61,7 @@ def advise(
     baseline_over_untrained: str | None,
     differ: Callable[[str, str], bool],
     kind: str = "",
+    gaining: Sequence[str] = (),
 ) -> Advice:
     """Choose by the rules in docs/own-data.md.
 
@@ -68,7 +69,8 @@ def advise(
     shown to be worse than the baseline in another family of tasks, and has no setting at the edge
     of its grid. If the best of these does not differ significantly from others, the one with the
     fewest settings is chosen. If none qualifies, it is the baseline, unless training it is not
-    shown to beat the towers before training: then it is no training.
+    shown to beat the towers before training: then it is no training, or undecided if another method
+    is shown to beat them.
 
     Args:
         candidates: the methods, in descending order of their means.
@@ -77,6 +79,7 @@ def advise(
             not compared.
         differ: whether two methods differ significantly.
         kind: words that say what all methods have in common, such as " without labels".
+        gaining: methods that are better than the towers before training.
     """
     better = [each for each in candidates if each.outcome == BETTER]
     usable = [each for each in better if not each.objections(baseline)]
@@ -98,6 +101,10 @@ def advise(
     if baseline_over_untrained in (None, BETTER):
         return Advice(baseline, f"Use {baseline}: {reason}.")
     untrained = f"{baseline} is not shown to beat the encoder before training"
+    if gaining:
+        verb = "is" if len(gaining) == 1 else "are"
+        so = f"Whether to train is undecided: {untrained}, but {' and '.join(gaining)} {verb}"
+        return Advice(None, f"{so}; {reason}.")
     return Advice(None, f"Do not train: {untrained}; {reason}.")
 
 
@@ -121,6 +128,7 @@ def advice(gathered: Gathered) -> Advice:
     def over_untrained(name: str) -> str | None:
         return None if untrained is None else str(compared(name, untrained)["outcome"])
 
+    of_methods = outcomes(gathered)
     candidates = [
         Candidate(
             name,
@@ -130,7 +138,7 @@ def advice(gathered: Gathered) -> Advice:
             edges.get(name) or "",
             len(_stated(study.objectives[name]) - stated),
         )
-        for name, outcome in outcomes(gathered).items()
+        for name, outcome in of_methods.items()
         if outcome == BETTER  # nothing else is needed of the others
     ]
     ordered = sorted(candidates, key=lambda each: -means.get(each.name, 0.0))
@@ -140,6 +148,7 @@ def advice(gathered: Gathered) -> Advice:
         over_untrained(gathered.baseline),
         lambda one, other: compared(one, other)["outcome"].split(" ")[0] in (BETTER, "worse"),
         kind_of_methods(gathered),
+        [name for name in of_methods if over_untrained(name) == BETTER],
     )
     rival = advised.name or untrained or gathered.baseline
     measured = [name for name in study.compared if name in {*rows["objective"]}]

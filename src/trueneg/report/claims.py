@@ -150,14 +150,15 @@ def losses(rows: DataFrame, row: Any) -> list[str]:
 
 
 def _of_families(measured: list[Measurement], primary: Measurement) -> Iterator[Measurement]:
-    """Yield the measurements of the other tasks over all classes, with the labels of the primary
-    measurement where a task has these, and with the largest fraction of them.
+    """Yield the measurements of the other tasks, with the group of classes and the labels of the
+    primary measurement where a task has these, and with the largest fraction of them.
     """
+    grouped = {each.task for each in measured if each.group == primary.group}
     whole = [
         each
         for each in measured
         if each.task != primary.task
-        and each.group is None
+        and each.group == (primary.group if each.task in grouped else None)
         and each.direction is None
         and each.metric in DISPLAYED
         and DISPLAYED[each.metric].higher_is_better is not None

@@ -61,7 +61,7 @@ def headroom_sentence(
     reached = with_interval(row["baseline mean"], row["baseline low"], row["baseline high"], metric)
     level = (
         f"{baseline} reaches {reached}, chance is {amount(row['chance'], metric)}{about_chance}"
-        f" ({LEVEL} intervals, {seeds})"
+        f" ({LEVEL} intervals over {seeds})"
     )
     gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
     of_oracle = "no oracle is named" if oracle is None else f"{oracle} − {baseline} is {gain}"

@@ -12,6 +12,7 @@ from trueneg.config.equal_temperature import baseline_at, with_loss_of_baseline
 from trueneg.legible import counted
 from trueneg.report.claims import smaller_gain
 from trueneg.report.gathered import Gathered
+from trueneg.report.labels import edge_notes
 from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import amount, ends
 from trueneg.report.tables.comparisons import of_primary
@@ -115,8 +116,8 @@ def _selected(gathered: Gathered) -> list[Any]:
 
 
 def of_methods(gathered: Gathered) -> list[str]:
-    """Say which of the other methods are better or worse than the baseline, and what the best of
-    them gains; empty if there are none.
+    """Say which of the other methods are better or worse than the baseline, what the best of them
+    gains, and which are at the edge of their grids; empty if there are none.
     """
     found = outcomes(gathered)
     found.pop(gathered.study.primary.treatment, None)
@@ -139,4 +140,10 @@ def of_methods(gathered: Gathered) -> list[str]:
         )
     count = counted(len(found), "other method")
     kind = kind_of_methods(gathered)
-    return [f"Of {count}{kind}, after Holm's correction: {'; '.join(clauses)}."]
+    primary = gathered.study.primary
+    stated = (primary.treatment, primary.baseline, primary.oracle)  # the answer has their edges
+    others = [entry for entry in _selected(gathered) if entry["objective"] not in stated]
+    return [
+        f"Of {count}{kind}, after Holm's correction: {'; '.join(clauses)}.",
+        *edge_notes(entry for entry in others if entry["objective"] in found),
+    ]

@@ -143,6 +143,11 @@ def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list
     contrast = gathered.comparison["primary"]
     seconds = [run["seconds"] for run in runs if _is_trained(run)]
     is_decided = contrast["outcome"] != "undecided"
+    if not is_decided and gathered.crossed is not None:
+        return [
+            "More seeds alone need not decide it: the interval also covers the choice of test"
+            " samples."
+        ]
     if is_decided or contrast["minimum detectable"] is None or not seconds:
         return []
     needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
