@@ -52,6 +52,7 @@ TABLES = [
     ("flickr8k_tuned", "comparison", "flickr8k_tuned", [DIRECTIONS[0], "outcome", *DIRECTIONS[1:]]),
     ("hard_negatives", "comparison", "hard_negatives", MAPS),
     ("hard_negatives", "comparison on CLINC150", "hard_negatives_clinc150", MAPS),
+    ("hard_negatives", "comparison with BM25", "hard_negatives_bm25", MAPS),
     ("hard_negatives", "comparison on MedQuAD", "hard_negatives_medquad", BY_LABEL),
     ("open_i_frozen", "comparison", "open_i_frozen", RADIOGRAPHS),
     ("tuned_baseline", "comparison", "tuned_baseline", [PROBE, "outcome", LONGER, "outcome", KNN]),
