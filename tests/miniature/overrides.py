@@ -75,6 +75,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
         "text_encoder.model": "hub/bert",
         "text_encoder.maximum_tokens?": 32,
         "objectives.*.guide.text_encoder.model": "hub/bert",
+        "objectives.*.guide.text_encoder.maximum_tokens?": 32,
         "dataset.labels.train": 4,
         "dataset.labels.validation_unseen": 2,
         "dataset.labels.test_unseen": 2,
