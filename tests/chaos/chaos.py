@@ -74,7 +74,7 @@ def small_studies() -> dict[str, Any]:
 
 
 def studies_that_share_runs() -> dict[str, Any]:
-    """Return two tiny studies that train CL with the same seeds, and one objective more each."""
+    """Return two tiny studies that train CL and Oracle with the same seeds; one also trains DCL."""
     study = tiny_study(seeds=2)
     study["training"] |= {"checkpoint_minutes": EVERY_UPDATE, "epochs": 2}
     objectives = study["objectives"]
@@ -121,10 +121,7 @@ def run_with_kills(project: Project, kills: int, draw: random.Random) -> Tally:
         while tally.kills.total() < kills and kill_one(snakemake, draw, tally):
             pass
         if snakemake.wait(LONGEST_RUN):  # if only a job was killed, Snakemake finishes the others
-            if tally.kills.total() == before:
-                raise AssertionError(
-                    f"failed without a kill: {(project.path / 'output.txt').read_text()[-5000:]}"
-                )
+            require_kill(project, tally, before)
             await_orphans(project, tally)
             tally.restarts += 1
             unlock(project)
@@ -145,6 +142,7 @@ def run_together_with_kills(project: Project, seconds: float, draw: random.Rando
         project.run("--until", "source")  # two processes cannot write one file
         unfinished = set(studies_that_share_runs())
         running: dict[str, psutil.Popen] = {}
+        kills_before: dict[str, int] = {}
         is_locked = False
         while unfinished:
             if is_locked and not running:  # a folder is not unlocked while Snakemake runs in it
@@ -154,6 +152,7 @@ def run_together_with_kills(project: Project, seconds: float, draw: random.Rando
             if not is_locked:
                 new = sorted(unfinished - set(running))
                 running |= {name: start(project, *outputs_of(name)) for name in new}
+                kills_before |= dict.fromkeys(new, tally.kills.total())
             chosen = running[draw.choice(sorted(running))]
             if time.monotonic() < deadline:
                 kill_one(chosen, draw, tally)
@@ -161,13 +160,23 @@ def run_together_with_kills(project: Project, seconds: float, draw: random.Rando
                 chosen.wait(LONGEST_RUN)
             for name in [name for name in running if running[name].poll() is not None]:
                 code = running.pop(name).returncode
+                if code == 0:
+                    unfinished.remove(name)
+                    continue
+                require_kill(project, tally, kills_before[name])
                 is_locked |= code == -signal.SIGKILL
-                tally.restarts += code != 0
-                unfinished -= {name} if code == 0 else set()
+                tally.restarts += 1
         if time.monotonic() > deadline:
             return tally
         tally.repetitions += 1
         shutil.rmtree(project.path / "results")
+
+
+def require_kill(project: Project, tally: Tally, before: int) -> None:
+    """Raise AssertionError if nothing was killed since there were `before` kills."""
+    if tally.kills.total() == before:
+        output = (project.path / "output.txt").read_text()
+        raise AssertionError(f"failed without a kill: {output[-5000:]}")
 
 
 def outputs_of(study: str) -> list[str]:

@@ -276,7 +276,7 @@ def test_what_cannot_be_trained_is_refused(study, tmp_path, capsys, arguments, e
 def test_a_study_that_advises_no_training_needs_a_method(study, tmp_path, capsys):
     write_artefacts(study, NO_GAINS)
     assert refit("mine", tmp_path / "out") == 1
-    assert re.search("Do not train.*--method", capsys.readouterr().err)
+    assert re.search(r"Do not train.*--method: CL, DCL, Oracle\.", capsys.readouterr().err)
     assert refit("mine", tmp_path / "out", "--method", "CL") == 0
     assert (tmp_path / "out/text/README.md").is_file()
 

@@ -13,7 +13,7 @@ from synthetic import numbers, tidy
 from tests.evaluation.texts.test_text_rows import GIVEN, LABELLED, text_study
 
 from trueneg.config.reading import load_configuration
-from trueneg.report.claims import claim
+from trueneg.report.claims import claim, in_other_families
 from trueneg.report.findings import answer, sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
@@ -166,6 +166,7 @@ def gathered(folder, found):
         probed = {"CL": cl, "HCL": cl + found["probe"][:seeds] / 100, "CL-at-HCL": cl}
         parts.append(tidy(PROBE, probed, dataset="text_table"))
     variants = [f'{{"logit_scale":{scale}}}' for scale in (10, 20)]
+    edges = {"DCL": "logit_scale", "Oracle": "logit_scale"}
     entries = [
         {
             "study": "small",
@@ -175,6 +176,7 @@ def gathered(folder, found):
             "candidates": 1 if name in follow else 2,
             "seeds": len(pilots),
             "variants": [] if name in follow else variants,
+            "at edge": edges.get(name, ""),
         }
         for name in names
     ]
@@ -218,7 +220,10 @@ def test_the_sentence_carries_the_facts_of_a_crafted_result(found, tmp_path):
     if found["probe"] is not None:
         assert any(abs(number - abs(found["probe"].mean())) < 0.0501 for number in stated)
     # the other half of the question; where positives need labels, so may the loss
-    (others,) = of_methods(study)
+    others, edges = of_methods(study)
+    assert "Selected at the edge of its grid: DCL (logit_scale = " in edges
+    # where positives need labels, the Oracle is a method, too, but the answer has its edge
+    assert "Oracle" not in edges
     assert f"Of {3 if BY_LABEL in found['says'] else 2} other methods" in others
     assert "after Holm's correction: " in others
     assert "we cannot tell: DCL, BCL" in others.replace("BCL, Oracle", "BCL")
@@ -234,3 +239,19 @@ def test_the_answer_names_the_smaller_gain_and_its_baseline_like_the_sentence(tm
     assert "over CL-at-HCL" in text
     assert 2.0 in numbers(text)
     assert 3.0 not in numbers(text)
+
+
+@pytest.mark.parametrize("group", [None, "macro"])
+def test_other_families_are_measured_with_the_group_of_the_answer(group):
+    gains = {None: 0.01, "macro": -0.02}
+    cl = np.linspace(0.5, 0.54, 4)
+    parts = [
+        tidy(task._replace(group=each), {"CL": cl, "HCL": cl + gain * np.array([1, 1, 2, 2])})
+        for task in (KNN, PROBE)
+        for each, gain in gains.items()
+    ]
+    parts.append(tidy(Measurement("clustering", "V-measure", "seen"), {"CL": cl, "HCL": cl + 0.03}))
+    rows = pd.concat(parts)
+    row = primary_contrast(rows, "HCL", "CL", KNN._replace(group=group), "d")
+    found = {each["task"]: each["difference"] for each in in_other_families(rows, row)}
+    assert found == pytest.approx({"linear probe": 1.5 * gains[group], "clustering": 0.03})

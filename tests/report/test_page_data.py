@@ -365,6 +365,13 @@ def test_the_answer_says_what_more_seeds_would_cost_and_what_to_use_and_export(t
     comparison["primary"]["difference"] = 1e-6
     path.write_text(json.dumps(comparison))
     assert "more than 1,000 seeds" in " ".join(study_page(folder)["facts"])
+    sides = {side: comparison["primary"][side] for side in ("objective", "baseline")}
+    of_samples = {"low": -0.1, "high": 0.1, "p": 0.9, "p equivalence": 0.9, "clusters": 9}
+    comparison["crossed"] = [sides | of_samples | {"samples": 9}]
+    path.write_text(json.dumps(comparison))
+    facts = " ".join(study_page(folder)["facts"])
+    assert "More seeds alone need not decide it" in facts
+    assert "1,000 seeds" not in facts
 
 
 def test_the_answer_advises_the_baseline_if_no_method_is_better_on_the_test_split(tmp_path):

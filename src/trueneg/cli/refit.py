@@ -57,15 +57,14 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
             " Run snakemake with its configuration first."
         )
     gathered = Gathered(results / name / "artefacts")
+    trained = [each for each, objective in gathered.study.objectives.items() if objective.TRAINED]
     reason = "Chosen with --method."
     if method is None:
         method, reason = advice(gathered)
     if method is None:
         raise UserError(
-            f"{reason} To train all the same, choose a method with --method:"
-            f" {', '.join(gathered.study.objectives)}."
+            f"{reason} To train all the same, choose a method with --method: {', '.join(trained)}."
         )
-    trained = [each for each, objective in gathered.study.objectives.items() if objective.TRAINED]
     if method not in trained:
         raise UserError(f"--method is {method}; expected one of: {', '.join(trained)}.")
     settings = _settings(gathered, name, method)

@@ -61,7 +61,6 @@ def advise(
     baseline_over_untrained: str | None,
     differ: Callable[[str, str], bool],
     kind: str = "",
-    gaining: Sequence[str] = (),
 ) -> Advice:
     """Choose by the rules in docs/own-data.md.
 
@@ -79,7 +78,6 @@ def advise(
             not compared.
         differ: whether two methods differ significantly.
         kind: words that say what all methods have in common, such as " without labels".
-        gaining: methods that are better than the towers before training.
     """
     better = [each for each in candidates if each.outcome == BETTER]
     usable = [each for each in better if not each.objections(baseline)]
@@ -101,10 +99,11 @@ def advise(
     if baseline_over_untrained in (None, BETTER):
         return Advice(baseline, f"Use {baseline}: {reason}.")
     untrained = f"{baseline} is not shown to beat the encoder before training"
+    gaining = [each.name for each in candidates if each.over_untrained == BETTER]
     if gaining:
         verb = "is" if len(gaining) == 1 else "are"
-        so = f"Whether to train is undecided: {untrained}, but {' and '.join(gaining)} {verb}"
-        return Advice(None, f"{so}; {reason}.")
+        gain = f"{' and '.join(gaining)} {verb}"
+        return Advice(None, f"Whether to train is undecided: {untrained}, but {gain}; {reason}.")
     return Advice(None, f"Do not train: {untrained}; {reason}.")
 
 
@@ -128,18 +127,17 @@ def advice(gathered: Gathered) -> Advice:
     def over_untrained(name: str) -> str | None:
         return None if untrained is None else str(compared(name, untrained)["outcome"])
 
-    of_methods = outcomes(gathered)
     candidates = [
         Candidate(
             name,
             outcome,
             over_untrained(name),
-            losses(rows, compared(name, gathered.baseline)),
+            # of the others, nobody asks
+            losses(rows, compared(name, gathered.baseline)) if outcome == BETTER else (),
             edges.get(name) or "",
             len(_stated(study.objectives[name]) - stated),
         )
-        for name, outcome in of_methods.items()
-        if outcome == BETTER  # nothing else is needed of the others
+        for name, outcome in outcomes(gathered).items()
     ]
     ordered = sorted(candidates, key=lambda each: -means.get(each.name, 0.0))
     advised = advise(
@@ -148,7 +146,6 @@ def advice(gathered: Gathered) -> Advice:
         over_untrained(gathered.baseline),
         lambda one, other: compared(one, other)["outcome"].split(" ")[0] in (BETTER, "worse"),
         kind_of_methods(gathered),
-        [name for name in of_methods if over_untrained(name) == BETTER],
     )
     rival = advised.name or untrained or gathered.baseline
     measured = [name for name in study.compared if name in {*rows["objective"]}]

@@ -68,7 +68,9 @@ def least_gain(gathered: Gathered, name: str) -> Any:
 
 
 def kind_of_methods(gathered: Gathered) -> str:
-    """Return " without labels" unless positives are drawn by label, for all methods alike."""
+    """Return " without labels", which sentences about the methods say, or "" if the positives of
+    all of them are drawn by label.
+    """
     return "" if gathered.study.positives_by_label else " without labels"
 
 

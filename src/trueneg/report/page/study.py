@@ -142,13 +142,14 @@ def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list
     """State what seeds would decide an undecided contrast, and what they would cost."""
     contrast = gathered.comparison["primary"]
     seconds = [run["seconds"] for run in runs if _is_trained(run)]
-    is_decided = contrast["outcome"] != "undecided"
-    if not is_decided and gathered.crossed is not None:
+    if contrast["outcome"] != "undecided":
+        return []
+    if gathered.crossed is not None:
         return [
             "More seeds alone need not decide it: the interval also covers the choice of test"
             " samples."
         ]
-    if is_decided or contrast["minimum detectable"] is None or not seconds:
+    if contrast["minimum detectable"] is None or not seconds:
         return []
     needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
     if needed is None:
