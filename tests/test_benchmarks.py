@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 import torch
 import yaml
 from PIL import Image
@@ -546,6 +547,46 @@ def test_cleaned_files_compares_files_of_equal_seeds(run, tmp_path):
     table = pd.read_csv(io.StringIO(printed)).set_index(["file", "baseline", "measured"])
     assert table.loc[("filtered", "raw", "MAP"), "difference"] == pytest.approx(0.25)
     assert table.loc[("raw", "untrained", "MAP"), "difference"] == pytest.approx(0.1)
+
+
+def test_fine_tuning_compares_the_gains_of_both_trainings(run, tmp_path):
+    gains = {"fine_tuned": [0.02, 0.05, 0.02], "frozen": [0.01, 0.03, 0.02]}
+    rows = to_table(
+        [
+            {
+                "study": f"{trained}_clinc150",
+                "objective": objective,
+                "seed": seed,
+                "split": "test",
+                **measured,
+                "labels": "seen",
+                "value": 0.5 + (gain if not objective.startswith("CL") else 0),
+            }
+            for trained, by_seed in gains.items()
+            for seed, gain in enumerate(by_seed)
+            for method in ("Hardness", "Guided-MiniLM", "Guided-EMA", "Oracle")
+            for objective in (method, f"CL-as-{method}")
+            for measured in (
+                {"task": "knn", "metric": "accuracy"},
+                {"task": "linear probe", "metric": "accuracy"},
+                {"task": "retrieval", "metric": "nDCG", "k": 10},
+            )
+        ]
+    )
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    table = pd.read_csv(io.StringIO(run("fine_tuning", ROWS=tmp_path / "rows.csv")))
+    assert len(table) == 12
+    differences = [0.01, 0.02, 0.0]
+    expected = scipy.stats.ttest_1samp(differences, 0)
+    low, high = expected.confidence_interval(0.95)
+    for row in table.to_dict("records"):
+        assert row["gain with all layers"] == pytest.approx(0.03)
+        assert row["gain with a head"] == pytest.approx(0.02)
+        assert row["difference"] == pytest.approx(0.01)
+        assert (row["low"], row["high"]) == pytest.approx((low, high), rel=1e-4)
+        assert row["p"] == pytest.approx(expected.pvalue, rel=1e-4)
+        assert row["p Holm"] == pytest.approx(4 * expected.pvalue, rel=1e-4)
+        assert row["outcome"] == "undecided"
 
 
 def test_lemma_2(run):
