@@ -1,6 +1,8 @@
 """Removal (by a guide, quantile, rank or label) equals loops over numbers."""
 
 import math
+from functools import partial
+from typing import ClassVar
 
 import pytest
 import torch
@@ -280,6 +282,47 @@ class TestControlsOfTheOracle:
             Anchors(logits[:, 0], logits, same_class=self.SAME)
         )
         assert not (mass.removed & logits.isneginf()).any()
+
+
+class TestPlacebosOfMasks:
+    """They leave out as many negatives as the mask would, but others."""
+
+    GENERATOR = torch.Generator().manual_seed(2)
+    LOGITS = torch.randn(400, 20, generator=GENERATOR, dtype=torch.float64)
+    LOGITS[:, ::7] = -math.inf  # no negatives
+    FACTS: ClassVar = {
+        "similarity": torch.randn(400, 20, generator=GENERATOR, dtype=torch.float64),
+        "threshold": torch.randn(400, generator=GENERATOR, dtype=torch.float64) + 0.5,
+        "same_class": torch.rand(400, 20, generator=GENERATOR) < 0.1,
+    }
+    MASKS = pytest.mark.parametrize("mask", [Guided, partial(Quantile, 0.3), Removed])
+
+    def removed(self, estimator):
+        anchors = Anchors(self.LOGITS[:, 0], self.LOGITS, **self.FACTS)
+        return estimator.mass(anchors).removed & ~self.LOGITS.isneginf()
+
+    @MASKS
+    def test_random_ones(self, mask):
+        torch.manual_seed(0)
+        count = self.removed(mask()).sum(1)
+        found = self.removed(mask(shuffled=True))
+        assert found.sum(1).tolist() == count.tolist()
+        assert count.unique().numel() > 1 or isinstance(mask(), Quantile)
+        chance = (count / (~self.LOGITS.isneginf()).sum(1)).mean().item()
+        column = found[:, 1].double().mean().item()
+        assert column == pytest.approx(chance, abs=4 * math.sqrt(chance * (1 - chance) / 400))
+
+    @MASKS
+    def test_the_nearest_true_ones(self, mask):
+        assert not mask().needs_labels
+        assert mask(nearest=True).needs_labels
+        count = self.removed(mask()).sum(1).tolist()
+        found = self.removed(mask(nearest=True))
+        for row, logits in enumerate(self.LOGITS.tolist()):
+            same = self.FACTS["same_class"][row].tolist()
+            true = [n for n in range(20) if logits[n] > -math.inf and not same[n]]
+            nearest = sorted(true, key=lambda n: -logits[n])[: count[row]]
+            assert set(found[row].nonzero().flatten().tolist()) == set(nearest)
 
 
 @pytest.mark.parametrize(

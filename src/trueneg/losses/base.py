@@ -1,13 +1,15 @@
 """Base classes of what a loss computes of its anchors: estimators of the true-negative mass N·g."""
 
+import math
 from dataclasses import dataclass, field, fields
 
+import torch
 from torch import Tensor
 
 from trueneg.losses.anchor_loss import anchor_loss
 from trueneg.losses.anchors import SCOPES, Anchors, NegativeMass, mass_without, unbounded
 from trueneg.losses.checks import checked_choice, checked_number
-from trueneg.losses.log_space import MaskedLogSumExp, log_sum_of
+from trueneg.losses.log_space import MaskedLogSumExp, log_sum_of, next_largest
 
 
 class AnchorCriterion:
@@ -103,9 +105,11 @@ class Estimator(AnchorCriterion):
                 checked_number(each.name, getattr(self, each.name))
 
     def __repr__(self) -> str:
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
-        if self.scope == "all":
-            del given["scope"]
+        given = {
+            each.name: value
+            for each in fields(self)
+            if (value := getattr(self, each.name)) != each.default or not each.kw_only
+        }
         return f"{type(self).__name__}({', '.join(f'{key}={given[key]!r}' for key in given)})"
 
     def __call__(
@@ -190,9 +194,28 @@ class Estimator(AnchorCriterion):
 class Selecting(Estimator):
     """Sum over the remaining negatives; subclasses implement :meth:`marked`. If none remain, loss
     and gradient are 0.
+
+    Two placebos show whether it matters which negatives are left out, or only how many. The random
+    one draws from torch's default RNG at each call.
+
+    Args:
+        shuffled: leave out the same number of negatives, but random ones.
+        nearest: leave out the same number of negatives, but the true ones with the largest logits
+            (fewer, if logits are equal); ``same_class`` is then required.
+
+    Raises:
+        ValueError: if shuffled and nearest are both set.
     """
 
     marks = True
+    shuffled: bool = field(default=False, kw_only=True)
+    nearest: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.shuffled and self.nearest:
+            raise ValueError("shuffled and nearest are both set; expected at most one of them.")
+        self.needs_labels = self.needs_labels or self.nearest
 
     def marked(self, anchors: Anchors) -> Tensor:
         """Return (A, K) bool: which negatives to leave out."""
@@ -200,7 +223,20 @@ class Selecting(Estimator):
 
     def mass(self, anchors: Anchors) -> NegativeMass:
         marked = self.marked(anchors)
+        if self.shuffled or self.nearest:
+            marked = self._placebo(marked, anchors)
         return unbounded(MaskedLogSumExp.apply(anchors.negatives, marked), marked)
+
+    def _placebo(self, marked: Tensor, anchors: Anchors) -> Tensor:
+        """Return as many other negatives."""
+        order, valid = anchors.negatives.detach(), anchors.is_negative
+        eligible = valid
+        if self.nearest:
+            eligible = valid & ~anchors.required("same_class")
+        else:
+            order = torch.rand(marked.shape, device=marked.device)
+        order = order.masked_fill(~eligible, -math.inf)
+        return order > next_largest(order, (marked & valid).sum(-1))
 
 
 def checked_estimator(estimator: object) -> AnchorCriterion:

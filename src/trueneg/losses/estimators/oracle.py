@@ -1,6 +1,5 @@
 """Oracle: sum over the known true negatives only; with options that make it a control."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +7,6 @@ from torch import Tensor
 
 from trueneg.losses.anchors import Anchors, NegativeMass
 from trueneg.losses.base import Selecting
-from trueneg.losses.log_space import next_largest
 
 
 @dataclass(repr=False)
@@ -19,9 +17,8 @@ class Oracle(Selecting):
     .. math:: N g = \sum_{n \in \mathrm{TN}} e^{u_n}
 
     An anchor without true negatives has zero mass, so its loss and gradient are 0. The arguments
-    turn it into
-    controls: removing as many random negatives, or removing false negatives with errors. They draw
-    from torch's default RNG at each call.
+    turn it into a control that removes false negatives with errors, which it draws from torch's
+    default RNG at each call.
 
     Args:
         rescaled: multiply the mass by N / (number of negatives left), so that removal does not
@@ -29,12 +26,9 @@ class Oracle(Selecting):
         precision: in (0, 1]; true negatives are also removed, at random, so that this share of the
             removed negatives is false in expectation (or until none are left).
         recall: in [0, 1]; each false negative is removed with this probability.
-        shuffled: remove the same number of negatives, but random ones.
-        nearest: remove the same number of negatives, but the true ones with the largest logits
-            (fewer, if logits are equal).
 
     Raises:
-        ValueError: if precision or recall is out of range, or shuffled and nearest are both set.
+        ValueError: if precision or recall is out of range.
 
     Example:
         >>> same_class = torch.tensor([[True, False, False]])
@@ -54,8 +48,6 @@ class Oracle(Selecting):
     rescaled: bool = False
     precision: float = 1.0
     recall: float = 1.0
-    shuffled: bool = False
-    nearest: bool = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -65,13 +57,11 @@ class Oracle(Selecting):
             )
         if not 0 <= self.recall <= 1:
             raise ValueError(f"recall is {self.recall}; expected a number from 0 to 1.")
-        if self.shuffled and self.nearest:
-            raise ValueError("shuffled and nearest are both set; expected at most one of them.")
 
     def marked(self, anchors: Anchors) -> Tensor:
         same_class = anchors.required("same_class")
-        is_placebo = self.shuffled or self.nearest
-        if self.precision == self.recall == 1 and not is_placebo:
+        # Placebos draw even if all are removed, as they did in published runs.
+        if self.precision == self.recall == 1 and not (self.shuffled or self.nearest):
             return same_class
         valid = anchors.is_negative
         false = same_class & valid
@@ -79,14 +69,7 @@ class Oracle(Selecting):
         # how many true negatives to remove, in expectation
         wrong = false.sum(-1) * self.recall * (1 / self.precision - 1)
         chance = torch.where(false, self.recall, (wrong / true.sum(-1).clamp(min=1))[:, None])
-        marked = valid & (torch.rand(chance.shape, device=chance.device) < chance)
-        if not is_placebo:
-            return marked
-        if self.nearest:
-            order = anchors.negatives.detach().masked_fill(~true, -math.inf)
-        else:
-            order = torch.rand(chance.shape, device=chance.device).masked_fill(~valid, -math.inf)
-        return order > next_largest(order, marked.sum(-1))
+        return valid & (torch.rand(chance.shape, device=chance.device) < chance)
 
     def mass(self, anchors: Anchors) -> NegativeMass:
         mass = super().mass(anchors)

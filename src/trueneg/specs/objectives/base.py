@@ -285,6 +285,27 @@ class EstimatorObjective(Objective):
             raise ValueError(".guide is not used by this objective; remove it, or set targets")
 
 
+class MaskSettings(EstimatorObjective):
+    """Settings of objectives that leave out single negatives, in every kind of study."""
+
+    shuffled: Boolean = False
+    """control: remove as many negatives, but at random"""
+    nearest: Boolean = False
+    """control: remove as many negatives, but the most similar true ones"""
+
+    def needs(self) -> list[tuple[str, str]]:
+        return [*super().needs(), *[(".nearest", "known matches")] * self.nearest]
+
+    @property
+    def is_control(self) -> bool:
+        return self.nearest or super().is_control
+
+    def check_combination(self):
+        super().check_combination()
+        if self.shuffled and self.nearest:
+            raise ValueError(".shuffled and .nearest are both true; set at most one of them")
+
+
 class TwoViewObjective(EstimatorObjective):
     """Settings shared by objectives that compare two views of an image."""
 

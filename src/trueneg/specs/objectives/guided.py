@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-from trueneg.specs.objectives.base import EstimatorObjective, PairMask, TwoViewObjective
+from trueneg.specs.objectives.base import MaskSettings, PairMask, TwoViewObjective
 from trueneg.specs.settings import Real, Sweepable
 
 
-class GuidedRemoval(EstimatorObjective):
+class GuidedRemoval(MaskSettings):
     """Settings of guided removal in every kind of study."""
 
     NEEDS_GUIDE = True

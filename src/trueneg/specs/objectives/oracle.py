@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import EstimatorObjective, PairMask, TwoViewObjective
+from trueneg.specs.objectives.base import MaskSettings, PairMask, TwoViewObjective
 from trueneg.specs.settings import Boolean, Fraction, Real, Sweepable, values_of
 
 
-class OracleSettings(EstimatorObjective):
+class OracleSettings(MaskSettings):
     """Settings of the oracle in every kind of study."""
 
     name: Literal["oracle"]
@@ -20,23 +20,15 @@ class OracleSettings(EstimatorObjective):
     """
     recall: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = 1.0
     """control: probability that a false negative is removed"""
-    shuffled: Boolean = False
-    """control: remove as many negatives, but at random"""
-    nearest: Boolean = False
-    """control: remove as many negatives, but the most similar true ones"""
 
     def needs(self) -> list[tuple[str, str]]:
-        return [("", "known matches"), *super().needs()]
+        others = [need for need in super().needs() if need != (".nearest", "known matches")]
+        return [("", "known matches"), *others]
 
     @property
     def is_control(self) -> bool:
         has_errors = {*values_of(self.precision), *values_of(self.recall)} != {1}
-        return has_errors or self.rescaled or self.nearest or super().is_control
-
-    def check_combination(self):
-        super().check_combination()
-        if self.shuffled and self.nearest:
-            raise ValueError(".shuffled and .nearest are both true; set at most one of them")
+        return has_errors or self.rescaled or super().is_control
 
 
 class TwoViewOracle(OracleSettings, TwoViewObjective):

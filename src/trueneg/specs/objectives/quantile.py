@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-from trueneg.specs.objectives.base import EstimatorObjective, PairMask, TwoViewObjective
+from trueneg.specs.objectives.base import MaskSettings, PairMask, TwoViewObjective
 from trueneg.specs.settings import Share, Sweepable
 
 
-class QuantileSettings(EstimatorObjective):
+class QuantileSettings(MaskSettings):
     """Settings of the removal of the top share in every kind of study."""
 
     name: Literal["quantile"]
