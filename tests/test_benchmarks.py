@@ -573,9 +573,19 @@ def test_fine_tuning_compares_the_gains_of_both_trainings(run, tmp_path):
             )
         ]
     )
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    table = pd.read_csv(io.StringIO(run("fine_tuning", ROWS=tmp_path / "rows.csv")))
+    for study, part in rows.groupby("study"):
+        part.to_csv(tmp_path / f"{study}.csv", index=False)
+        part = part[part["objective"].str.startswith("CL")]
+        contrasts = part.assign(baseline=part["objective"], difference=0.01)
+        contrasts["objective"] = contrasts["objective"].str.removeprefix("CL-as-")
+        ends = {"difference low": 0.0, "difference high": 0.02}
+        contrasts = contrasts[contrasts["seed"] == 0].assign(**ends)
+        contrasts.to_csv(tmp_path / f"{study}_contrasts.csv", index=False)
+    printed = run("fine_tuning", tmp_path, RESULTS=tmp_path)
+    table = pd.read_csv(io.StringIO(printed))
     assert len(table) == 12
+    with Image.open(tmp_path / "fine_tuning.png") as image:
+        assert image.width > 1000
     differences = [0.01, 0.02, 0.0]
     expected = scipy.stats.ttest_1samp(differences, 0)
     low, high = expected.confidence_interval(0.95)
