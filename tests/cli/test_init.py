@@ -720,6 +720,39 @@ def test_a_model_is_compared_by_name_or_folder(arguments, section, expected):
     assert tower.train == "none"
 
 
+@pytest.mark.parametrize("form", ["labels", "pairs", "corpus"])
+@pytest.mark.parametrize(
+    ("arguments", "train", "head"),
+    [
+        ((), "none", "residual"),
+        (("--train", "head"), "none", "residual"),
+        (("--train", "all"), "all", "none"),
+    ],
+)
+def test_a_head_or_all_layers_are_trained(form, arguments, train, head, capsys):
+    place = "table.csv"
+    if form == "labels":
+        questions().to_csv(place, index=False)
+    elif form == "pairs":
+        table = questions().assign(answer=lambda rows: "We help with " + rows["message"])
+        table[["message", "answer"]].to_csv(place, index=False)
+    else:
+        place = Path("corpus")
+        (place / "qrels").mkdir(parents=True)
+        texts = questions()[["id", "message"]].astype(str).set_axis(["_id", "text"], axis=1)
+        texts.to_json(place / "queries.jsonl", orient="records", lines=True)
+        answers = texts.assign(text="We help. " + texts["text"])
+        answers.to_json(place / "corpus.jsonl", orient="records", lines=True)
+        qrels = pd.DataFrame({"query-id": texts["_id"], "corpus-id": texts["_id"], "score": 1})
+        qrels.to_csv(place / "qrels/test.tsv", sep="\t", index=False)
+    assert init("text", place, *arguments) == 0
+    study = read_configuration(["my_study.yaml"]).studies["my_study"]
+    assert (study.text_encoder.train, study.projection.name) == (train, head)
+    assert study.objectives["Guided"].guide.text_encoder.train == "none"
+    said = capsys.readouterr().out
+    assert ("all layers are trained" in said) == ("takes longer" in said) == (train == "all")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("form", ["labels", "pairs of texts", "images", "pairs"])
 def test_the_written_study_runs_as_it_is(form, tmp_path):

@@ -83,7 +83,8 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
             it.
         chosen: columns by their role: text, label, positive, group and split; others are found by
             their names and contents. ``matches``: which rows are pairs. ``merge_labels``: whether
-            spellings of a label are one. ``leave_out``: labels.
+            spellings of a label are one. ``leave_out``: labels. ``train``: a head, which is the
+            default, or all layers.
 
     Returns:
         What was found in the data, and the next commands.
@@ -98,7 +99,7 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
             f"--label is {chosen['label']} and --{of_pairs} is {chosen[of_pairs]}; expected one of"
             " them: texts with labels, or pairs."
         )
-    study = NewStudy("text", path, minutes, file)
+    study = NewStudy("text", path, minutes, file, chosen.get("train") or "head")
     if path.is_dir():
         return _corpus(study, path)
     table = UserTable(path, chosen)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trueneg.cli import check, init, verify, why
+from trueneg.cli.new_study import TRAINED
 from trueneg.cli.pace import Paces
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
@@ -144,6 +145,13 @@ def _add_init(commands: Commands) -> None:
             metavar="LABEL",
             help="leave out a label, such as unknown, in any spelling (may be repeated)",
         )
+    texts.add_argument(
+        "--train",
+        choices=[*TRAINED],
+        default="head",
+        help="train a head on the frozen network, in minutes, or all of its layers, in hours"
+        " without a GPU (default: head)",
+    )
     for form, writes in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
         form.add_argument(
             "--compare",

@@ -34,6 +34,7 @@ SEEDS = ((4, 20), (4, 12), (4, 8))
 # sample through the frozen towers.
 START = 8.0
 RUN = {"text": 4.0, "images": 6.0, "pairs": 8.0}
+RUN_ALL = 60.0  # with all layers, and texts of about 16 tokens
 SAMPLE = {"text": 0.004, "images": 0.1, "pairs": 0.04}
 FOR_TOWERS = 0.3  # share of the time
 HELD_OUT = {"test": 0.2, "validation": 0.1}  # shares of the samples without splits of their own
@@ -41,6 +42,25 @@ VARIANTS = 4  # of a tuned objective
 UNTUNED = 4  # at most: untrained, a control, and CL at the temperature of both methods
 COMPARED = "compared"  # the objective that evaluates the user's own model
 # of the user's own model: its library by default, its sections, and the name of the objective
+# how texts are trained on, by what is trained; all layers: about an epoch of 1,500 texts
+TRAINED: dict[str, dict[str, Any]] = {
+    "head": {
+        "train": "none",
+        "head": "residual",
+        "updates": 100,
+        "batch_size": 64,
+        "learning_rate": 3e-4,
+        "seeds_per_job": 20,
+    },
+    "all": {
+        "train": "all",
+        "head": "none",
+        "updates": 50,
+        "batch_size": 32,
+        "learning_rate": 1e-4,
+        "seeds_per_job": 4,
+    },
+}
 OWN = {
     "text": ("sentence_transformers", ("text_encoder",), UNTRAINED),
     "images": ("timm", ("encoder",), UNTRAINED),
@@ -58,6 +78,8 @@ class NewStudy:
         place: the user's table or folder.
         minutes: approximate time that the study may take on this machine.
         file: the configuration to write.
+        trained: what is trained of texts: a head on a frozen network, or all of its layers
+            (:data:`TRAINED`).
 
     Attributes:
         found: sentences about the data, for the user.
@@ -72,7 +94,7 @@ class NewStudy:
         UserError: if the file exists, or its folder does not.
     """
 
-    def __init__(self, kind: str, place: Path, minutes: float, file: Path):
+    def __init__(self, kind: str, place: Path, minutes: float, file: Path, trained: str = "head"):
         if not 1 <= minutes <= 10_000:
             raise UserError(f"--minutes is {minutes:g}; expected 1 to 10,000.")
         self.kind = kind
@@ -83,6 +105,7 @@ class NewStudy:
         self.beside: dict[Path, Callable[[Section], Any]] = {}
         self.compared: dict[str, Any] = {}
         self.held_out = dict(HELD_OUT)
+        self.trained = trained
         self.seconds = 60 * minutes * (os.cpu_count() or 1)
 
     @staticmethod
@@ -170,9 +193,15 @@ class NewStudy:
         Args:
             tuned: number of tuned objectives; up to four others are not.
         """
+        if self.trained == "all":
+            self.found.append(
+                "all layers are trained: about a minute a run for texts of 16 tokens, longer for"
+                " longer ones (trueneg check --time measures it)"
+            )
         for pilots, seeds in SEEDS:
             runs = tuned * VARIANTS * pilots + (tuned + UNTUNED + bool(self.compared)) * seeds
-            needed = RUN[self.kind] * runs + START * 2 * (tuned * VARIANTS + tuned + UNTUNED)
+            of_run = RUN_ALL if self.trained == "all" else RUN[self.kind]
+            needed = of_run * runs + START * 2 * (tuned * VARIANTS + tuned + UNTUNED)
             if needed <= self.seconds:
                 break
         else:
@@ -207,14 +236,14 @@ class NewStudy:
         stem = re.sub(r"\W+", "_", self.file.stem, flags=re.ASCII).strip("_").removeprefix("my_")
         # no name of a shipped study
         name = f"my_{stem or format(zlib.crc32(self.file.stem.encode()), '08x')}"
-        fields["title"] = self.place.resolve().stem
+        defaults = TRAINED[self.trained] | {"title": self.place.resolve().stem, "leakage": None}
         text = string.Template((TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8"))
         file = shlex.quote(str(self.file))
 
         def written() -> str:
             values = {
                 key: json.dumps(value, ensure_ascii=False)
-                for key, value in ({"leakage": None} | self.held_out | fields).items()
+                for key, value in (defaults | self.held_out | fields).items()
             }
             about = [f"# {escape_control_characters(line)}" for line in self.found]
             content = text.substitute(values, name=name, file=file, found="\n".join(about))

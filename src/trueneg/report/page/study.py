@@ -18,6 +18,7 @@ from trueneg.report.methods import of_methods
 from trueneg.report.page.examples import examples_of, suspects_of
 from trueneg.report.page.provenance import Provenance, flat, together
 from trueneg.report.tables.building import headroom_remarks
+from trueneg.specs.encoders import is_frozen
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.stats.comparison import seeds_to_detect
@@ -124,6 +125,7 @@ def _facts(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
         gathered.crossed,
     )
     sentences = [*of_methods(gathered), *further, *_seeds_to_decide(gathered, runs)]
+    sentences += _of_heads(runs)
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
     rows = rows[(rows["dataset"] == gathered.dataset) & (rows["objective"] == advised.name)]
     if rows.empty:
@@ -136,6 +138,18 @@ def _facts(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
             f" {gathered.folder.parent.name} final"
         )
     return sentences
+
+
+def _of_heads(runs: Sequence[records.Record]) -> list[str]:
+    """State that the answer is that of heads on frozen networks, if it is."""
+    settings = runs[0]["settings"]
+    encoders = [settings.get(f"{part}encoder") for part in ("", "text_", "positive_")]
+    if not all(map(is_frozen, filter(None, encoders))):
+        return []
+    return [
+        "Only a head was trained, on frozen networks: where their layers are trained, too, measure"
+        " again (trueneg init text --train all)."
+    ]
 
 
 def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
