@@ -222,6 +222,27 @@ def test_the_page_says_what_the_data_are_and_which_objective_is_numerically_the_
     assert all(line in html.unescape(text) for line in (known, of_eta, warning))
 
 
+@pytest.mark.parametrize(
+    ("encoders", "is_said"),
+    [
+        ({}, False),  # networks from scratch
+        ({"encoder": {"name": "timm", "train": "none"}}, False),  # the texts' is trained
+        ({key: {"name": "vectors", "train": "none"} for key in ("encoder", "text_encoder")}, True),
+        ({"text_encoder": {"name": "open_clip", "train": {"last": 2}}}, False),
+    ],
+)
+def test_the_page_says_that_its_answer_is_that_of_a_head(tmp_path, encoders, is_said):
+    add_study(tmp_path)
+    path = tmp_path / "phantom" / "artefacts" / "runs.json"
+    runs = json.loads(path.read_text())
+    for run in runs:
+        run["settings"] |= encoders
+    path.write_text(json.dumps(runs))
+    assert any("Only a head was trained" in fact for fact in study_page(path.parent)["facts"]) == (
+        is_said
+    )
+
+
 SECRET = "A sentence of a patient"
 
 
