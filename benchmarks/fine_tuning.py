@@ -20,8 +20,8 @@ from trueneg.store.rows import COLUMNS as TIDY
 
 RESULTS = Path(__file__).parents[1] / "docs/results"
 HEAD, ALL = "a head", "all layers"
-TRAINED = {"frozen": HEAD, "fine_tuned": ALL}  # by how the names of studies begin
-COLLECTIONS = ["clinc150"]
+# names of the committed results
+COLLECTIONS = {"CLINC150": {HEAD: "fine_tuning_head", ALL: "fine_tuning"}}
 METHODS = ["Hardness", "Guided-MiniLM", "Guided-EMA", "Oracle"]
 MEASURES = {
     "5-NN accuracy": Measurement("knn", "accuracy", "seen"),
@@ -37,9 +37,9 @@ SHOWN += ["p", "p Holm", "p equivalence", "p equivalence Holm", "outcome"]
 def gains() -> pd.DataFrame:
     """Return the gains by seed in tidy rows, whose objective is what was trained."""
     tables = []
-    for collection in COLLECTIONS:
-        for begins, trained in TRAINED.items():
-            rows = pd.read_csv(RESULTS / f"{begins}_{collection}.csv").reindex(columns=TIDY)
+    for collection, files in COLLECTIONS.items():
+        for trained, name in files.items():
+            rows = pd.read_csv(RESULTS / f"{name}.csv").reindex(columns=TIDY)
             rows = rows.assign(study=collection, run="")[rows["split"] == "test"]
             for method in METHODS:
                 of_method = subtracted(rows, method, f"CL-as-{method}")
@@ -68,19 +68,19 @@ def compared() -> pd.DataFrame:
 def with_intervals() -> pd.DataFrame:
     """Return the gains of each study with their intervals, as its own tables have them."""
     tables = []
-    for collection in COLLECTIONS:
-        for begins, trained in TRAINED.items():
-            table = pd.read_csv(RESULTS / f"{begins}_{collection}_contrasts.csv")
+    for collection, files in COLLECTIONS.items():
+        for trained, name in files.items():
+            table = pd.read_csv(RESULTS / f"{name}_contrasts.csv")
             gained = table[table["baseline"] == "CL-as-" + table["objective"]]
-            for name, measured in MEASURES.items():
-                of_task = measured.rows_of(gained).assign(measured=f"{collection}: {name}")
+            for task, measured in MEASURES.items():
+                of_task = measured.rows_of(gained).assign(measured=f"{collection}: {task}")
                 tables.append(of_task.assign(trained=trained))
     return pd.concat(tables).rename(columns={"difference low": "low", "difference high": "high"})
 
 
 @in_style()
 def draw(path: Path) -> None:
-    styles = line_styles([*TRAINED.values()])
+    styles = line_styles([HEAD, ALL])
     figure, panels = facets(
         with_intervals(),
         "measured",

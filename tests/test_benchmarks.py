@@ -550,11 +550,11 @@ def test_cleaned_files_compares_files_of_equal_seeds(run, tmp_path):
 
 
 def test_fine_tuning_compares_the_gains_of_both_trainings(run, tmp_path):
-    gains = {"fine_tuned": [0.02, 0.05, 0.02], "frozen": [0.01, 0.03, 0.02]}
+    gains = {"fine_tuning": [0.02, 0.05, 0.02], "fine_tuning_head": [0.01, 0.03, 0.02]}
     rows = to_table(
         [
             {
-                "study": f"{trained}_clinc150",
+                "study": trained,
                 "objective": objective,
                 "seed": seed,
                 "split": "test",
