@@ -549,7 +549,7 @@ def test_cleaned_files_compares_files_of_equal_seeds(run, tmp_path):
     assert table.loc[("raw", "untrained", "MAP"), "difference"] == pytest.approx(0.1)
 
 
-def test_fine_tuning_compares_the_gains_of_both_trainings(run, tmp_path):
+def test_fine_tuning(run, tmp_path):
     gains = {"fine_tuning": [0.02, 0.05, 0.02], "fine_tuning_head": [0.01, 0.03, 0.02]}
     rows = to_table(
         [

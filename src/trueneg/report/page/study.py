@@ -148,7 +148,7 @@ def _of_heads(runs: Sequence[records.Record]) -> list[str]:
         return []
     return [
         "Only a head was trained, on frozen networks: where their layers are trained, too, measure"
-        " again (trueneg init text --train all)."
+        " again (for texts: trueneg init text TABLE --train all)."
     ]
 
 
