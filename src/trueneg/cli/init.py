@@ -99,7 +99,7 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
             f"--label is {chosen['label']} and --{of_pairs} is {chosen[of_pairs]}; expected one of"
             " them: texts with labels, or pairs."
         )
-    study = NewStudy("text", path, minutes, file, chosen.get("train") or "head")
+    study = NewStudy("text", path, minutes, file, chosen.get("train", "head"))
     if path.is_dir():
         return _corpus(study, path)
     table = UserTable(path, chosen)

@@ -149,8 +149,8 @@ def _add_init(commands: Commands) -> None:
         "--train",
         choices=[*TRAINED],
         default="head",
-        help="train a head on the frozen network, in minutes, or all of its layers, in hours"
-        " without a GPU (default: head)",
+        help="train a head on the frozen network, in minutes, or all of its layers, which takes an"
+        " hour or more without a GPU (default: head)",
     )
     for form, writes in ((texts, _init_text), (pairs, _init_pairs), (pictures, _init_images)):
         form.add_argument(

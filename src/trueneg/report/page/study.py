@@ -142,9 +142,10 @@ def _facts(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
 
 def _of_heads(runs: Sequence[records.Record]) -> list[str]:
     """State that the answer is that of heads on frozen networks, if it is."""
-    settings = runs[0]["settings"]
-    encoders = [settings.get(f"{part}encoder") for part in ("", "text_", "positive_")]
-    if not all(map(is_frozen, filter(None, encoders))):
+    trained = [run["settings"] for run in runs if _is_trained(run)]
+    parts = ("encoder", "text_encoder", "positive_encoder")
+    encoders = [each[part] for each in trained for part in parts if each.get(part)]
+    if not encoders or not all(map(is_frozen, encoders)):
         return []
     return [
         "Only a head was trained, on frozen networks: where their layers are trained, too, measure"

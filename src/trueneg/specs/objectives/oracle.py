@@ -22,8 +22,7 @@ class OracleSettings(MaskSettings):
     """control: probability that a false negative is removed"""
 
     def needs(self) -> list[tuple[str, str]]:
-        others = [need for need in super().needs() if need != (".nearest", "known matches")]
-        return [("", "known matches"), *others]
+        return [("", "known matches"), *super().needs()]
 
     @property
     def is_control(self) -> bool:
