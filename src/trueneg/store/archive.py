@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import io
 import json
+import lzma
 import math
 import re
 import tarfile
@@ -347,7 +348,8 @@ def write_archive(path: Path, archive: Archive) -> None:
     described = json.dumps(archive.description.model_dump(mode="json"), indent=1) + "\n"
     # files of the same kind beside each other are compressed best
     ordered = sorted(archive.content, key=lambda name: (name.rpartition("/")[2], name))
-    with atomic_write(path) as temporary, tarfile.open(temporary, "w:xz", preset=9) as file:
+    preset = 9 | lzma.PRESET_EXTREME  # 4 to 9 % smaller, in three times the time
+    with atomic_write(path) as temporary, tarfile.open(temporary, "w:xz", preset=preset) as file:
         for name in (STUDY, *ordered):
             data = described.encode() if name == STUDY else archive.content[name]
             member = tarfile.TarInfo(name)
