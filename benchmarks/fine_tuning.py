@@ -86,7 +86,7 @@ def draw(path: Path) -> None:
         "measured",
         size=(3.6, 2.2),
         title="{}",
-        xlabel="Gain over CL at the same setting (points)",
+        xlabel="Gain over CL (points)",
     )
     for plot, _, part in panels:
         plot.axvline(0, color="0.1", linewidth=1)
@@ -95,7 +95,7 @@ def draw(path: Path) -> None:
     add_legend(figure, dots(styles))
     finish(
         figure,
-        "Gains on test texts of the same labels and seeds, where a head or all layers are trained."
+        "Gains over CL at the method's setting, on test texts of the same labels and seeds."
         " Bars: 95 % paired t intervals over seeds, not corrected.",
     )
     save(figure, path, "What corrections gain with a head and with all layers trained")

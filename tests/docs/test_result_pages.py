@@ -40,6 +40,7 @@ CLEANED = "cleaned_files"
 CELLS = {"8": "few_labels_8", "24": "few_labels", "48": "few_labels_48"}
 CELLS |= {f"{name}:": f"few_labels_{name}" for name in ("tail", "dropout")}
 # page, first cells, source, and for each further column a selection, or "outcome" of the one before
+TRAINED = [SEEN, "outcome", *FAMILIES, ONE_ANSWER[0]]
 TABLES = [
     ("banking77", "comparison", "banking77", [SEEN, "outcome", UNSEEN]),
     ("banking77", "comparison | training labels | |", "banking77", [SEEN, "outcome", UNSEEN]),
@@ -48,6 +49,8 @@ TABLES = [
     ("clinc150", "comparison", "clinc150", [SEEN, "outcome", UNSEEN]),
     ("clinc150", "| precision", "clinc150", ["", "", SEEN, SAME_SCALE]),
     ("few_labels", "comparison", "few_labels", [SEEN, "outcome", *FAMILIES, *ONE_ANSWER]),
+    ("fine_tuning", "comparison", "fine_tuning", TRAINED),
+    ("fine_tuning", "comparison with a head", "fine_tuning_head", TRAINED),
     ("digits", "contrast", "digits", [PROBE, ALL_LABELS, KNN, "task=mean classifier"]),
     ("flickr8k_tuned", "comparison", "flickr8k_tuned", [DIRECTIONS[0], "outcome", *DIRECTIONS[1:]]),
     ("hard_negatives", "comparison", "hard_negatives", MAPS),
@@ -215,6 +218,19 @@ def test_the_table_of_cells_is_that_of_their_comparisons():
                 assert (row["difference"], row["standard deviation"]) == (0, 0)
             else:
                 check_cell(value, row, INTERVAL, is_starred=False)
+
+
+def test_the_table_of_all_layers_and_a_head_is_that_of_the_csv():
+    table = pd.read_csv(ROOT / "docs/results/fine_tuning_compared.csv")
+    renamed = table.rename(columns={"low": "difference low", "high": "difference high"})
+    expected = {}
+    for row in renamed.to_dict("records"):
+        cells = expected.setdefault(f"{row['collection']}: {row['method']}", [])
+        if not cells:
+            cells += [points(row["gain with all layers"]), points(row["gain with a head"])]
+        cells += [shown(row), row["outcome"]]
+    shown_cells = {name: cells for name, *cells in table_of("fine_tuning", "gain over CL")}
+    assert shown_cells == expected
 
 
 @pytest.mark.parametrize("collection", ["BANKING77", "MedQuAD"])

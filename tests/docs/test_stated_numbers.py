@@ -42,6 +42,7 @@ PAGES = [
             "clinc150",
             "digits",
             "few_labels",
+            "fine_tuning",
             "flickr8k_tuned",
             "hard_negatives",
             "open_i_frozen",
