@@ -90,11 +90,9 @@ def advise(
             if len(alike) > 1
             else ""
         )
-        return Advice(chosen.name, f"Use {chosen.name}{reason}.")
-    against = "; ".join(
-        f"{each.name} is better than {baseline}, but {' and '.join(each.objections(baseline))}"
-        for each in better
-    )
+        against = _objected(better[: better.index(best)], baseline)  # of higher means
+        return Advice(chosen.name, f"{'; '.join([f'Use {chosen.name}{reason}', *against])}.")
+    against = "; ".join(_objected(better, baseline))
     reason = against or f"no method{kind} was shown to be better than {baseline}"
     if baseline_over_untrained in (None, BETTER):
         return Advice(baseline, f"Use {baseline}: {reason}.")
@@ -105,6 +103,14 @@ def advise(
         gain = f"{' and '.join(gaining)} {verb}"
         return Advice(None, f"Whether to train is undecided: {untrained}, but {gain}; {reason}.")
     return Advice(None, f"Do not train: {untrained}; {reason}.")
+
+
+def _objected(candidates: Sequence[Candidate], baseline: str) -> list[str]:
+    """Return why none of these methods is to be used although all are better than the baseline."""
+    return [
+        f"{each.name} is better than {baseline}, but {' and '.join(each.objections(baseline))}"
+        for each in candidates
+    ]
 
 
 def advice(gathered: Gathered) -> Advice:
