@@ -206,6 +206,26 @@ def test_equivalence_is_tested_only_within_a_margin_below_what_the_oracle_was_sh
         assert row["margin"] == margin
 
 
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ([0.0] * 4, "undecided"),  # no false negatives
+        ([0.001] * 4, "undecided"),
+        ([0.02] * 4, "equivalent"),
+        ([0.02], "undecided"),
+        (None, "equivalent"),  # no oracle
+    ],
+)
+def test_a_gain_of_the_oracle_without_an_interval_must_exceed_the_margin_too(gains, expected):
+    cl = np.array([0.5, 0.52, 0.54, 0.56])
+    values = {"cl": cl, "dcl": cl + 1e-4 * np.array([4, -4, 3, -3])}
+    oracle = None if gains is None else "oracle"
+    if gains is not None:
+        values["oracle"] = cl[: len(gains)] + gains
+    row = primary_contrast(rows_of(values), "dcl", "cl", MEASURED, "digits", 0.01, oracle)
+    assert row["outcome"] == expected
+
+
 def test_the_oracles_gain_is_that_over_the_uncorrected_baseline():
     cl = np.array([0.5, 0.52, 0.54, 0.56])
     same = cl + np.array([0.018, 0.022, 0.021, 0.019])  # CL at the oracle's temperature

@@ -186,6 +186,9 @@ def within_headroom(table: pd.DataFrame, gains: pd.DataFrame, baseline: str) -> 
         gains: its rows of the oracle, over each baseline that it must gain over.
         baseline: the uncorrected baseline, against which the oracle keeps its own test.
     """
+    # without an interval: the gain itself if all seeds agree, otherwise none is shown
+    exact = gains["difference"].where(gains["standard deviation"] == 0, -np.inf)
+    gains = gains.assign(low=gains["low"].fillna(exact))
     smallest = gains.sort_values("low").drop_duplicates(KEYS)
     least = table[KEYS].merge(smallest[[*KEYS, "low"]], how="left", on=KEYS)["low"].to_numpy()
     is_gain = table["objective"].isin(gains["objective"]) & (table["baseline"] == baseline)
