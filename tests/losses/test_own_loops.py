@@ -468,6 +468,16 @@ def test_b5_a_loss_that_gathers_is_one_compiled_graph(group_of_one, kind):
     book.assert_same(found, plainly(*given), [first, second], 1e-5)
 
 
+def test_features_with_a_graph_are_gathered_without_gradients(group_of_one):
+    first, second = (each.requires_grad_() * 1 for each in two_views())
+    values = []
+    for gathers in (True, False):
+        loss = CrossModalLoss(Debiased(0.1), gather_distributed=gathers)
+        with torch.no_grad():
+            values.append(loss.of_features(first, second, 3.0).loss)
+    torch.testing.assert_close(*values)
+
+
 def test_b6_averages_are_public_and_kept_by_the_loss():
     """As LibAUC's: loss(z1, z2, index); once a call, and not in evaluation."""
     import trueneg.losses

@@ -77,7 +77,7 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
         _check_shapes(local, rank, processes)
     everyone = local.detach().new_empty(processes, *local.shape)
     distributed.all_gather(list(everyone.unbind()), local.detach().contiguous())
-    if local.requires_grad:
+    if local.requires_grad and torch.is_grad_enabled():
         # the only part that requires a gradient; the hook adds the other processes' contributions
         everyone[rank] = local
         # a tensor of its own, because PyTorch 2.11 compiles a hook before the change in place
