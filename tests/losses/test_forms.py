@@ -422,6 +422,16 @@ def test_excluded_columns_of_views_are_not_negatives(name, kind, with_query, chu
     book.assert_same(actual, expected, [*views, hard, queue])
 
 
+def test_the_queries_of_hard_negatives_may_be_known():
+    views, hard = three_views(4)[:2], normal(2, 4, seed=7)
+    queries = torch.tensor([0, 1, 2, 3, 1, 9])  # the first hard negative answers the second query
+    exclude = queries == queries[:4, None]
+    loss = ContrastiveLoss(Uncorrected(), T)
+    actual = loss(*views, same_query=queries, hard_negatives=hard)
+    torch.testing.assert_close(actual, loss(*views, exclude=exclude, hard_negatives=hard))
+    assert actual != loss(*views, same_query=queries[:4], hard_negatives=hard)
+
+
 def test_excluded_columns_are_bool():
     with pytest.raises(ValueError, match="exclude"):
         ContrastiveLoss(Uncorrected())(*three_views()[:2], exclude=torch.ones(3, 3))

@@ -24,6 +24,8 @@ from trueneg.losses import (
     Oracle,
     Quantile,
     RelaxedContrastiveLoss,
+    SupConLoss,
+    Uncorrected,
     build,
 )
 from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
@@ -204,12 +206,11 @@ def test_an_unknown_label_is_not_a_class(unknown, directions):
         else:
             values.append(CrossModalLoss(Oracle(), directions)(z1 @ z2.T, 1.0, labels=classes))
     torch.testing.assert_close(*values)
-    with pytest.raises(
-        ValueError, match=r"labels are all unknown \(below 0\); expected the class of each sample"
-    ):
-        ContrastiveLoss(Oracle(), 0.5)(
-            z1, z2, labels=torch.full((len(labels),), unknown, dtype=torch.float32)
-        )
+    # of few labels, some batches have none
+    none = torch.full((len(labels),), unknown, dtype=torch.float32)
+    for loss in (ContrastiveLoss(Oracle(), 0.5), SupConLoss(0.5)):
+        value = loss(z1, z2, labels=none)
+        torch.testing.assert_close(value, ContrastiveLoss(Uncorrected(), 0.5)(z1, z2))
 
 
 @pytest.mark.parametrize("labels", [["a", "b", "a"], array("l", [0, 1, 0]), "aba"])

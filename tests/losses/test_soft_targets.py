@@ -249,6 +249,11 @@ class TestComponents:
             loss(z1, z2, negative_similarity=guide), sum(losses) / (2 * count), [z1, z2]
         )
 
+    def test_a_batch_of_one_has_a_loss_of_zero(self):
+        loss = build({"name": "cl", "targets": {"name": "wcl_one_head"}}, temperature=0.5)
+        z1, z2 = views_of(0, 1)
+        assert loss(z1, z2, negative_similarity=torch.ones(2, 2)).item() == 0
+
     def of_view(self, z1, z2, view, targets):
         views, count, total = (z1, z2), len(z1), 0
         for i in range(count):

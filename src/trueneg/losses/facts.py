@@ -208,7 +208,7 @@ class SampleFacts:
         if self.same_query is None:
             return exclude
         queries = everyone.of_samples("same_query", self.same_query, missing=-1)
-        own = self.same_query[:, None]
+        own = self.same_query[: layout.count, None]
         same = (queries == own) & (own >= 0)
         if exclude is None:
             return same
@@ -277,17 +277,13 @@ def check_similarity(name: str, similarity: Tensor | None, layout: Layout | None
 
 
 def check_labels(labels: Tensor | None) -> None:
-    """Check that labels are there, and that some are known.
+    """Check that labels are there; those of a batch may all be unknown.
 
     Raises:
-        ValueError: if they are missing or all unknown.
+        ValueError: if they are missing.
     """
     if labels is None:
         raise ValueError("labels is missing; the estimator needs the class of each sample.")
-    if is_readable(labels) and not (labels >= 0).any():
-        raise ValueError(
-            "labels are all unknown (below 0); expected the class of each sample, from 0."
-        )
 
 
 def log_of_probability(everyone: Everyone, probability: Tensor | None) -> Tensor:

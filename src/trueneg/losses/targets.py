@@ -192,6 +192,7 @@ class Components:
             for _ in range(math.ceil(math.log2(count))):
                 joined = (joined @ joined).clamp(max=1)
             others = joined - identity
+            others[others.sum(1) == 0] = identity[0]  # a batch of one
             targets.append(identity / 2 + others / (2 * others.sum(1, keepdim=True)))
         return torch.cat(targets)
 
