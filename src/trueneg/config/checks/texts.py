@@ -64,6 +64,12 @@ def _mining(name: str, study: TextStudy, objective: Any, has_hard_negatives: boo
             f"{key}.in_batch is false, but directions is both, and anchors of the other direction"
             " have negatives in the batch only; set text"
         )
+    positives = values_of(study.dataset.positives)
+    if "given" in positives and len(positives) > 1:
+        yield (
+            f"{key} is set, and dataset.positives is {', '.join(positives)}, but hard negatives are"
+            " mined among the given positives; set one value"
+        )
     own = study.text_encoder.train == FROZEN and study.positive_encoder is None
     if objective.hard_negatives.text_encoder is None and not own:
         yield (
