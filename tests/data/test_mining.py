@@ -271,6 +271,26 @@ def test_shuffled_ones_are_those_of_other_anchors():
     assert (first == second).all(1).float().mean() < 0.2
 
 
+def test_missing_ones_are_the_new_anchor_itself_if_shuffled():
+    source = source_of_labels([0, 1, 2] * 20)
+    vectors = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    found = drawing(source, vectors, max_score=-0.8, range_max=8, shuffled=True)
+    anchors, _, drawn = draws(found, 60, torch.Generator().manual_seed(0))
+    share = found.measured["share of missing hard negatives"]
+    assert 0 < share < 1
+    assert (drawn == anchors[:, None]).float().mean().item() == pytest.approx(share)
+
+
+def test_controls_without_a_text_of_the_wished_label_are_counted():
+    source = source_of_labels([0, 0, 1, 1, 1])
+    vectors = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    found = drawing(source, vectors, num_negatives=2, false_share=0.999)
+    found.draw(torch.arange(5), torch.tensor([1, 0, 3, 4, 2]), torch.Generator().manual_seed(0))
+    # the only text with the label of texts 0 and 1 is their positive; of the others, one is left
+    share = found.measured["share of hard negatives without the wished label"]
+    assert share == pytest.approx(0.7)
+
+
 def test_the_share_of_false_ones_by_rank_is_counted():
     classes = np.random.default_rng(0).integers(-1, 3, 60)
     source = source_of_labels(classes)

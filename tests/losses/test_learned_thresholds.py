@@ -125,6 +125,24 @@ def test_three_updates_on_pairs_equal_a_loop(directions, seed, batches):
         assert estimator.values.tolist() == pytest.approx(expected, abs=1e-12)
 
 
+def test_nothing_is_learned_from_excluded_columns():
+    thresholds = Thresholds(6)
+    estimator = LearnedThresholds(6, SHARE, RATE)
+    similarity = uniform(4, 4, seed=3)
+    exclude = torch.rand(4, 4, generator=torch.Generator().manual_seed(1)) < 0.4
+    exclude[2] = True  # keeps its threshold
+    thresholds.learn(
+        range(4),
+        [
+            (i, [(j, similarity[i, j]) for j in range(4) if j == i or not exclude[i, j]])
+            for i in range(4)
+        ],
+    )
+    loss = CrossModalLoss(estimator, "text").double()
+    loss(similarity, 6.0, index=torch.arange(4), exclude=exclude)
+    assert estimator.values.tolist() == pytest.approx(thresholds.values(), abs=1e-12)
+
+
 def test_in_evaluation_mode_thresholds_are_used_and_stay():
     index = torch.tensor([4, 0, 6, 2])
     loss = ContrastiveLoss(LearnedThresholds(8, SHARE, RATE), 0.3).double()

@@ -83,6 +83,59 @@ def test_missing_hard_negatives_and_other_positives_are_no_negatives(given):
     assert loss == pytest.approx(sum(losses) / count, rel=1e-6)
 
 
+@pytest.mark.parametrize("objective", ["positives", "half uniform", "same class"])
+def test_missing_hard_negatives_attract_nothing(objective):
+    source = ragged_source(given=True)
+    changes = {
+        "positives": {"same_text": "positives"},
+        "half uniform": {"targets": {"name": "half_uniform"}},
+        "same class": {"name": "supcon"},
+    }[objective]
+    with double_precision():
+        run = begun(source, **changes)
+        run.network.double()
+        pairs, inputs = next(run.batches(1))
+        loss = run.backward(pairs, inputs)[0].loss.item()
+    frozen = frozen_of(source, np.float64)
+    anchors, columns = ([run.data.sentences[row] for row in rows] for rows in pairs)
+    count = len(anchors)
+    shows, is_labelled = (each.tolist() for each in run.data.matches(pairs))
+
+    def logit(first, second):
+        x, y = (frozen.texts.values[frozen.rows[text], 0, :, 0] for text in (first, second))
+        return SCALE * float(x @ y) / np.linalg.norm(x) / np.linalg.norm(y)
+
+    kept = [j for j, text in enumerate(columns) if j < count or text != anchors[j % count]]
+    assert len(kept) < len(columns)
+    losses = []
+    for i, anchor in enumerate(anchors):
+        same = {anchor, columns[i]}
+        right = same if objective == "positives" else {*same, *POSITIVES[TEXTS.index(anchor)]}
+        is_same = {j: columns[j] in same or anchors[j : j + 1] == [anchor] for j in kept}
+        is_class = {j: shows[i][j] and is_labelled[i][j] for j in kept}
+        u = {j: logit(anchor, columns[j]) for j in kept}
+        attracted = {
+            "positives": {j: float(is_same[j]) for j in kept},
+            "half uniform": {j: (j == i) + 1 / len(kept) for j in kept},
+            "same class": {j: float(j == i or is_class[j]) for j in kept},
+        }[objective]
+        mass = sum(
+            math.exp(u[j])
+            for j in kept
+            if columns[j] not in right and not (objective == "positives" and is_same[j])
+        )
+        # over an anchor's positives, each one has a denominator of its own
+        own = u if objective == "positives" else dict.fromkeys(kept, u[i])
+        total = sum(attracted.values())
+        losses.append(
+            sum(
+                weight / total * (math.log(math.exp(own[j]) + mass) - u[j])
+                for j, weight in attracted.items()
+            )
+        )
+    assert loss == pytest.approx(sum(losses) / count, rel=1e-6)
+
+
 def test_each_positive_of_a_text_is_drawn_equally_often():
     data = begun(ragged_source(given=True)).data
     generator = torch.Generator().manual_seed(0)

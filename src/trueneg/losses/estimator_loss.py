@@ -345,8 +345,11 @@ class AnchorRows:
         indices = layout.all_anchors
         size = self.loss.chunk_size or len(anchors)
         for part, own in zip(anchors.split(size), indices.split(size), strict=True):
-            cosines = self._logits(part, own) * self.temperature
+            # rounding can make the cosine of equal embeddings exceed 1
+            cosines = (self._logits(part, own) * self.temperature).clamp(max=1)
             is_negative = (columns != layout.rows(index, own)[:, None]) & (columns >= 0)
+            if (excluded := self._excluded(own)) is not None:
+                is_negative &= ~excluded
             is_above = (cosines > layout.rows(thresholds, own)[:, None]) & is_negative
             number = is_negative.sum(1)
             shares.append(is_above.sum(1, dtype=thresholds.dtype) / number.clamp(min=1))
@@ -359,14 +362,19 @@ class AnchorRows:
             return anchors
         return self.layout.hide_own(anchors @ self.keys.mT, indices)
 
+    def _excluded(self, indices: Tensor | None) -> Tensor | None:
+        """Return (a, K) bool, the columns that facts exclude from the negatives; None: none."""
+        if self.facts.exclude is None:
+            return None
+        return self.layout.by_column(self.layout.rows(self.facts.exclude, indices))
+
     def _left_out(self, seen: Anchors, indices: Tensor | None) -> Tensor | None:
         """Return (a, K) bool, the columns that are not negatives; None: the own ones only."""
         layout = self.layout
         left_out = None
         if layout.columns == layout.views:  # a batch of one
             left_out = layout.is_own(indices)
-        if self.facts.exclude is not None:
-            excluded = layout.by_column(layout.rows(self.facts.exclude, indices))
+        if (excluded := self._excluded(indices)) is not None:
             left_out = excluded | layout.is_own(indices)
         if self.loss.negatives != "all":
             outside = ~seen.in_scope(self.loss.negatives) | layout.is_own(indices)

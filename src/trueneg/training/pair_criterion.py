@@ -130,19 +130,26 @@ class PairCriterion:
             index: (B,) numbers of the pairs' samples, for losses that remember them.
             rated: the guide's similarities.
         """
+        kept = self._kept_columns(pairs)
+        owners = _owners(pairs)[kept]
+        pairs = pairs._replace(columns=pairs.columns[kept])
+        similarities = [similarity[:, kept] for similarity in similarities]
+        if self._lacks_negatives and isinstance(rated.negative_similarity, Tensor):
+            rated = rated._replace(negative_similarity=rated.negative_similarity[:, kept])
+        excluded = self._excluded(pairs, owners)
         facts = {
             "class_probability": _of_batch(self._eta, pairs),
             "same_class": self._same_class(pairs) if self.loss.estimator.needs_labels else None,
-            "exclude": self._excluded(pairs),
+            "exclude": excluded,
             "index": index,
-            "owners": _owners(pairs)[len(pairs.anchors) :],
+            "owners": owners[len(pairs.anchors) :],
             "unused": "ignore",
             **rated._asdict(),
         }
         found = [self.loss.terms(similarity, scale, **facts) for similarity in similarities]
         self.loss.keep(index, *found)
         several = [
-            self._of_terms(terms, similarity, scale, pairs)
+            self._of_terms(terms, similarity, scale, pairs, excluded)
             for terms, similarity in zip(found, similarities, strict=True)
         ]
         return ObjectiveTerms(
@@ -150,13 +157,18 @@ class PairCriterion:
         )
 
     def _of_terms(
-        self, terms: ContrastiveTerms, similarity: Tensor, scale: Tensor, pairs: PairBatch
+        self,
+        terms: ContrastiveTerms,
+        similarity: Tensor,
+        scale: Tensor,
+        pairs: PairBatch,
+        excluded: Tensor | None,
     ) -> ObjectiveTerms:
         """Return the objective's terms from those of its loss."""
         loss = terms.loss
         at_bound = terms.at_bound
         if self._switch is not None:
-            loss, at_bound = self._switched_off(terms, similarity, scale, pairs)
+            loss, at_bound = self._switched_off(terms, similarity, scale, pairs, excluded)
         elif self._all_positives:
             positives = self._same_class(pairs) if self._of_reports else self._data.same_text(pairs)
             loss = self._over_positives(terms, similarity * scale, positives)
@@ -169,13 +181,18 @@ class PairCriterion:
         )
 
     def _switched_off(
-        self, terms: ContrastiveTerms, similarity: Tensor, scale: Tensor, pairs: PairBatch
+        self,
+        terms: ContrastiveTerms,
+        similarity: Tensor,
+        scale: Tensor,
+        pairs: PairBatch,
+        excluded: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Return the loss without the anchors that DCL would bound, and which ones these are."""
         with torch.no_grad():
             eta = _of_batch(self._switch, pairs)
             at_bound = self._debiased.terms(
-                similarity, scale, class_probability=eta, exclude=self._excluded(pairs)
+                similarity, scale, class_probability=eta, exclude=excluded
             ).at_bound
         each = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
         # Averaged over all anchors, so that switching some off does not enlarge the steps of the
@@ -230,11 +247,26 @@ class PairCriterion:
         """
         none = anchors.new_zeros(len(anchors))
         unknown = none.new_zeros(0, len(anchors))
-        loss = self.loss(anchors, columns, self._excluded(pairs))
+        loss = self.loss(anchors, columns, self._excluded(pairs, _owners(pairs)))
         return ObjectiveTerms(loss, none, none, unknown, unknown)
 
-    def _excluded(self, pairs: PairBatch) -> Tensor | None:
-        """Return (B, K) bool: the columns that are not negatives of an anchor; None: all are."""
+    def _kept_columns(self, pairs: PairBatch) -> Tensor | slice:
+        """Return which columns to compare: not those that stand for missing hard negatives, which
+        would otherwise attract as texts of the anchor's class. A loss whose negatives are the hard
+        ones alone keeps them, as columns left out, if there are no others.
+        """
+        if not self._lacks_negatives:
+            return slice(None)
+        count = len(pairs.anchors)
+        places = torch.arange(len(pairs.columns), device=pairs.columns.device)
+        is_kept = (places < count) | (pairs.columns != pairs.anchors[_owners(pairs)])
+        is_without = self.loss.negatives == "hard" and not is_kept[count:].any()
+        return slice(None) if is_without else is_kept
+
+    def _excluded(self, pairs: PairBatch, owners: Tensor) -> Tensor | None:
+        """Return (B, K) bool: the columns that are not negatives of an anchor, given the number of
+        each column's anchor, (K,); None: all are.
+        """
         excluded = None
         if self._leaves_out_report:
             data: Any = self._data  # texts have no reports, so no setting leaves them out
@@ -244,16 +276,15 @@ class PairCriterion:
             same = (self._data.known_positives if is_known else self._data.same_text)(pairs)
             excluded = same if excluded is None else excluded | same
         if self._lacks_negatives:
-            unused = self._unused_columns(pairs)
+            unused = self._unused_columns(pairs, owners)
             excluded = unused if excluded is None else excluded | unused
         return excluded
 
-    def _unused_columns(self, pairs: PairBatch) -> Tensor:
+    def _unused_columns(self, pairs: PairBatch, owners: Tensor) -> Tensor:
         """Return (B, K) bool: the columns that stand for missing hard negatives, and those of other
         anchors if only an anchor's own hard negatives count.
         """
         count = len(pairs.anchors)
-        owners = _owners(pairs)
         places = torch.arange(len(owners), device=owners.device)
         is_unused = (places >= count) & (pairs.columns == pairs.anchors[owners])
         is_unused = is_unused.expand(count, -1)

@@ -30,6 +30,7 @@ class HardNegatives:
 
     Attributes:
         measured: shares of the latest draw that are missing, and false; and their mean similarity.
+            With ``false_share``, also the share that could not have the wished label.
 
     Raises:
         UserError: if there are fewer candidates than hard negatives to draw.
@@ -80,17 +81,23 @@ class HardNegatives:
             self._draw(*part, generator)
             for part in zip(anchors.chunk(count), positives.chunk(count), strict=True)
         ]
-        drawn, is_missing = (torch.cat(part) for part in zip(*parts, strict=True))
+        drawn, is_missing, fits = (torch.cat(part) for part in zip(*parts, strict=True))
         if self._settings["shuffled"]:
             others = torch.randperm(len(drawn), generator=generator)
-            drawn, is_missing = drawn[others], is_missing[others]
+            is_missing = is_missing[others] | (drawn[others] == anchors[:, None])
+            drawn = torch.where(is_missing, anchors[:, None], drawn[others])
         self._measure(anchors, drawn, is_missing)
+        if self._settings["false_share"] is not None:
+            unmatched = (~fits).float().mean().item()
+            self.measured["share of hard negatives without the wished label"] = unmatched
         return drawn
 
     def _draw(
         self, anchors: Tensor, positives: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Return the hard negatives of some anchors, and which ones are missing."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the hard negatives of some anchors, which ones are missing, and which ones have
+        the label that ``false_share`` wishes.
+        """
         of_anchor = self._place[anchors]
         candidates = self._candidates[of_anchor].long()
         similarity = self._similarity[of_anchor]
@@ -104,10 +111,12 @@ class HardNegatives:
             self._settings["num_negatives"], largest=False
         )
         is_missing = order == math.inf
+        fits = ~is_missing
         if self._settings["false_share"] is not None:
             is_false = self._labels[candidates] == self._labels[anchors][:, None]
-            chosen = self._matched(usable, is_false, similarity, chosen, generator)
-        return torch.where(is_missing, anchors[:, None], candidates.gather(1, chosen)), is_missing
+            chosen, fits = self._matched(usable, is_false, similarity, chosen, generator)
+        drawn = torch.where(is_missing, anchors[:, None], candidates.gather(1, chosen))
+        return drawn, is_missing, fits
 
     def _measure(self, anchors: Tensor, drawn: Tensor, is_missing: Tensor) -> None:
         # one column after the other, because all vectors would need D times the memory
@@ -145,20 +154,23 @@ class HardNegatives:
         similarity: Tensor,
         chosen: Tensor,
         generator: torch.Generator,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         """Return usable candidates with the similarities of the chosen ones, as nearly as possible,
-        that are false with the wished share.
+        that are false with the wished share, and which ones there are; where there are none, the
+        nearest text takes their place.
         """
         is_wished = torch.rand(chosen.shape, generator=generator) < self._settings["false_share"]
         wished = similarity.gather(1, chosen)
         matched = []
+        found = []
         for number in range(chosen.shape[1]):
             gap = (similarity - wished[:, number, None]).abs()
             fits = usable & (is_false == is_wished[:, number, None])
             nearest = gap.masked_fill(~fits, math.inf).argmin(1, keepdim=True)
             usable = usable.scatter(1, nearest, False)
             matched.append(nearest)
-        return torch.cat(matched, 1)
+            found.append(fits.any(1, keepdim=True))
+        return torch.cat(matched, 1), torch.cat(found, 1)
 
     def _cosine(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the similarities of texts, rounded as those of the mined ones."""

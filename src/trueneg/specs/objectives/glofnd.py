@@ -86,3 +86,5 @@ class TwoViewLearnedThreshold(LearnedThreshold, TwoViewObjective):
 
 class PairLearnedThreshold(LearnedThreshold, PairCorrection):
     """Removes negatives above thresholds learned per training sample and direction (GloFND)."""
+
+    VERSION = 2  # thresholds are not learned from columns that are no negatives
