@@ -119,3 +119,20 @@ def test_rare_classes_keep_the_first_of_their_samples(least):
     assert of_class[0].tolist() == list(range(10))
     assert set(of_class[1]) == set(10 + np.argsort(order[10:20])[:least])
     assert of_class[2].tolist() == [20]
+
+
+@pytest.mark.parametrize(("groups", "held_out"), [(12, 2), (3, 2), (2, 1), (1, 0)])
+def test_large_groups_are_held_out_if_there_are_no_others(groups, held_out):
+    """A group has samples of all strata, and each is larger than a split."""
+    group = np.repeat(np.arange(groups), 25)
+    stratum = np.arange(25 * groups) % 3
+    order = np.random.default_rng(0).permutation(25 * groups)
+    shares = {"validation": 0.05, "test": 0.05}
+    split = drawn_splits(order, shares, stratum=stratum, group=group, keep=0)
+    of_group = [set(split[group == number]) for number in range(groups)]
+    assert all(len(each) == 1 for each in of_group)
+    names = set.union(*of_group)
+    assert "train" in names
+    assert len(names - {"train"}) == held_out
+    for name in names - {"train"}:
+        assert of_group.count({name}) == 1

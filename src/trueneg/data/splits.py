@@ -60,7 +60,8 @@ def drawn_splits(
 ) -> ndarray:
     """Fill splits with the first groups of each stratum, and return the split of each sample.
 
-    Groups larger than a split come last. If there are too few others, the splits share them.
+    Groups larger than a split come last. If there are too few others, the splits share them; one
+    without any has the smallest group that is left.
 
     Args:
         order: numbers, shape (n,), different within a stratum; a group has that of its first
@@ -93,7 +94,15 @@ def drawn_splits(
     in_order = groups.sort_values(["is_large", "order"])
     end = in_order.groupby("stratum")["size"].cumsum().sort_index()
     is_before = [end <= limit for limit in itertools.accumulate(sizes)]
-    return Series(np.select(is_before, list(shares), rest), groups.index)[group].to_numpy()
+    groups["split"] = np.select(is_before, list(shares), rest)
+    for name in shares:
+        if not groups["split"].eq(name).any():
+            left = groups["size"].where(groups["split"] == rest, 0)
+            of_stratum = left.groupby(groups["stratum"]).transform("sum")
+            possible = groups[(left > 0) & (of_stratum - left >= keep) & (left < left.sum())]
+            smallest = possible.sort_values(["size", "order"]).index[:1]
+            groups.loc[smallest, "split"] = name
+    return groups["split"][group].to_numpy()
 
 
 def connected_groups(*contents: ndarray) -> ndarray:

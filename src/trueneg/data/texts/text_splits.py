@@ -192,6 +192,8 @@ def _refuse_unusable(
         remedy = "add texts, or change dataset.labels, dataset.validation or dataset.test"
         if source.has_positives:
             remedy += "; pairs that share an anchor or a positive are kept in one split"
+        if "group" in source.sentences:
+            remedy += "; the texts of a group (dataset.group_column) are kept in one split"
         raise UserError(f"{where}: no text is in {empty}; expected at least one; {remedy}.")
     if "eta" in source.sentences:
         rows = np.unique(source.rows[train])
