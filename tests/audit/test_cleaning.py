@@ -135,6 +135,92 @@ def test_lines_that_are_no_rows_stay_where_they_are(tmp_path, monkeypatch):
     assert removals("out.csv") == []
 
 
+def test_a_carriage_return_in_a_cell_stays_in_quotation_marks(tmp_path):
+    header, end = "anchor,positive,negative,note\n", ',"one\rtwo"\n'
+    rows = [f"a good question {n},an answer {n},an answer {n}{end}" for n in range(5)]
+    (tmp_path / "texts.csv").write_bytes((header + "".join(rows)).encode())
+    clean("texts.csv", "out.csv")
+    expected = [f"a good question {n},an answer {n},{end}" for n in range(5)]
+    assert (tmp_path / "out.csv").read_bytes() == (header + "".join(expected)).encode()
+
+
+def test_what_is_removed_is_null_in_columns_that_had_none(tmp_path):
+    columns = ("anchor", "positive", "negative")
+    schema = pa.schema([pa.field(name, pa.string(), nullable=False) for name in columns])
+    texts = [(f"a good question {n}", *[f"an answer {n}"] * 2) for n in range(9)]
+    rows = [dict(zip(columns, each, strict=True)) for each in texts]
+    pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "texts.parquet")
+    clean("texts.parquet", "out.parquet")
+    expected = [row | {"negative": None} for row in rows]
+    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == expected
+
+
+def test_nulls_in_lists_are_no_texts(tmp_path):
+    lines = [
+        {
+            "query": f"a good question {n}",
+            "pos": [None, f"an answer {n}"],
+            "neg": [f"an answer {n}", None],
+        }
+        for n in range(9)
+    ]
+    write_lines(tmp_path / "texts.jsonl", lines)
+    clean("texts.jsonl", "out.jsonl")
+    found = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert [*found] == [line | {"neg": []} for line in lines]
+
+
+def test_labels_are_those_of_an_audit_in_any_case(tmp_path):
+    rows = [(f"text number {n}", ["Yes", "no"][n % 2], f"text number {n + 2}") for n in range(40)]
+    rows[4:8] = [(text, label.lower(), negative) for text, label, negative in rows[4:8]]
+    table = pd.DataFrame(rows, columns=["text", "label", "negative_1"])
+    table.to_csv("texts.csv", index=False)
+    clean("texts.csv", "out.csv")
+    assert len(removals("out.csv")) == 38  # the last two are of no row
+
+
+@pytest.mark.parametrize("command", ["audit", "clean"])
+@pytest.mark.parametrize("labels", [["a", "a;b", "b"], [["a"], ["a", "b"], ["b"]]])
+def test_several_labels_in_a_cell_are_refused(tmp_path, capsys, command, labels):
+    lines = [
+        {"text": f"text number {n}", "label": labels[n % 3], "negative_1": f"text number {n + 1}"}
+        for n in range(60)
+    ]
+    write_lines(tmp_path / "texts.jsonl", lines)
+    out = ["--out", "out.jsonl"] if command == "clean" else []
+    assert main([command, "texts.jsonl", "--label", "label", *out]) == 1
+    assert "label looks like several labels in a cell" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (
+            b"anchor,positive,negative\n" + b"one text,two texts,three texts\n" * 3 + b"a,b,c,d\n",
+            "5",
+        ),
+        ("anchor;positive\n" + "one, text;two, texts, more\n" * 9, "Separate columns"),
+        ("anchor,positive\ncaf\xe9 one,caf\xe9 two\n".encode("latin-1"), "UTF-8"),
+    ],
+)
+def test_a_damaged_file_is_reported_as_by_an_audit(tmp_path, capsys, content, named):
+    content = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / "texts.csv").write_bytes(content)
+    assert main(["clean", "texts.csv", "--out", "out.csv"]) == 1
+    said = capsys.readouterr().err
+    assert main(["audit", "texts.csv"]) == 1
+    assert said == capsys.readouterr().err
+    assert named in said
+
+
+def test_a_column_with_two_roles_is_refused(tmp_path, capsys):
+    write_lines(tmp_path / "texts.jsonl", LINES)
+    arguments = ("--text", "query", "--negative", "query", "--positive", "pos")
+    assert main(["audit", "texts.jsonl", *arguments]) == 1
+    assert "query is chosen twice, as negative and as text" in capsys.readouterr().err
+
+
 def test_columns_of_one_text_become_empty_and_labelled_texts_lose_repeated_rows(tmp_path):
     rows = [
         ("question one", "answer one", "answer two", "answer three"),

@@ -134,6 +134,30 @@ def test_given_negatives_are_judged_by_the_labels_of_their_texts(capsys):
     assert "--ratings" not in printed
 
 
+def test_margins_of_texts_without_positives_are_from_a_similarity_of_one(capsys):
+    generator = np.random.default_rng(2)
+    texts = [f"text number {number}" for number in range(60)]
+    labels = [*"abc", ""] * 15
+    negatives = [texts[(place + 1 + place % 7) % 60] for place in range(60)]
+    table = pd.DataFrame({"text": texts, "label": labels, "negative_1": negatives})
+    table.to_csv("texts.csv", index=False)
+    vectors = vectors_of(texts, generator)
+    audit(capsys)
+    sample = pd.read_parquet("texts_audit/pairs.parquet")
+    expected = {
+        round(1 - cosine(vectors, text, negative), 4)
+        for text, negative, own, other in zip(
+            texts,
+            negatives,
+            labels,
+            np.array(labels)[list(map(texts.index, negatives))],
+            strict=True,
+        )
+        if not (own and other)
+    }
+    assert set(sample["margin"].round(4)) == expected
+
+
 def test_an_audit_overwrites_nothing_and_refuses_unknown_encoders(capsys):
     texts = [f"text number {number}" for number in range(12)]
     pd.DataFrame({"text": texts, "label": [*"aab"] * 4}).to_csv("texts.csv", index=False)

@@ -1,7 +1,8 @@
 """Remove what is false from a file of texts, in the same format and order."""
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +13,9 @@ from pandas import DataFrame, Series
 from pandas.util import hash_pandas_object
 
 from trueneg.audit.hard_negatives import FrozenTexts, given, kept
-from trueneg.audit.row_files import AT_ONCE, Row, row_file, without
-from trueneg.data.cells import identifier, texts_of
-from trueneg.data.mistakes import COPY_AGAIN
-from trueneg.data.tables import cell_text
+from trueneg.audit.row_files import AT_ONCE, Row, reading_rows, row_file, without
+from trueneg.data.cells import class_names, texts_of, truth
+from trueneg.data.tables import cell_text, refuse_several_labels
 from trueneg.data.texts.text_rows import (
     ANCHOR,
     NEGATIVE,
@@ -28,7 +28,6 @@ from trueneg.data.texts.text_rows import (
     text_cells,
 )
 from trueneg.io.files import atomic_write
-from trueneg.io.reading import reading
 
 JUDGED = "judged false"
 SAME_LABEL = "has the label of its anchor"
@@ -121,8 +120,8 @@ def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
 def different_forms(path: Path, roles: Mapping[str, str]) -> ndarray:
     """Return the forms of the different texts of a file, anchors first."""
     forms: dict[str, list[ndarray]] = {column: [] for column in roles}
-    with reading(path, "a table", COPY_AGAIN):
-        for _, cells in _blocks(row_file(path), roles, None):
+    with reading_rows(path):
+        for _, cells in _blocks(row_file(path), roles, None, ()):
             for column, parts in forms.items():
                 parts.append(cells.loc[cells["column"] == column, "form"].unique())
     return pd.unique(np.concatenate([*itertools.chain(*forms.values())]))
@@ -143,13 +142,17 @@ def clean(
         roles: anchor, positive or negative, by column.
         label: column of labels; None: there are none.
         marks: what else to remove.
+
+    Raises:
+        UserError: if the file cannot be read, or has several labels in a cell.
     """
     file = row_file(path)
     removed: list[DataFrame] = []
+    blocks = functools.partial(_blocks, file, roles, label, _classes(path, label))
     pairs: list[ndarray] = []
     labels: list[ndarray] = []
-    with reading(path, "a table", COPY_AGAIN):
-        for _, cells in _blocks(file, roles, label):
+    with reading_rows(path):
+        for _, cells in blocks():
             pairs.append(known_pairs(cells))
             labels.append(labelled(cells))
     known = np.unique(np.concatenate(pairs))
@@ -158,7 +161,7 @@ def clean(
     counts: list[tuple[int, int, int, int]] = []
 
     def cleaned() -> Iterator[list[Any]]:
-        for rows, cells in _blocks(file, roles, label):
+        for rows, cells in blocks():
             reasons = certain(cells, known)
             similarity = Series(np.nan, cells.index)
             for mark in marks:
@@ -178,10 +181,22 @@ def clean(
     return Cleaned(pd.concat(removed, ignore_index=True), *np.sum(counts, axis=0).tolist())
 
 
+def _classes(path: Path, label: str | None) -> set[str]:
+    """Return the classes in a column of labels, for :func:`trueneg.data.cells.class_names`."""
+    if label is None:
+        return set()
+    with reading_rows(path):
+        names = {cell_text(row.values.get(label)) for row in row_file(path).rows()}
+    refuse_several_labels(path, label, names)
+    return set(map(truth, names))
+
+
 def _blocks(
-    file: Any, roles: Mapping[str, str], label: str | None
+    file: Any, roles: Mapping[str, str], label: str | None, classes: Collection[str]
 ) -> Iterator[tuple[list[Row], DataFrame]]:
-    """Yield some rows at a time, and the cells of those with an anchor and a positive."""
+    """Yield some rows at a time, and the cells of those with an anchor and a positive, whose labels
+    are some of the classes.
+    """
     rows = file.rows()
     while block := list(itertools.islice(rows, AT_ONCE)):
         texts = {
@@ -195,7 +210,7 @@ def _blocks(
         labels = None
         if label is not None:
             named = Series([cell_text(row.values.get(label)) for row in block], dtype=object)
-            labels = named[is_usable].map(identifier)
+            labels = class_names(named[is_usable], classes)
         cells = text_cells(table[is_usable], roles, labels)
         cells["row"] = np.flatnonzero(is_usable)[cells["row"]]
         yield block, cells

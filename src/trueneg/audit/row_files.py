@@ -3,6 +3,7 @@ they are, byte by byte in formats with lines.
 """
 
 import codecs
+import contextlib
 import csv
 import gzip
 import io
@@ -17,7 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueneg.data.cells import listed_texts
+from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.data.table_formats import DECLARED, plain
+from trueneg.data.tables import read_table
+from trueneg.errors import UserError
+from trueneg.io.reading import reading
 
 AT_ONCE = 2_000  # rows
 # encodings by what files in them begin with
@@ -47,7 +52,7 @@ class DelimitedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._separator = "\t" if ".tsv" in path.name.lower() else ","
+        self._separator = "\t" if re.search(r"\.tsv(\.gz)?$", path.name.lower()) else ","
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows, headers and blank lines."""
@@ -74,9 +79,10 @@ class DelimitedFile:
         """Return a row with other values; None: none."""
         written = {name: value or "" for name, value in changes.items()}
         stream = io.StringIO()
-        writer = csv.writer(stream, delimiter=self._separator, lineterminator=_line_end(row))
+        # A lone \r in a cell would be written without quotation marks if lines ended otherwise.
+        writer = csv.writer(stream, delimiter=self._separator, lineterminator="\r\n")
         writer.writerow({**row.values, **written}.values())
-        return stream.getvalue()
+        return stream.getvalue().removesuffix("\r\n") + _line_end(row)
 
     def write(self, path: Path, blocks: Iterator[list[Any]]) -> None:
         """Write rows."""
@@ -124,10 +130,25 @@ class ParquetFile:
 
     def write(self, path: Path, blocks: Iterator[list[Any]]) -> None:
         """Write rows."""
-        schema = pq.read_schema(self._path)
+        # what is removed is null
+        schema = pa.schema(field.with_nullable(True) for field in pq.read_schema(self._path))
         with pq.ParquetWriter(path, schema) as writer:
             for block in blocks:
                 writer.write_table(pa.Table.from_pylist(block, schema))
+
+
+@contextlib.contextmanager
+def reading_rows(path: Path) -> Iterator[None]:
+    """Turn any exception in the block, which reads rows, into a user error: that of the reader of
+    whole tables, which knows the line, if it cannot read the file, either.
+    """
+    try:
+        with reading(path, "a table", COPY_AGAIN):
+            yield
+    except UserError as error:
+        if error.__cause__ is not None:
+            read_table(path, None)
+        raise
 
 
 def row_file(path: Path) -> Any:
@@ -139,14 +160,15 @@ def row_file(path: Path) -> Any:
 
 
 def without(value: Any, places: set[int]) -> Any:
-    """Return a cell without its texts at some places: a list, written like the cell's, or None.
+    """Return a cell without its texts at some places, nor nulls: a list, written like the cell's,
+    or None.
 
     Example:
         >>> without(["a", "b"], {0}), without("['a', 'b']", {0}), without("a", {0})
         (['b'], '["b"]', None)
     """
     is_list = isinstance(value, list)
-    texts = value if is_list else listed_texts(value)
+    texts = [each for each in value if each is not None] if is_list else listed_texts(value)
     kept = [text for place, text in enumerate(texts) if place not in places]
     if is_list:
         return kept

@@ -234,7 +234,9 @@ def _write_sample(
     """Write a sample of the pairs of which it is not known whether they are false."""
     is_false = negatives.pairs["is_false"]
     pairs = negatives.pairs[is_false.isna()].reset_index(drop=True)
-    least = pairs["unit"].map({unit: values[0] for unit, values in negatives.positives.items()})
+    # without a positive, 1, as in the filters of clean and of a study
+    own = {unit: values[0] for unit, values in negatives.positives.items()}
+    least = pairs["unit"].map(own).fillna(1.0)
     anchors = file.cells[file.cells["role"] == ANCHOR].drop_duplicates("number")
     groups = anchors.set_index("number")["row"].map(file.groups)
     pairs["margin"] = (least - pairs["similarity"]) / least.abs()

@@ -36,6 +36,7 @@ from trueneg.data.leakage import EXAMPLES
 from trueneg.data.mining import normalised_vectors
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.data.pairs import image_table
+from trueneg.data.tables import refuse_several_labels
 from trueneg.data.texts import beir
 from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, about_certain, text_cells
 from trueneg.errors import UserError
@@ -192,7 +193,10 @@ def _read_table(path: Path, chosen: Mapping[str, Any]) -> Audited:
     group = table.group("text")
     table.found.append(table.unused(table.roles))
     rows = table.rows[table.usable]
-    labels = None if label is None else class_names(rows[label])
+    labels = None
+    if label is not None:
+        labels = class_names(rows[label])
+        refuse_several_labels(path, label, labels.unique())
     groups = np.full(len(rows), -1) if group is None else pd.factorize(rows[group])[0]
     cells = text_cells(rows, roles, labels)
     return Audited("; ".join(table.found), about_certain(cells), cells, Series(groups))

@@ -11,13 +11,11 @@ import numpy as np
 from trueneg.audit.cleaning import clean, different_forms, filtered, judged_false
 from trueneg.audit.hard_negatives import FrozenTexts
 from trueneg.audit.ratings import read_ratings
-from trueneg.audit.row_files import AT_ONCE, row_file
+from trueneg.audit.row_files import AT_ONCE, reading_rows, row_file
 from trueneg.cli.audit_inputs import text_roles, tower_of
 from trueneg.cli.columns import UserTable
-from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.data.texts.text_rows import POSITIVE
 from trueneg.errors import UserError
-from trueneg.io.reading import reading
 from trueneg.legible import counted
 from trueneg.specs.hard_negatives import BOUNDS
 
@@ -105,7 +103,7 @@ def _columns(path: Path, chosen: Mapping[str, Any]) -> tuple[dict[str, str], str
     with tempfile.TemporaryDirectory() as folder:
         head = Path(folder) / path.name
         file = row_file(path)
-        with reading(path, "a table", COPY_AGAIN):
+        with reading_rows(path):
             first = [row.raw for row in itertools.islice(file.rows(), LOOKED_AT)]
             file.write(head, iter([first]))
         try:
