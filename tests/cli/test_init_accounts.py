@@ -356,7 +356,67 @@ def test_what_a_label_or_score_beside_two_texts_means_is_asked(name, values, cap
     assert len(source_of_study().samples.split) == 900
 
 
-@pytest.mark.parametrize("value", ["score", "other=1", "=1"])
+@pytest.mark.parametrize(
+    ("values", "condition", "used"),
+    [
+        (["no", "yes"] * 150, "contradiction=no", ["no"]),
+        ([0, 1, 2] * 100, "label=0", [0]),
+        ([0, 1, 2] * 100, "label=1", [1]),
+        ([0, 1, 2] * 100, "label>=1", [1, 2]),
+        ([1, 2, 3, 4, 5] * 60, "stars=3.5", [4, 5]),
+        ([0.5, 1, 2] * 100, "score=1", [1, 2]),
+    ],
+)
+def test_one_value_is_only_that_and_a_bound_includes_what_is_above(values, condition, used, capsys):
+    name = re.split("[>=]", condition)[0]
+    texts = [f"What about topic {n}?" for n in range(900)]
+    table = pd.DataFrame({"question": texts, "answer": [f"We help. {text}" for text in texts]})
+    table[name] = values * 3
+    table.to_csv("pairs.csv", index=False)
+    printed = accepted(capsys, "text", "pairs.csv", "--positive", "answer", "--matches", condition)
+    expected = table[table[name].isin(used)]
+    assert f"{len(expected)} of 900 rows are used" in printed
+    assert ("at least" in printed) == (len(used) > 1)
+    assert [*pd.read_csv(dataset().path)["answer"]] == [*expected["answer"]]
+
+
+def test_splits_of_the_user_are_used_or_refused(capsys):
+    table = questions()
+    table["split"] = ["train set", "test set", "Training data"] * (len(table) // 3)
+    table.to_csv("texts.csv", index=False)
+    assert "splits of your own: train 200, test 100" in accepted(capsys, "text", "texts.csv")
+    assert dataset().split_column == "split"
+    Path("my_study.yaml").unlink()
+    table["split"] = ["train", "test", "unused"] * (len(table) // 3)
+    table.to_csv("texts.csv", index=False)
+    sentence = refused(capsys, "text", "texts.csv")
+    for fact in ("split seems to have splits", "unused 100", "--split none"):
+        assert fact in sentence
+    accepted(capsys, "text", "texts.csv", "--split", "none")
+    assert dataset().split_column is None
+
+
+def test_few_different_hard_negatives_are_texts(capsys):
+    table = questions().assign(negative_1=[f"wrong answer {n % 30}" for n in range(300)])
+    table.to_csv("texts.csv", index=False)
+    assert "hard negatives: negative_1" in accepted(capsys, "text", "texts.csv")
+    assert [*dataset().negative_columns] == ["negative_1"]
+
+
+def test_a_null_or_a_number_in_a_list_of_texts_loses_no_column(capsys):
+    rows = questions().to_dict("records")
+    for place, row in enumerate(rows):
+        row["neg"] = [f"wrong answer {place}", *([None, 7] if place == 4 else [])]
+    Path("texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert "hard negatives: neg" in accepted(capsys, "text", "texts.jsonl")
+    Path("my_study.yaml").unlink()
+    rows[5]["neg"] = [{"text": "wrong"}]
+    Path("texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    sentence = refused(capsys, "text", "texts.jsonl", "--label", "neg")
+    assert "neg has values of type list, not text" in sentence
+
+
+@pytest.mark.parametrize("value", ["score", "other=1", "=1", "id>=many"])
 def test_a_condition_on_no_column_is_refused(value, capsys):
     table = questions().assign(answer="We help. " + questions()["message"])
     table.drop(columns="topic").to_csv("pairs.csv", index=False)

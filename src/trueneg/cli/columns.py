@@ -13,10 +13,12 @@ import regex
 from pandas import Series
 
 from trueneg.data.cells import (
+    OF_SPLITS,
     identifier,
     is_missing,
     listed_texts,
     several_labels,
+    split_name,
     split_names,
     truth,
 )
@@ -118,7 +120,8 @@ def kind_of(name: str, cells: Series) -> Kind:
         return Kind("date", f"dates, times or codes, {values.min()} to {values.max()}")
     if values.str.lower().str.endswith(IMAGES).mean() > 0.9:
         return Kind("image", "names of images")
-    return _kind_of_words(values)
+    # hard negatives are often the same few texts
+    return _kind_of_words(values, is_text=re.fullmatch(NEGATIVE, name.lower()) is not None)
 
 
 def _all(values: Series, holds: Callable[[Series], Series]) -> bool:
@@ -126,13 +129,16 @@ def _all(values: Series, holds: Callable[[Series], Series]) -> bool:
     return bool(holds(values.head(LOOKED_AT)).all() and holds(values).all())
 
 
-def _kind_of_words(values: Series) -> Kind:
+def _kind_of_words(values: Series, is_text: bool = False) -> Kind:
+    """Guess what a column of words is; ``is_text``: if its name says so, few different texts are no
+    labels.
+    """
     distinct = values.drop_duplicates()
-    if len(distinct) <= max(2, len(values) / FEWEST_OF_LABEL):
+    words = distinct.head(LOOKED_AT).map(lambda text: len(WORDS.findall(text))).mean()
+    if len(distinct) <= max(2, len(values) / FEWEST_OF_LABEL) and not (is_text and words >= 2):
         several = several_labels(distinct)
         looks = f"several labels in a cell, such as {several[0]}" if several else "labels"
         return Kind("label", f"{looks}: {counts(values)}")
-    words = distinct.head(LOOKED_AT).map(lambda text: len(WORDS.findall(text))).mean()
     if words >= 2:
         return Kind("text", f"texts of about {words:.0f} words")
     if len(distinct) == len(values):
@@ -206,9 +212,19 @@ class UserTable:
         if column is None or (column == "none" and role in ("group", "split")):
             return None
         if column not in self.rows:
+            unread = self.kinds.get(column)
+            problem = (
+                f" has no column {column}"
+                if unread is None
+                else f": {column} has values of type {unread.phrase}, not text"
+            )
             raise UserError(
-                f"{self.path} has no column {column}; expected one of:"
-                f" {', '.join(map(str, self.rows))}."
+                f"{self.path}{problem}; expected one of: {', '.join(map(str, self.rows))}."
+            )
+        if column in self.roles:
+            raise UserError(
+                f"{self.path}: {column} is chosen twice, as {self.roles[column]} and as {role};"
+                " expected two columns."
             )
         self.roles[column] = role
         others = ", ".join(name for name in candidates if name != column)
@@ -268,8 +284,22 @@ class UserTable:
         return few if present.nunique() < FEWEST_GROUPS else ""
 
     def split(self) -> str | None:
-        """Choose the column with the user's own splits."""
-        column = self.choose("split", self.free("split"))
+        """Choose the column with the user's own splits.
+
+        Raises:
+            UserError: if a column that seems to have them has other values, too.
+        """
+        found = self.free("split")
+        for name in () if found or self.chosen.get("split") else self.free("label"):
+            named = {split_name(plain(cell)) for cell in self.rows[name].unique()} - {""}
+            words = re.findall("[a-z]+", plain(name).lower())
+            if OF_SPLITS.intersection(words) and {"train"} < named:
+                raise UserError(
+                    f"{self.path}: {name} seems to have splits, but not only train, validation and"
+                    f" test: {counts(self.rows[name])}. Rename or remove the other rows, or draw"
+                    " splits with --split none."
+                )
+        column = self.choose("split", found)
         if column is not None:
             self.splits = required_splits(self.path, column, self.rows[column])
             self.found.append(f"splits of your own: {counts(self.splits)}")

@@ -3,6 +3,7 @@ time.
 """
 
 import contextlib
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -339,8 +340,8 @@ def choose_positive(table: UserTable, text: str) -> str:
         raise UserError(
             f"{table.path}: it is unknown whether {text} and {positive} belong together in every"
             f" row, because there are other columns: {table.columns(judges)}. Choose the rows whose"
-            f" texts belong together with --matches {judges[0]}=VALUE (of numbers, at least this),"
-            " or all of them with --matches all."
+            f" texts belong together with --matches {judges[0]}=VALUE (of scores with decimals, at"
+            f" least this; of others, '{judges[0]}>=NUMBER'), or all of them with --matches all."
         )
     if matches not in (None, "all"):
         _leave_out_mismatches(table, matches)
@@ -350,18 +351,28 @@ def choose_positive(table: UserTable, text: str) -> str:
 
 
 def _leave_out_mismatches(table: UserTable, matches: str) -> None:
-    """Leave out the rows that do not have the value, or at least the number, of COLUMN=VALUE."""
+    """Leave out the rows without the value of COLUMN=VALUE, or below the number of COLUMN>=NUMBER;
+    a number with decimals is such a bound, too, and so is one of a column that has decimals.
+    """
     column, _, value = matches.rpartition("=")
-    if column not in table.rows:
+    is_bound = column not in table.rows and column.endswith(">")
+    column = column.removesuffix(">") if is_bound else column
+    wished = pd.to_numeric(truth(value), errors="coerce")
+    if column not in table.rows or (is_bound and math.isnan(wished)):
         raise UserError(
-            f"--matches is {matches}; expected all, or COLUMN=VALUE with one of the columns"
-            f" {', '.join(map(str, table.rows))}."
+            f"--matches is {matches}; expected all, COLUMN=VALUE or COLUMN>=NUMBER with one of the"
+            f" columns {', '.join(map(str, table.rows))}."
         )
     table.roles[column] = "matches"
     cells = table.rows[column].map(truth)
     numbers = pd.to_numeric(cells, errors="coerce")
-    is_pair = (cells == truth(value)) | (numbers >= pd.to_numeric(truth(value), errors="coerce"))
-    table.found.append(f"pairs: rows whose {column} is {value}, or a larger number")
+    # whole numbers may be classes, such as those of natural-language inference
+    is_bound |= not math.isnan(wished) and bool((numbers % 1 > 0).any() or wished % 1 > 0)
+    is_pair = numbers >= wished if is_bound else (cells == truth(value)) | (numbers == wished)
+    said = f"pairs: rows whose {column} is {'at least ' * is_bound}{value}"
+    if not is_bound and numbers.max() > max(wished, 1):
+        said += f" (if those above it are, too: --matches '{column}>={value}')"
+    table.found.append(said)
     table.leave_out(~is_pair, "that are no pairs")
 
 

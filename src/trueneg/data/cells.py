@@ -15,9 +15,9 @@ from trueneg.text.cleaning import is_blank
 MISSING = {"", "-", "na", "n/a", "nan", "nat", "none", "null", "<na>", "#n/a"}
 TRUTH = {"0": "0", "false": "0", "no": "0", "1": "1", "true": "1", "yes": "1"}
 SPLITS = {
-    r"tr|trn|train(ing|set)?": "train",
-    r"val(id|idation|set)?|dev(elopment|set)?": "validation",
-    r"te|tst|test(ing|set)?|eval(uation)?|hold[ _-]?out": "test",
+    r"tr|trn|train(ing)?([ _-]?(set|split|data))?": "train",
+    r"(val(id|idation)?|dev(elopment)?)([ _-]?(set|split|data))?": "validation",
+    r"te|tst|(test(ing)?|eval(uation)?|hold[ _-]?out)([ _-]?(set|split|data))?": "test",
 }
 OF_SPLITS = {"split", "splits", "partition", "subset", "set"}
 NUMBERED = {"0": "train", "1": "validation", "2": "test"}  # as Ludwig numbers splits

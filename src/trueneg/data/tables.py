@@ -346,10 +346,16 @@ def cell_text(value: object) -> str:
 
 
 def _list_as_json(value: object) -> object:
-    """Return a list of texts as JSON, empty without texts, and anything else as it is."""
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    """Return a list of texts as JSON, empty without texts, and anything else as it is. Nulls in it
+    are no texts, and numbers among texts are texts.
+    """
+    if not isinstance(value, list):
         return value
-    return as_json(value) if value else ""
+    present = [each for each in value if each is not None]
+    has_texts = not present or any(isinstance(each, str) for each in present)
+    if not has_texts or not all(isinstance(each, str | int | float) for each in present):
+        return value
+    return as_json(list(map(str, present))) if present else ""
 
 
 def _is_valid(text: str) -> bool:
