@@ -43,6 +43,7 @@ PAGES = [
             "digits",
             "few_labels",
             "fine_tuning",
+            "guided_placebos",
             "flickr8k_tuned",
             "hard_negatives",
             "open_i_frozen",
