@@ -51,14 +51,19 @@ def begun(source, **objective):
     return started(source, settings, frozen_of(source, np.float64))
 
 
+def first_batch(source, **objective):
+    """The run, its first batch in double precision, and the loss of that."""
+    with double_precision():
+        run = begun(source, **objective)
+        run.network.double()
+        pairs, inputs = next(run.batches(1))
+        return run, pairs, run.backward(pairs, inputs)[0].loss.item()
+
+
 @pytest.mark.parametrize("given", [True, False])
 def test_missing_hard_negatives_and_other_positives_are_no_negatives(given):
     source = ragged_source(given)
-    with double_precision():
-        run = begun(source)
-        run.network.double()
-        pairs, inputs = next(run.batches(1))
-        loss = run.backward(pairs, inputs)[0].loss.item()
+    run, pairs, loss = first_batch(source)
     frozen = frozen_of(source, np.float64)
     anchors, columns = ([run.data.sentences[row] for row in rows] for rows in pairs)
     count = len(anchors)
@@ -91,11 +96,7 @@ def test_missing_hard_negatives_attract_nothing(objective):
         "half uniform": {"targets": {"name": "half_uniform"}},
         "same class": {"name": "supcon"},
     }[objective]
-    with double_precision():
-        run = begun(source, **changes)
-        run.network.double()
-        pairs, inputs = next(run.batches(1))
-        loss = run.backward(pairs, inputs)[0].loss.item()
+    run, pairs, loss = first_batch(source, **changes)
     frozen = frozen_of(source, np.float64)
     anchors, columns = ([run.data.sentences[row] for row in rows] for rows in pairs)
     count = len(anchors)
