@@ -69,10 +69,11 @@ def test_a_sample_has_one_pair_per_anchor_and_the_texts_as_they_are():
     assert "&lt;script&gt;alert" in page
 
 
-def test_ratings_give_the_rate_of_all_pairs(capsys):
+@pytest.mark.parametrize("header", ["false", "FALSE"])
+def test_ratings_give_the_rate_of_all_pairs(capsys, header):
     sample = audited()
     sample["false"] = ["y", "N", "n", "u", "n"] * 8
-    sample.to_csv("rated.csv", index=False)
+    sample.rename(columns={"false": header}).to_csv("rated.csv", index=False)
     capsys.readouterr()
     assert main(["audit", "pairs.jsonl", "--ratings", "rated.csv"]) == 0
     printed = capsys.readouterr().out

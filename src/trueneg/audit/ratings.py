@@ -116,14 +116,9 @@ def read_ratings(folder: Path, file: Path, paths: Sequence[Path]) -> RatedSample
     if not paths:
         return RatedSample(pairs, record, np.empty(0, int), np.empty(0))
     wanted = pd.Index(record["rows"])
-    columns = {
-        "sample": None,
-        "pair": NUMBER._replace(unique=True),
-        "false": Values("[ynuYNU]?", EXPECTED),
-    }
     by_rater = []
     for path in paths:
-        table = read_columns(path, columns)
+        table = _read(path)
         if others := set(table["sample"]) - {record["sample"]}:
             raise UserError(
                 f"{path} has ratings of the sample {min(others)}; expected {record['sample']}, that"
@@ -160,6 +155,14 @@ def _checksum(path: Path) -> str:
     files = sorted(file for file in path.rglob("*") if file.is_file())
     contents = "".join(f"{file.relative_to(path)} {file_checksum(file)}\n" for file in files)
     return hashlib.sha256(contents.encode()).hexdigest()
+
+
+def _read(path: Path) -> DataFrame:
+    """Return the columns sample, pair and false; spreadsheets save the last name in capitals."""
+    written = next((name for name in read_columns(path, None) if name.lower() == "false"), "false")
+    columns = {"sample": None, "pair": NUMBER._replace(unique=True)}
+    table = read_columns(path, columns | {written: Values("[ynuYNU]?", EXPECTED)})
+    return table.rename(columns={written: "false"})
 
 
 def _some(pairs: pd.Index) -> str:
