@@ -146,6 +146,13 @@ def test_a_row_of_no_group_is_named_and_skipped_on_request(tmp_path):
     )
 
 
+def test_rounded_ids_are_no_groups_that_two_splits_must_not_share(tmp_path):
+    rows = [[*row[:2], "1.00E+17", *row[3:]] if n == 3 else row for n, row in enumerate(GROUPED)]
+    settings = grouped(tmp_path / "a.csv", rows, group_column="concept", label_column="kind")
+    with pytest.raises(UserError, match=r"line 5: concept is '1\.00E\+17'; expected all digits"):
+        text_table.read_source(settings | {"skip_incomplete": 4})
+
+
 def test_test_texts_may_have_groups_that_training_lacks(tmp_path):
     settings = grouped(tmp_path / "a.csv")
     test = grouped(tmp_path / "b.csv", [["q9", "a9", "C9", "", "cause"]])["path"]

@@ -188,6 +188,10 @@ class Rows:
     def check_ids(self, column: str, expected: str, kind: str) -> None:
         """Skip or report rows without an id, and report rounded ids."""
         self.check(column, self[column] == "", expected, kind)
+        self.check_rounded(column)
+
+    def check_rounded(self, column: str) -> None:
+        """Report rounded ids."""
         self.check(
             column,
             self[column].str.fullmatch(ROUNDED),

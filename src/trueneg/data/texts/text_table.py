@@ -106,6 +106,8 @@ def read_rows(
             lacks |= positives[lacks.index].str.len() == 0
         rows.check(column, lacks, f"a {name}; fill it in, or remove the row", f"without a {name}")
     rows.check(text, rows[text].map(lists_texts), ONE_TEXT)
+    if group := about.get("group"):
+        rows.check_rounded(group)
     if given:
         own = zip(rows[text].map(normalised), positives[rows.table.index], strict=True)
         rows.check(
