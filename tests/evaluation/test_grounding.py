@@ -4,6 +4,7 @@ against torchvision and SciPy.
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -21,6 +22,7 @@ from trueneg.evaluation.grounding import (
     mean_by_category,
     upsample,
 )
+from trueneg.evaluation.pairs.grounding import phrase_grounding
 
 
 @st.composite
@@ -141,6 +143,17 @@ def test_pixels_outside_the_crop_are_ignored(pair, data):
     assert intersection_over_union(padded, padded_mask) == pytest.approx(
         intersection_over_union(heatmap, mask)
     )
+
+
+def test_phrases_whose_boxes_cover_all_or_no_pixels_are_left_out():
+    pixels = np.random.default_rng(0).random((20, 20))
+    boxes = pd.DataFrame({"finding": ["edema"]})
+    corners = [[2, 3, 9, 8], [10.6, 10.6, 11.4, 11.4], [0, 0, 20, 20]]
+    masks = box_masks(np.array(corners), (20, 20))
+    assert [mask.sum() for mask in masks] == [35, 0, 400]
+    found = phrase_grounding((boxes, pixels, mask) for mask in masks)
+    assert found == phrase_grounding([(boxes, pixels, masks[0])])
+    assert found["phrases"] == {"mean": 1.0}
 
 
 def test_means_are_computed_over_boxes_and_over_categories():

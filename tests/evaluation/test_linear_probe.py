@@ -18,7 +18,7 @@ from torch.nn import functional
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.subsets import make_subset
 from trueneg.evaluation.images import EncodedRun
-from trueneg.evaluation.images.linear_probe import label_subset, labelled_images
+from trueneg.evaluation.images.linear_probe import label_subset, labelled_images, measure
 from trueneg.evaluation.linear_heads import (
     cross_entropy,
     known_binary_cross_entropy,
@@ -310,3 +310,37 @@ def test_no_label_pool_contains_an_unlabelled_image():
     assert (labels[subset.train] < 0).sum() == 40
     for name in pools:
         assert labelled_images(run, name, 1.0).tolist() == run.pool(name).tolist()
+
+
+def test_probes_of_runs_with_splits_of_different_sizes_are_those_of_each_run():
+    """Equal images, which no two splits share, change the sizes of splits."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(200) % 4
+    images = generator.integers(0, 255, (200, 1, 4, 4), dtype=np.uint8)
+    images[100:140] = images[:40]
+    source = ImageSource("equal", images, labels, np.zeros(200, bool), tuple("abcd"))
+    features = torch.from_numpy(generator.normal(size=(200, 6)).astype(np.float32))
+    networks = torch.nn.Identity(), Augmentation([0.5], [0.5])
+    runs = [
+        EncodedRun(
+            str(seed),
+            make_subset(source, seed=seed),
+            source,
+            features,
+            torch.from_numpy(labels),
+            *networks,
+        )
+        for seed in range(4)
+    ]
+    assert len({len(run.subset.test) for run in runs}) > 1
+    settings = {
+        "linear_probe": {"label_pools": ["all"], "label_fractions": [1.0], "epochs": 3}
+        | {"batch_size": 32, "learning_rate": 0.01, "weight_decay": 0.0}
+    }
+
+    def measured(runs):
+        return {(run.id, *row): float(value) for run, *row, value in measure(runs, settings)}
+
+    together = measured(runs)
+    alone = {key: value for run in runs for key, value in measured([run]).items()}
+    assert together == pytest.approx(alone, abs=1e-6)

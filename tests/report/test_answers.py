@@ -13,7 +13,7 @@ from synthetic import numbers, tidy
 from tests.evaluation.texts.test_text_rows import GIVEN, LABELLED, text_study
 
 from trueneg.config.reading import load_configuration
-from trueneg.report.claims import claim, in_other_families
+from trueneg.report.claims import claim, disagreements, in_other_families, losses
 from trueneg.report.findings import answer, sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
@@ -255,3 +255,15 @@ def test_other_families_are_measured_with_the_group_of_the_answer(group):
     row = primary_contrast(rows, "HCL", "CL", KNN._replace(group=group), "d")
     found = {each["task"]: each["difference"] for each in in_other_families(rows, row)}
     assert found == pytest.approx({"linear probe": 1.5 * gains[group], "clustering": 0.03})
+
+
+@pytest.mark.parametrize("loss", [0.02, 0.0])
+def test_a_loss_that_is_the_same_in_all_seeds_is_one(loss):
+    cl = np.linspace(0.5, 0.54, 6)
+    gains = 0.02 + 0.001 * np.arange(6)
+    probe = tidy(PROBE, {"CL": cl, "HCL": cl - loss})
+    rows = pd.concat([tidy(KNN, {"CL": cl, "HCL": cl + gains}), probe])
+    row = primary_contrast(rows, "HCL", "CL", KNN, "d")
+    assert losses(rows, row) == ["linear probe"] * (loss > 0)
+    (said,) = disagreements(rows, row)  # not to gain disagrees, too
+    assert ("(−2.0 to −2.0)" in said) == (loss > 0)

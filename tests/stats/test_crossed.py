@@ -79,6 +79,20 @@ def test_runs_may_have_different_samples_and_names_of_clusters():
         crossed_interval(values[:1], names[:1])
 
 
+@pytest.mark.parametrize(("gain", "p", "p_equivalence"), [(0.0, 1.0, 1 / 16), (0.5, 1 / 8, 0.5)])
+def test_without_variation_the_tests_are_sign_tests_over_the_runs(gain, p, p_equivalence):
+    rows = [
+        {"objective": name, "seed": seed, "sample": sample, "cluster": sample}
+        | {"value": 1.0 + gain * (name == "Oracle")}
+        for name in ("CL", "Oracle")
+        for seed in range(4)
+        for sample in range(20)
+    ]
+    _, found = crossed_comparisons(DataFrame(rows), margin=0.1).to_dict("records")
+    assert (found["low"], found["high"]) == (gain, gain)
+    assert (found["p"], found["p equivalence"]) == (p, p_equivalence)
+
+
 def test_each_pair_of_objectives_is_compared_on_the_samples_that_they_share():
     rng = np.random.default_rng(2)
     rows = [

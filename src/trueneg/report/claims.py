@@ -20,7 +20,7 @@ from trueneg.report.metrics import (
     unit,
 )
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.stats.comparison import paired_differences, primary_contrast
+from trueneg.stats.comparison import paired_differences, primary_contrast, with_exact_ends
 from trueneg.stats.measurement import Measurement, measurements
 
 
@@ -132,8 +132,8 @@ def in_other_families(rows: DataFrame, row: Any) -> list[dict[str, Any]]:
     if not others:
         return []
     values = pd.concat([each.rows_of(rows) for each in others], ignore_index=True)
-    differences: list[Any] = paired_differences(values, baseline, [treatment]).to_dict("records")
-    return differences
+    differences: Any = with_exact_ends(paired_differences(values, baseline, [treatment]))
+    return list(differences.to_dict("records"))
 
 
 def losses(rows: DataFrame, row: Any) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+from pandas import DataFrame
 
 from trueneg.config.equal_temperature import baseline_at, with_loss_of_baseline
 from trueneg.legible import counted
@@ -17,7 +18,7 @@ from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import amount, ends
 from trueneg.report.tables.comparisons import of_primary
 from trueneg.stats.candidates import cross_fitted
-from trueneg.stats.comparison import paired_differences, primary_contrast
+from trueneg.stats.comparison import paired_differences, primary_contrast, with_exact_ends
 
 ELSEWHERE = "better at another temperature"
 # how the sentence says each outcome, in its order
@@ -45,7 +46,8 @@ def gains(gathered: Gathered) -> Mapping[str, Any]:
     found = {}
     for row in table[table["objective"].isin(names)].to_dict("records"):
         gain = least_gain(gathered, row["objective"])
-        is_elsewhere = row["outcome"].startswith("better") and not gain["low"] > 0
+        (low,) = with_exact_ends(DataFrame([gain]))["low"]
+        is_elsewhere = row["outcome"].startswith("better") and not low > 0
         outcome = ELSEWHERE if is_elsewhere else row["outcome"]
         found[row["objective"]] = {**gain, "outcome": outcome}
     return found

@@ -177,6 +177,14 @@ def _with_tests(table: pd.DataFrame, margins: Mapping[Measurement, float]) -> pd
     )
 
 
+def with_exact_ends(table: pd.DataFrame) -> pd.DataFrame:
+    """Return paired differences whose interval is the difference itself where all seeds agree, to
+    be compared with a bound; see :func:`add_interval`.
+    """
+    exact = table["difference"].where(table["standard deviation"] == 0)
+    return table.assign(**{end: table[end].fillna(exact) for end in ("low", "high")})
+
+
 def within_headroom(table: pd.DataFrame, gains: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Withdraw the equivalence tests whose margin the oracle's gain is not shown to exceed: being
     that close to the baseline would then mean nothing.
@@ -186,9 +194,7 @@ def within_headroom(table: pd.DataFrame, gains: pd.DataFrame, baseline: str) -> 
         gains: its rows of the oracle, over each baseline that it must gain over.
         baseline: the uncorrected baseline, against which the oracle keeps its own test.
     """
-    # without an interval: the gain itself if all seeds agree, otherwise none is shown
-    exact = gains["difference"].where(gains["standard deviation"] == 0, -np.inf)
-    gains = gains.assign(low=gains["low"].fillna(exact))
+    gains = with_exact_ends(gains).fillna({"low": -np.inf})  # none is shown without an interval
     smallest = gains.sort_values("low").drop_duplicates(KEYS)
     least = table[KEYS].merge(smallest[[*KEYS, "low"]], how="left", on=KEYS)["low"].to_numpy()
     is_gain = table["objective"].isin(gains["objective"]) & (table["baseline"] == baseline)

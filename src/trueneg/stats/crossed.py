@@ -113,8 +113,10 @@ def crossed_comparisons(values: DataFrame, margin: float | None) -> DataFrame:
         low, high = found.ends()
         distance = abs(found.difference)
         tests = {
-            "p": _p(distance, found) * 2,
-            "p equivalence": np.nan if margin is None else _p(margin - distance, found),
+            "p": _p(distance, found, len(by_seed)) * 2,
+            "p equivalence": np.nan
+            if margin is None
+            else _p(margin - distance, found, len(by_seed)),
         }
         rows.append(
             {"objective": objective, "baseline": baseline, "low": low, "high": high}
@@ -124,11 +126,13 @@ def crossed_comparisons(values: DataFrame, margin: float | None) -> DataFrame:
     return DataFrame(rows, columns=COMPARED)
 
 
-def _p(distance: float, found: CrossedInterval) -> float:
-    """Return the one-sided p value of a distance from zero; 0.5 if there is no variation to test
-    it against.
+def _p(distance: float, found: CrossedInterval, seeds: int) -> float:
+    """Return the one-sided p value of a distance from zero; without variation, that of an exact
+    sign test over the seeds.
     """
-    return float(stats.t.sf(distance / found.error, found.freedom)) if found.error else 0.5
+    if found.error:
+        return float(stats.t.sf(distance / found.error, found.freedom))
+    return 0.5**seeds if distance > 0 else 0.5
 
 
 def _variance(group: ndarray, residual: ndarray) -> float:

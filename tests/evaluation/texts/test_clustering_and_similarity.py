@@ -1,10 +1,12 @@
 """Clusters compared with labels, and similarities compared with ratings."""
 
+import dataclasses
 import math
 from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 
 from tests.evaluation.texts.embedded import embedded_run, labelled_run, paired_run, values
 from trueneg.evaluation.texts import clustering, similarity
@@ -46,6 +48,14 @@ def test_clusters_depend_on_the_seed_of_the_run_alone():
         (split, labels) for split in ("validation", "test") for labels in ("seen", "unseen")
     }
     assert values(clustering, paired_run()) == {}
+
+
+def test_a_collapsed_encoder_has_no_correlation():
+    run = paired_run()
+    run = dataclasses.replace(
+        run, anchors=torch.ones_like(run.anchors), positives=torch.ones_like(run.positives)
+    )
+    assert values(similarity, run) == {("test", SPEARMAN): 0.0}
 
 
 def test_similarity_is_the_correlation_of_ranks_of_anchors_and_positives():

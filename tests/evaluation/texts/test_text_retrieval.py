@@ -258,6 +258,13 @@ def test_texts_whose_label_no_training_text_has_are_left_out_and_counted(caplog)
     ]
 
 
+def test_a_split_without_a_query_that_can_be_answered_is_not_measured(caplog):
+    settings = {"retrieval": SETTINGS["retrieval"] | {"all_answers": True}}
+    run = embedded_run(np.eye(6), [0, 0, 1, 0, 2, 2], bank=[0, 1, 2], validation=[3], test=[4, 5])
+    assert {split for split, _ in values(retrieval, run, settings)} == {"validation"}
+    assert caplog.messages[-1] == "retrieval, test split, seen: no query has a right answer"
+
+
 def test_one_pair_is_retrieved_at_once():
     run = embedded_run(np.eye(4), pairs=[(0, 1), (2, 3)], validation=[0], test=[1])
     assert {*of_part(values(retrieval, run, SETTINGS), "test", "seen").values()} == {1.0}

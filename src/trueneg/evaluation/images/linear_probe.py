@@ -6,7 +6,7 @@ its batch size.
 
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy import ndarray
@@ -29,25 +29,45 @@ def measure(runs: Sequence[EncodedRun], settings: Section) -> Iterator[Measured]
     fractions = sorted(training.pop("label_fractions"))
     yield from chance(runs, "linear probe")
     for pool, fraction in itertools.product(pools, fractions):
-        features, labels = zip(
-            *(run.of(labelled_images(run, pool, fraction)) for run in runs), strict=True
-        )
-        probes = train_linear_heads(
-            features,
-            labels,
-            runs[0].classes,
-            cross_entropy,
-            seeds=[seed_for(run.subset.seed, "linear probe") for run in runs],
-            **training,
-        )
-        for split in runs[0].splits:
-            # Splits are stratified, so they have the same size for all seeds.
-            predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
-            for run, predictions in zip(runs, predicted, strict=True):
-                yield from of_groups(
-                    run, split, Measurement("linear probe", "accuracy", pool, fraction), predictions
-                )
+        for alike in _of_equal_sizes(runs, pool, fraction):
+            yield from _of_probes(alike, pool, fraction, training)
         log.info(f"trained linear probes: {pool} labels, fraction {fraction:g}")
+
+
+def _of_equal_sizes(
+    runs: Sequence[EncodedRun], pool: str, fraction: float
+) -> Iterable[list[EncodedRun]]:
+    """Return groups of runs whose probes can be trained together. Splits are stratified, so they
+    mostly have the same size for all seeds; equal images, which stay together, change that.
+    """
+    groups: dict[tuple[int, ...], list[EncodedRun]] = {}
+    for run in runs:
+        of_splits = (len(run.of_split(split)) for split in run.splits)
+        sizes = (len(labelled_images(run, pool, fraction)), *of_splits)
+        groups.setdefault(sizes, []).append(run)
+    return groups.values()
+
+
+def _of_probes(
+    runs: Sequence[EncodedRun], pool: str, fraction: float, training: Section
+) -> Iterator[Measured]:
+    """Yield the accuracies of probes that are trained together."""
+    features, labels = zip(
+        *(run.of(labelled_images(run, pool, fraction)) for run in runs), strict=True
+    )
+    probes = train_linear_heads(
+        features,
+        labels,
+        runs[0].classes,
+        cross_entropy,
+        seeds=[seed_for(run.subset.seed, "linear probe") for run in runs],
+        **training,
+    )
+    measured = Measurement("linear probe", "accuracy", pool, fraction)
+    for split in runs[0].splits:
+        predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
+        for run, predictions in zip(runs, predicted, strict=True):
+            yield from of_groups(run, split, measured, predictions)
 
 
 def labelled_images(run: EncodedRun, pool: str, fraction: float) -> ndarray:

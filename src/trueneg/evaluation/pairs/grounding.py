@@ -169,9 +169,9 @@ def phrase_grounding(
     of :func:`phrase_maps`.
 
     Returns:
-        ``"phrases"``: number of phrases, except those whose boxes cover the whole crop; ``"CNR"``,
-            ``"CNR signed"``, ``"mIoU"``: the value per finding, the mean over all phrases
-            (``"mean"``) and the mean over findings (``"macro"``).
+        ``"phrases"``: number of phrases, except those whose boxes cover the whole crop, or the
+            centre of no pixel; ``"CNR"``, ``"CNR signed"``, ``"mIoU"``: the value per finding, the
+            mean over all phrases (``"mean"``) and the mean over findings (``"macro"``).
     """
     measured = [
         (
@@ -180,7 +180,7 @@ def phrase_grounding(
             intersection_over_union(pixels, mask),
         )
         for boxes, pixels, mask in maps
-        if not mask.all()
+        if mask.any() and not mask.all()
     ]
     metrics = {"phrases": {"mean": float(len(measured))}}
     if measured:

@@ -36,6 +36,9 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measur
     wanted = settings["retrieval"]
     for run, split in itertools.product(runs, SPLITS):
         for part, asked, search in searches(run, split, wanted["all_answers"]):
+            if not len(asked):
+                log.warning(f"retrieval, {split} split, {part}: no query has a right answer")
+                continue
             for metric, k, values in metrics(search, wanted["ks"], wanted["all_answers"]):
                 measured = Measurement("retrieval", metric, part, k=k)
                 yield run, split, measured, PerSample(values.mean(), asked, values)
