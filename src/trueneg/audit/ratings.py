@@ -159,8 +159,9 @@ def _checksum(path: Path) -> str:
 
 def _read(path: Path) -> DataFrame:
     """Return the columns sample, pair and false; spreadsheets save the last name in capitals."""
-    written = next((name for name in read_columns(path, None) if name.lower() == "false"), "false")
-    columns = {"sample": None, "pair": NUMBER._replace(unique=True)}
+    names = map(str, read_columns(path, None))
+    written = next((name for name in names if name.lower() == "false"), "false")
+    columns: dict[str, Values | None] = {"sample": None, "pair": NUMBER._replace(unique=True)}
     table = read_columns(path, columns | {written: Values("[ynuYNU]?", EXPECTED)})
     return table.rename(columns={written: "false"})
 

@@ -92,8 +92,10 @@ def advise(
         )
         against = _objected(better[: better.index(best)], baseline)  # of higher means
         return Advice(chosen.name, f"{'; '.join([f'Use {chosen.name}{reason}', *against])}.")
-    against = "; ".join(_objected(better, baseline))
-    reason = against or f"no method{kind} was shown to be better than {baseline}"
+    reason = (
+        "; ".join(_objected(better, baseline))
+        or f"no method{kind} was shown to be better than {baseline}"
+    )
     if baseline_over_untrained in (None, BETTER):
         return Advice(baseline, f"Use {baseline}: {reason}.")
     untrained = f"{baseline} is not shown to beat the encoder before training"

@@ -349,7 +349,11 @@ def write_archive(path: Path, archive: Archive) -> None:
     # files of the same kind beside each other are compressed best
     ordered = sorted(archive.content, key=lambda name: (name.rpartition("/")[2], name))
     preset = 9 | lzma.PRESET_EXTREME  # 4 to 9 % smaller, in three times the time
-    with atomic_write(path) as temporary, tarfile.open(temporary, "w:xz", preset=preset) as file:
+    with (
+        atomic_write(path) as temporary,
+        lzma.open(temporary, "wb", preset=preset) as stream,
+        tarfile.open(fileobj=stream, mode="w") as file,
+    ):
         for name in (STUDY, *ordered):
             data = described.encode() if name == STUDY else archive.content[name]
             member = tarfile.TarInfo(name)
