@@ -17,7 +17,7 @@ from trueneg.report.claims import claim, disagreements, in_other_families, losse
 from trueneg.report.findings import answer, sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
-from trueneg.report.methods import of_methods
+from trueneg.report.methods import ELSEWHERE, of_methods, outcomes
 from trueneg.stats.comparison import headroom, primary_contrast
 from trueneg.stats.measurement import Measurement
 
@@ -267,3 +267,13 @@ def test_a_loss_that_is_the_same_in_all_seeds_is_one(loss):
     assert losses(rows, row) == ["linear probe"] * (loss > 0)
     (said,) = disagreements(rows, row)  # not to gain disagrees, too
     assert ("(−2.0 to −2.0)" in said) == (loss > 0)
+
+
+@pytest.mark.parametrize(
+    ("at_equal", "point", "outcome"), [(None, 2.0, "better"), (2.0, 0.0, ELSEWHERE)]
+)
+def test_a_gain_that_is_the_same_in_all_seeds_is_one(tmp_path, at_equal, point, outcome):
+    (found,) = next(each for each in cases() if "smaller" in each.id and "better" in each.id).values
+    points = [point] * len(found["points"])
+    study = gathered(tmp_path / "artefacts", found | {"at_equal": at_equal, "points": points})
+    assert outcomes(study)["HCL"] == outcome

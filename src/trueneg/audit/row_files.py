@@ -146,7 +146,7 @@ def reading_rows(path: Path) -> Iterator[None]:
         with reading(path, "a table", COPY_AGAIN):
             yield
     except UserError as error:
-        if error.__cause__ is not None:
+        if error.__cause__ is not None:  # of an exception that is no user error
             read_table(path, None)
         raise
 
@@ -160,8 +160,8 @@ def row_file(path: Path) -> Any:
 
 
 def without(value: Any, places: set[int]) -> Any:
-    """Return a cell without its texts at some places, nor nulls: a list, written like the cell's,
-    or None.
+    """Return a cell without nulls and without its texts at some places: a list, written like the
+    cell's, or None.
 
     Example:
         >>> without(["a", "b"], {0}), without("['a', 'b']", {0}), without("a", {0})

@@ -284,13 +284,22 @@ class UserTable:
         return few if present.nunique() < FEWEST_GROUPS else ""
 
     def split(self) -> str | None:
-        """Choose the column with the user's own splits.
-
-        Raises:
-            UserError: if a column that seems to have them has other values, too.
-        """
+        """Choose the column with the user's own splits."""
         found = self.free("split")
-        for name in () if found or self.chosen.get("split") else self.free("label"):
+        if not found and not self.chosen.get("split"):
+            self._refuse_other_splits()
+        column = self.choose("split", found)
+        if column is not None:
+            self.splits = required_splits(self.path, column, self.rows[column])
+            self.found.append(f"splits of your own: {counts(self.splits)}")
+            self.leave_out(self.splits == "", f"without a {column}")
+        return column
+
+    def _refuse_other_splits(self) -> None:
+        """Refuse a column that seems to have splits and has other values, too, instead of drawing
+        splits unasked.
+        """
+        for name in self.free("label"):
             named = {split_name(plain(cell)) for cell in self.rows[name].unique()} - {""}
             words = re.findall("[a-z]+", plain(name).lower())
             if OF_SPLITS.intersection(words) and {"train"} < named:
@@ -299,12 +308,6 @@ class UserTable:
                     f" test: {counts(self.rows[name])}. Rename or remove the other rows, or draw"
                     " splits with --split none."
                 )
-        column = self.choose("split", found)
-        if column is not None:
-            self.splits = required_splits(self.path, column, self.rows[column])
-            self.found.append(f"splits of your own: {counts(self.splits)}")
-            self.leave_out(self.splits == "", f"without a {column}")
-        return column
 
     def leave_out(self, wrong: Series, what: str) -> None:
         """Leave out rows, and say how many and why; rows that are not in `wrong` are kept."""

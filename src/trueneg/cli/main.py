@@ -120,8 +120,8 @@ def _add_init(commands: Commands) -> None:
     texts.add_argument(
         "--matches",
         metavar="COLUMN=VALUE",
-        help="rows whose texts belong together: those with a value, or at least a number, in a"
-        " column; or all",
+        help="rows whose texts belong together: those with a value in a column, or at least a"
+        " number (COLUMN>=NUMBER, or a number with decimals); or all",
     )
     pairs.add_argument(
         "--images", type=Path, required=True, metavar="FOLDER", help="folder of the images"

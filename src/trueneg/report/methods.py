@@ -3,11 +3,11 @@ temperatures too, and what the best of them gains.
 """
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from pandas import DataFrame
 
 from trueneg.config.equal_temperature import baseline_at, with_loss_of_baseline
 from trueneg.legible import counted
@@ -18,7 +18,7 @@ from trueneg.report.layouts import compared_rows
 from trueneg.report.metrics import amount, ends
 from trueneg.report.tables.comparisons import of_primary
 from trueneg.stats.candidates import cross_fitted
-from trueneg.stats.comparison import paired_differences, primary_contrast, with_exact_ends
+from trueneg.stats.comparison import paired_differences, primary_contrast
 
 ELSEWHERE = "better at another temperature"
 # how the sentence says each outcome, in its order
@@ -46,7 +46,7 @@ def gains(gathered: Gathered) -> Mapping[str, Any]:
     found = {}
     for row in table[table["objective"].isin(names)].to_dict("records"):
         gain = least_gain(gathered, row["objective"])
-        (low,) = with_exact_ends(DataFrame([gain]))["low"]
+        low = gain["difference"] if math.isnan(gain["low"]) else gain["low"]  # all seeds agree
         is_elsewhere = row["outcome"].startswith("better") and not low > 0
         outcome = ELSEWHERE if is_elsewhere else row["outcome"]
         found[row["objective"]] = {**gain, "outcome": outcome}

@@ -132,11 +132,12 @@ class PairCriterion:
         """
         kept = self._kept_columns(pairs)
         owners = _owners(pairs)[kept]
+        excluded = self._excluded(pairs)
+        excluded = None if excluded is None else excluded[:, kept]
         pairs = pairs._replace(columns=pairs.columns[kept])
         similarities = [similarity[:, kept] for similarity in similarities]
-        if self._lacks_negatives and isinstance(rated.negative_similarity, Tensor):
+        if isinstance(rated.negative_similarity, Tensor):
             rated = rated._replace(negative_similarity=rated.negative_similarity[:, kept])
-        excluded = self._excluded(pairs, owners)
         facts = {
             "class_probability": _of_batch(self._eta, pairs),
             "same_class": self._same_class(pairs) if self.loss.estimator.needs_labels else None,
@@ -168,7 +169,8 @@ class PairCriterion:
         loss = terms.loss
         at_bound = terms.at_bound
         if self._switch is not None:
-            loss, at_bound = self._switched_off(terms, similarity, scale, pairs, excluded)
+            eta = _of_batch(self._switch, pairs)
+            loss, at_bound = self._switched_off(terms, similarity, scale, eta, excluded)
         elif self._all_positives:
             positives = self._same_class(pairs) if self._of_reports else self._data.same_text(pairs)
             loss = self._over_positives(terms, similarity * scale, positives)
@@ -181,19 +183,14 @@ class PairCriterion:
         )
 
     def _switched_off(
-        self,
-        terms: ContrastiveTerms,
-        similarity: Tensor,
-        scale: Tensor,
-        pairs: PairBatch,
-        excluded: Tensor | None,
+        self, terms: ContrastiveTerms, similarity: Tensor, scale: Tensor, eta: Any, excluded: Any
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss without the anchors that DCL would bound, and which ones these are."""
+        """Return the loss without the anchors that DCL with this η would bound, and which ones
+        these are.
+        """
+        facts = {"class_probability": eta, "exclude": excluded}
         with torch.no_grad():
-            eta = _of_batch(self._switch, pairs)
-            at_bound = self._debiased.terms(
-                similarity, scale, class_probability=eta, exclude=excluded
-            ).at_bound
+            at_bound = self._debiased.terms(similarity, scale, **facts).at_bound
         each = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
         # Averaged over all anchors, so that switching some off does not enlarge the steps of the
         # others.
@@ -247,7 +244,7 @@ class PairCriterion:
         """
         none = anchors.new_zeros(len(anchors))
         unknown = none.new_zeros(0, len(anchors))
-        loss = self.loss(anchors, columns, self._excluded(pairs, _owners(pairs)))
+        loss = self.loss(anchors, columns, self._excluded(pairs))
         return ObjectiveTerms(loss, none, none, unknown, unknown)
 
     def _kept_columns(self, pairs: PairBatch) -> Tensor | slice:
@@ -263,10 +260,8 @@ class PairCriterion:
         is_without = self.loss.negatives == "hard" and not is_kept[count:].any()
         return slice(None) if is_without else is_kept
 
-    def _excluded(self, pairs: PairBatch, owners: Tensor) -> Tensor | None:
-        """Return (B, K) bool: the columns that are not negatives of an anchor, given the number of
-        each column's anchor, (K,); None: all are.
-        """
+    def _excluded(self, pairs: PairBatch) -> Tensor | None:
+        """Return (B, K) bool: the columns that are not negatives of an anchor; None: all are."""
         excluded = None
         if self._leaves_out_report:
             data: Any = self._data  # texts have no reports, so no setting leaves them out
@@ -276,15 +271,16 @@ class PairCriterion:
             same = (self._data.known_positives if is_known else self._data.same_text)(pairs)
             excluded = same if excluded is None else excluded | same
         if self._lacks_negatives:
-            unused = self._unused_columns(pairs, owners)
+            unused = self._unused_columns(pairs)
             excluded = unused if excluded is None else excluded | unused
         return excluded
 
-    def _unused_columns(self, pairs: PairBatch, owners: Tensor) -> Tensor:
+    def _unused_columns(self, pairs: PairBatch) -> Tensor:
         """Return (B, K) bool: the columns that stand for missing hard negatives, and those of other
         anchors if only an anchor's own hard negatives count.
         """
         count = len(pairs.anchors)
+        owners = _owners(pairs)
         places = torch.arange(len(owners), device=owners.device)
         is_unused = (places >= count) & (pairs.columns == pairs.anchors[owners])
         is_unused = is_unused.expand(count, -1)

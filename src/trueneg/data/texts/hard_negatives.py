@@ -82,13 +82,13 @@ class HardNegatives:
             for part in zip(anchors.chunk(count), positives.chunk(count), strict=True)
         ]
         drawn, is_missing, fits = (torch.cat(part) for part in zip(*parts, strict=True))
+        unmatched = (~fits[~is_missing]).float().mean().item()
         if self._settings["shuffled"]:
             others = torch.randperm(len(drawn), generator=generator)
             is_missing = is_missing[others] | (drawn[others] == anchors[:, None])
             drawn = torch.where(is_missing, anchors[:, None], drawn[others])
         self._measure(anchors, drawn, is_missing)
         if self._settings["false_share"] is not None:
-            unmatched = (~fits).float().mean().item()
             self.measured["share of hard negatives without the wished label"] = unmatched
         return drawn
 
