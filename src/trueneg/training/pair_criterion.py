@@ -170,7 +170,8 @@ class PairCriterion:
         at_bound = terms.at_bound
         if self._switch is not None:
             eta = _of_batch(self._switch, pairs)
-            loss, at_bound = self._switched_off(terms, similarity, scale, eta, excluded)
+            at_bound = self._at_bound(similarity, scale, eta, excluded)
+            loss = self._switched_off(terms, at_bound)
         elif self._all_positives:
             positives = self._same_class(pairs) if self._of_reports else self._data.same_text(pairs)
             loss = self._over_positives(terms, similarity * scale, positives)
@@ -182,19 +183,24 @@ class PairCriterion:
             *self._truth(terms, pairs),
         )
 
-    def _switched_off(
-        self, terms: ContrastiveTerms, similarity: Tensor, scale: Tensor, eta: Any, excluded: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Return the loss without the anchors that DCL with this η would bound, and which ones
-        these are.
+    @torch.no_grad()
+    def _at_bound(
+        self,
+        similarity: Tensor,
+        scale: Tensor,
+        eta: Tensor | float | None,
+        excluded: Tensor | None,
+    ) -> Tensor:
+        """Return which anchors DCL with this η would bound."""
+        terms = self._debiased.terms(similarity, scale, exclude=excluded, class_probability=eta)
+        return terms.at_bound
+
+    def _switched_off(self, terms: ContrastiveTerms, at_bound: Tensor) -> Tensor:
+        """Return the mean over all anchors of the loss without those at the bound, so that
+        switching some off does not enlarge the steps of the others.
         """
-        facts = {"class_probability": eta, "exclude": excluded}
-        with torch.no_grad():
-            at_bound = self._debiased.terms(similarity, scale, **facts).at_bound
         each = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
-        # Averaged over all anchors, so that switching some off does not enlarge the steps of the
-        # others.
-        return each.masked_fill(at_bound, 0).mean(), at_bound
+        return each.masked_fill(at_bound, 0).mean()
 
     def _over_positives(self, terms: ContrastiveTerms, logits: Tensor, positives: Tensor) -> Tensor:
         """Return the mean of −log e^p / (e^p + N·g) over each anchor's positives, with N·g over all
