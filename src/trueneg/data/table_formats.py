@@ -234,14 +234,15 @@ def _records(lines: list[str], separator: str, skipped: int) -> Iterator[_Record
 
 def _refuse_swallowed(rows: list[_Record], lines: list[str], separator: str, width: int) -> None:
     """Refuse a row of several lines if each looks like a row of its own: with as many fields as the
-    header, and with a first or last field that other rows have.
+    header and, unless tabs separate them, which texts seldom contain, with a first or last field
+    that other rows have.
     """
     single = [row.fields for row in rows if row.end == row.line]
     firsts = {fields[0] for fields in single} - {""}
     lasts = {fields[-1] for fields in single} - {""}
     for row in (row for row in rows if row.end > row.line):
         split = [line.rstrip("\r\n").split(separator) for line in lines[row.line - 1 : row.end]]
-        is_known = any(
+        is_known = separator == "\t" or any(
             after[0] in firsts or before[-1] in lasts for before, after in itertools.pairwise(split)
         )
         if is_known and {len(fields) for fields in split} == {width}:
