@@ -547,6 +547,19 @@ def test_a_folder_of_queries_and_a_corpus_makes_a_study(names, capsys):
     assert main(["check", "my_study.yaml"]) == 0
 
 
+def test_queries_without_a_right_answer_are_left_out_and_counted(capsys):
+    corpus = [{"_id": f"d{n}", "text": f"Answer {n}."} for n in range(300)]
+    queries = [{"_id": f"q{n}", "text": f"Question {n}?"} for n in range(1000)]
+    write_folder(
+        Path("data"), corpus, queries, {"test": [(f"q{n}", f"d{n}", 1) for n in range(260)]}
+    )
+    skipped = "740 of 1,000 rows are skipped: 740 without a right answer"
+    assert skipped in accepted(capsys, "text", "data")
+    assert main(["check", "my_study.yaml"]) == 0
+    assert main(["audit", "data"]) == 0
+    assert skipped in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "several", ["invoices|parcels", "['invoices', 'parcels']", "invoices;parcels"]
 )
@@ -648,6 +661,15 @@ def test_quotation_marks_that_swallow_lines_are_noticed(capsys):
     message = refused(capsys, "text", "questions.csv")
     assert "lines 11 to 15" in message
     assert "quoted text" in message
+
+
+def test_quotation_marks_that_swallow_unique_rows_between_tabs_are_noticed(capsys):
+    table = questions().assign(id=range(300))[["id", "topic", "message"]]
+    lines = table.to_csv(index=False, sep="\t").splitlines()
+    lines[10] = lines[10].replace("\tCustomer", '\t"Customer')
+    lines[14] += '"'
+    Path("questions.tsv").write_text("\n".join(lines))
+    assert "lines 11 to 15 are one row" in refused(capsys, "text", "questions.tsv")
 
 
 def test_texts_of_several_lines_are_no_swallowed_lines(capsys):

@@ -172,9 +172,8 @@ def _read_folder(folder: Path, chosen: Mapping[str, Any]) -> Audited:
         "splits": "drawn",
         "candidates": "judged",
         "restricted": False,
-        "skip_incomplete": True,
     }
-    rows, documents, skipped = beir.read_rows(settings)
+    rows, documents, skipped = beir.read_rows(settings | beir.SKIPPING)
     about = f"{len(rows):,} queries with right answers among {len(documents):,} judged texts"
     rows["positives"] = rows["positives"].map(json.dumps)
     cells = text_cells(rows, {"text": ANCHOR, "positives": POSITIVE}, None)

@@ -180,8 +180,10 @@ def _corpus(study: NewStudy, folder: Path) -> str:
     """Write a study of queries and a corpus in a folder."""
     splits = "official" if beir.has_splits(folder) else "drawn"
     settings = {"path": str(folder), "splits": splits, "candidates": "corpus"}
-    rows, corpus, _ = beir.read_rows(settings | {"restricted": False, "skip_incomplete": True})
+    rows, corpus, skipped = beir.read_rows(settings | {"restricted": False} | beir.SKIPPING)
     study.found.append(f"{len(rows):,} queries with right answers in {len(corpus):,} texts")
+    if skipped:
+        study.found.append(skipped)
     # none can be left out
     study.sample(pd.Series("", rows.index), pd.Series("test", rows.index), "queries")
     study.seconds -= SAMPLE["text"] * len(corpus)

@@ -20,6 +20,9 @@ from trueneg.specs.sections import Section
 from trueneg.text.cleaning import normalised
 
 CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
+# Of folders that are first looked at: many public ones have more queries without a right answer
+# than others.
+SKIPPING = {"skip_incomplete": 0.99}
 
 
 def read_source(settings: Section) -> TextSource:
