@@ -18,6 +18,7 @@ from trueneg.report.findings import answer, sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
 from trueneg.report.methods import ELSEWHERE, of_methods, outcomes
+from trueneg.report.page.study import study_page
 from trueneg.stats.comparison import headroom, primary_contrast
 from trueneg.stats.measurement import Measurement
 
@@ -239,6 +240,42 @@ def test_the_answer_names_the_smaller_gain_and_its_baseline_like_the_sentence(tm
     assert "over CL-at-HCL" in text
     assert 2.0 in numbers(text)
     assert 3.0 not in numbers(text)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "mark", "counts_seeds"),
+    [
+        ("better", "HCL: better", False),
+        ("worse", "HCL: worse", False),
+        ("equivalent", "HCL: equivalent", False),
+        ("cannot tell", "HCL: undecided", True),
+    ],
+)
+def test_the_page_marks_the_comparison_that_the_sentence_states(
+    outcome, mark, counts_seeds, tmp_path, monkeypatch
+):
+    """CL at HCL's temperature is four points above CL, so that HCL is better than the latter."""
+    # which need artefacts beside the rows
+    monkeypatch.setattr("trueneg.report.page.study.registry.tables_by_name", lambda study: {})
+    monkeypatch.setattr("trueneg.report.findings.against_no_training", lambda *_: [])
+    of_edge = f"smaller at equal temperatures, {outcome}"
+    (found,) = next(each for each in cases() if each.id == of_edge).values
+    folder = tmp_path / "mine" / "artefacts"
+    folder.parent.mkdir()
+    study = gathered(folder, found | {"at_equal": 4.0})
+    comparison = study.comparison
+    assert comparison["primary"]["outcome"] == "better"
+    comparison["headroom"][0]["sentence"] = ""
+    (folder / "comparison.json").write_text(json.dumps(comparison))
+    run = {"id": "none", "seconds": 1.0, "state": "finished", "machine": {}, "code": {}}
+    dataset = study.study.dataset.model_dump(mode="json")
+    run["settings"] = {"kind": "text", "objective": {"name": "cl"}, "dataset": dataset}
+    run |= {"source": {"name": "s", "checksum": ""}, "versions": {}}
+    monkeypatch.setattr("trueneg.report.page.study._runs", lambda *_: [run])
+    page = study_page(folder)
+    assert found["words"] in page["finding"]
+    assert mark in [text for _, text in page["marks"]]
+    assert any("If the true difference" in fact for fact in page["facts"]) == counts_seeds
 
 
 @pytest.mark.parametrize("group", [None, "macro"])

@@ -150,6 +150,21 @@ def test_the_provenance_of_every_number_is_the_runs_of_its_objectives(name, with
                 assert runs_at(described) == expected, (line, column, cell)
 
 
+def set_gains(folder, gains, margin=None):
+    """Write rows in which the treatment gains so much over the baseline on the test split."""
+    study = yaml.safe_load((folder / "study.yaml").read_text())
+    study["primary"]["margin"] = margin
+    (folder / "study.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
+    rows = pd.read_parquet(folder / "rows.parquet")
+    measured = Gathered(folder).primary.rows_of(rows[rows["split"] == "test"])
+    by_objective = dict(list(measured.sort_values("seed").groupby("objective")))
+    treatment, baseline = (
+        by_objective[study["primary"][side]] for side in ("treatment", "baseline")
+    )
+    rows.loc[treatment.index, "value"] = baseline["value"].to_numpy() + gains
+    rows.to_parquet(folder / "rows.parquet")
+
+
 def test_marks_and_warnings_state_the_caveats(page, tmp_path):
     marks, count = dict(page["marks"]), len(page["provenance"].runs)
     assert marks["stale"] == f"stale: 1 of {count} runs"
@@ -160,7 +175,7 @@ def test_marks_and_warnings_state_the_caveats(page, tmp_path):
     add_study(tmp_path)
     path = tmp_path / "phantom" / "artefacts" / "comparison.json"
     comparison = json.loads(path.read_text()) | {"seeds": 3}
-    comparison["primary"]["outcome"] = "better by less than the margin"
+    set_gains(path.parent, [0.001, 0.0012, 0.0008, 0.001, 0.0011, 0.0009], margin=0.01)
     comparison["headroom"][0]["label"] = "no clear headroom"
     path.write_text(json.dumps(comparison))
     page = study_page(path.parent)
@@ -364,27 +379,21 @@ def test_the_answer_says_what_more_seeds_would_cost_and_what_to_use_and_export(t
     run.mkdir(parents=True, exist_ok=True)
     for name in ("run.json", "model.safetensors"):
         (run / name).write_text("{}")
+    page = study_page(folder)
+    # all methods are better than CL in this study
+    assert f"Use {means.index[-1]}" in page["finding"]
+    assert f"trueneg export {run.name} exported; " in page["facts"][-1]
     path = folder / "comparison.json"
     comparison = json.loads(path.read_text())
-    comparison["primary"] |= {
-        "outcome": "undecided",
-        "difference": 0.01,
-        "standard deviation": 0.02,
-        "seeds": 6,
-        "p": 0.3,
-    }
-    path.write_text(json.dumps(comparison))
+    noise = np.array([-1, 1, -1, 1, -1, 1]) * 0.02 * np.sqrt(5 / 6)  # a deviation of 0.02
+    set_gains(folder, 0.01 + noise)
     page = study_page(folder)
     facts = " ".join(page["facts"])
     needed = int(np.ceil(tt_solve_power(0.5, power=0.8, alpha=0.05)))
     runs = needed * len(gathered.study.objectives)
     assert f"{needed} seeds detect it with a power of 80 %" in facts
     assert f"{runs} runs, about " in facts
-    # all methods are better than CL in this study
-    assert f"Use {means.index[-1]}" in page["finding"]
-    assert f"trueneg export {run.name} exported; " in page["facts"][-1]
-    comparison["primary"]["difference"] = 1e-6
-    path.write_text(json.dumps(comparison))
+    set_gains(folder, 1e-6 + noise)
     assert "more than 1,000 seeds" in " ".join(study_page(folder)["facts"])
     sides = {side: comparison["primary"][side] for side in ("objective", "baseline")}
     of_samples = {"low": -0.1, "high": 0.1, "p": 0.9, "p equivalence": 0.9, "clusters": 9}

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from trueneg.config.runs import shown_examples
 from trueneg.data.user_files import DataChanges
 from trueneg.legible import counted, duration
 from trueneg.report import known_data, registry
 from trueneg.report.advice import advice
+from trueneg.report.claims import claim
 from trueneg.report.findings import FEW_SEEDS, answer_of, sentence
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
@@ -57,7 +60,8 @@ def study_page(folder: Path) -> dict[str, Any]:
     restricted = any(
         getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports")
     )
-    marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
+    stated = _stated(gathered) if is_trained else {}
+    marks, warnings = _remarks(gathered, stated, runs, changes, restricted)
     # Not those of earlier versions, nor of networks without training.
     described = [run for run in runs if "false_negatives" in run and _is_trained(run)]
     facts = [
@@ -76,7 +80,7 @@ def study_page(folder: Path) -> dict[str, Any]:
         "title": study.title,
         "question": study.question,
         "finding": sentence(gathered),
-        "facts": _facts(gathered, runs) if is_trained else [],
+        "facts": _facts(gathered, stated, runs) if is_trained else [],
         "headroom": [
             f"{entry['dataset']}: {entry['sentence']}" for entry in comparison.get("headroom", ())
         ],
@@ -105,7 +109,23 @@ def study_page(folder: Path) -> dict[str, Any]:
     }
 
 
-def _facts(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
+def _stated(gathered: Gathered) -> Any:
+    """Return the comparison that a trained study's answer states: that of
+    :func:`trueneg.report.claims.claim`.
+    """
+    comparison = gathered.comparison
+    return claim(
+        gathered.study,
+        compared_rows(gathered),
+        comparison["primary"]["dataset"],
+        comparison["selection"],
+        gathered.crossed,
+    ).row
+
+
+def _facts(
+    gathered: Gathered, stated: Mapping[str, Any], runs: Sequence[records.Record]
+) -> list[str]:
     """State what the answer rests on, what seeds would cost that decide an undecided contrast, and
     how to export the advised objective's encoder, or to train a final one.
 
@@ -114,6 +134,7 @@ def _facts(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
 
     Args:
         gathered: a trained study.
+        stated: the comparison that the answer states.
         runs: records of its runs.
     """
     advised = advice(gathered)
@@ -124,8 +145,8 @@ def _facts(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
         gathered.comparison["selection"],
         gathered.crossed,
     )
-    sentences = [*of_methods(gathered), *further, *_seeds_to_decide(gathered, runs)]
-    sentences += _of_heads(runs)
+    sentences = [*of_methods(gathered), *further]
+    sentences += [*_seeds_to_decide(gathered, stated, runs), *_of_heads(runs)]
     rows = gathered.primary.rows_of(gathered.rows.query("split == 'validation'"))
     rows = rows[(rows["dataset"] == gathered.dataset) & (rows["objective"] == advised.name)]
     if rows.empty:
@@ -153,9 +174,10 @@ def _of_heads(runs: Sequence[records.Record]) -> list[str]:
     ]
 
 
-def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list[str]:
+def _seeds_to_decide(
+    gathered: Gathered, contrast: Mapping[str, Any], runs: Sequence[records.Record]
+) -> list[str]:
     """State what seeds would decide an undecided contrast, and what they would cost."""
-    contrast = gathered.comparison["primary"]
     seconds = [run["seconds"] for run in runs if _is_trained(run)]
     if contrast["outcome"] != "undecided":
         return []
@@ -164,7 +186,7 @@ def _seeds_to_decide(gathered: Gathered, runs: Sequence[records.Record]) -> list
             "More seeds alone need not decide it: the interval also covers the choice of test"
             " samples."
         ]
-    if contrast["minimum detectable"] is None or not seconds:
+    if pd.isna(contrast["minimum detectable"]) or not seconds:
         return []
     needed = seeds_to_detect(contrast["difference"], contrast["standard deviation"])
     if needed is None:
@@ -211,7 +233,7 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
 
 def _remarks(
     gathered: Gathered,
-    comparison: Mapping[str, Any],
+    stated: Mapping[str, Any],
     runs: Sequence[records.Record],
     changes: DataChanges,
     restricted: bool,
@@ -219,10 +241,12 @@ def _remarks(
     """Return the marks (the outcome and any caveats) and the warnings (the caveats as
     sentences).
     """
-    outcome = comparison["primary"]["outcome"] if comparison else ""
-    treatment = gathered.study.primary.treatment if comparison else ""
-    remarks = headroom_remarks(gathered.headroom) if comparison else {}
-    is_small = comparison.get("seeds", FEW_SEEDS) < FEW_SEEDS
+    is_trained = isinstance(gathered.study, TrainedStudy)
+    outcome = stated["outcome"] if is_trained else ""
+    treatment = gathered.study.primary.treatment if is_trained else ""
+    remarks = headroom_remarks(gathered.headroom) if is_trained else {}
+    seeds = gathered.comparison["seeds"] if is_trained else FEW_SEEDS
+    is_small = seeds < FEW_SEEDS
     stale = sum(run["state"].startswith("stale") for run in runs)
     changed = Counter(filter(None, map(changes.of_run, runs)))
     note = gathered.study.note
@@ -246,7 +270,7 @@ def _remarks(
             ("headroom", remark, remark if len(gathered.headroom) == 1 else f"{remark}: {dataset}")
             for dataset, remark in remarks.items()
         ),
-        ("few", is_small, f"too few seeds: {comparison.get('seeds')}"),
+        ("few", is_small, f"too few seeds: {seeds}"),
         ("stale", stale, f"stale: {stale:,} of {len(runs):,} runs"),
         ("changed", changed, f"data changed: {changed.total():,} of {len(runs):,} runs"),
         ("changed", changes.of_reports(gathered.folder.parent.name), "data changed"),
@@ -265,7 +289,7 @@ def _remarks(
         ),
         (
             is_small,
-            f"{counted(comparison.get('seeds', 0), 'seed')}: too few to distinguish an effect from"
+            f"{counted(seeds, 'seed')}: too few to distinguish an effect from"
             " noise; use 8 or more.",
         ),
     ]
