@@ -423,6 +423,10 @@ def test_a_column_of_splits_is_official_and_validation_patients_are_drawn_if_it_
         assert len(subset.train) == 24
         drawn.add(tuple(subset.validation))
     assert len(drawn) > 1
+    assert read_pairs(tmp_path / "pairs.npz").checksum == source.checksum
+    rows[0][3] = rows[1][3] = "test"  # another run: its training images have changed
+    write_csv(tmp_path / "table.csv", rows, ["image", "text", "patient", "Split"])
+    assert prepare(tmp_path, **settings).checksum != source.checksum
     rows[3][3] = "NA"
     write_csv(tmp_path / "table.csv", rows, ["image", "text", "patient", "Split"])
     with pytest.raises(UserError, match=r"line 5: Split is ''; expected a split"):

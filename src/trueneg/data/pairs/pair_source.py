@@ -51,6 +51,8 @@ class PairSource(ScoredSentences):
         skipped: a sentence about the rows and images left out, by kind; empty if none.
         language_model: the language model that embeds the sentences: its ``folder`` (or hub name),
             ``revision`` and ``checksum``.
+        own_splits: str, shape (n,): the split of each image in the user's own table; without such
+            splits, of shape (0,). Published splits are those of their data set.
 
     Attributes:
         checksum: hexadecimal SHA-256 of everything except the class probabilities and the language
@@ -86,7 +88,7 @@ class PairSource(ScoredSentences):
         (8, 8)
     """
 
-    ARRAYS = ("images", "reports", "patients", "labels", "shown")
+    ARRAYS = ("images", "reports", "patients", "labels", "shown", "own_splits")
     CONTENT = "a source of images and sentences"
     MAPPED = "images"
 
@@ -101,6 +103,7 @@ class PairSource(ScoredSentences):
     restricted: bool = False
     skipped: str = ""
     language_model: Mapping[str, Any] | None = None
+    own_splits: ndarray = field(default_factory=lambda: np.empty(0, str))
     checksum: str = field(init=False)
 
     def __post_init__(self):
@@ -118,6 +121,8 @@ class PairSource(ScoredSentences):
         update_with_texts(digest, self.label_names, self.reports, self.patients)
         for column in SENTENCE_COLUMNS:
             update_with_texts(digest, self.sentences[column])
+        if len(self.own_splits):
+            update_with_texts(digest, self.own_splits)
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @property

@@ -215,6 +215,7 @@ def _joined(
                 threads=threads,
             )
     count = len(data.reports)
+    own = data.tables["splits"].set_index("report") if settings.get("split_column") else None
     return PairSource(
         settings["source"],
         sentences=join_sentences(
@@ -229,4 +230,5 @@ def _joined(
         restricted=data.restricted,
         skipped=" ".join(filter(None, (data.skipped, skipped))),
         language_model=language_model,
+        own_splits=np.array([] if own is None else own.loc[data.reports, "split"], dtype=str),
     )
