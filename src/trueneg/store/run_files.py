@@ -13,7 +13,12 @@ from trueneg.io.files import file_checksum
 from trueneg.specs.sections import RunSettings
 
 OF_TOWERS = ("model", "path", "weights")
-WEIGHTS = (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection"))
+WEIGHTS = (
+    ("encoder", "weights"),
+    ("text_encoder", "model"),
+    ("text_encoder", "weights"),
+    ("text_encoder", "projection"),
+)
 
 
 def named_files(settings: RunSettings) -> dict[str, str]:

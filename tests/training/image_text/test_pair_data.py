@@ -155,6 +155,17 @@ def test_the_data_checksum_depends_on_weight_files(source, tmp_path):
     assert len(set(found)) == 3
 
 
+def test_the_data_checksum_depends_on_a_folder_of_a_pretrained_text_encoder(source, tmp_path):
+    settings = settings_of(OBJECTIVES["cl"])
+    settings["text_encoder"] = {"name": "pretrained", "model": str(tmp_path / "bert")}
+    found = [data_checksum(source, settings)]
+    (tmp_path / "bert").mkdir()
+    for content in (b"one", b"another"):
+        (tmp_path / "bert/model.safetensors").write_bytes(content)
+        found.append(data_checksum(source, settings))
+    assert len(set(found)) == 3
+
+
 def test_masked_positions_are_words_and_at_least_one_per_sentence():
     lengths = torch.tensor([9, 5, 3, 2])
     draws = torch.rand(4, 9, generator=torch.Generator().manual_seed(0))
