@@ -143,7 +143,7 @@ rule language_model:
         **growing("{study}/scoring", corpora.training_gpus),
     params:
         **versions.version_parameter("language_model"),
-        settings=setting("{study}/language_models/{model}"),
+        settings=corpora.with_files(setting("{study}/language_models/{model}")),
         seed=setting("{study}/seed"),
         store="results/language_models",
     script:

@@ -2,13 +2,17 @@
 wildcards.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from trueneg.config import runs
 from trueneg.config.configuration import Configuration
 from trueneg.specs.kinds.likelihood import LanguageModelSettings
 from trueneg.specs.resources import gpus
+from trueneg.specs.sections import Section
+from trueneg.store import records
+from trueneg.store.run_files import checksum_of
 
 MODELS = "results/{study}/text/{corpus}/language_models/{model}.json"
 LIKELIHOODS = "results/{study}/text/{corpus}/likelihoods/{model}.parquet"
@@ -61,6 +65,21 @@ class Corpora:
         """
         return _started_from(self.studies[wildcards.study].language_models[wildcards.model])
 
+    def with_files(self, settings: Callable[[Any], Section]) -> Callable[[Any], Section]:
+        """Return a function that adds ``files`` to the settings of a job with a language model in a
+        local folder: the folder's checksum, by its path.
+        """
+        return lambda wildcards: {**settings(wildcards), **self._files(wildcards)}
+
+    def _files(self, wildcards: Any) -> dict[str, dict[str, str]]:
+        settings = self.studies[wildcards.study].language_models[wildcards.model]
+        if settings.model is not None and Path(settings.model).exists():
+            return {"files": {settings.model: checksum_of(settings.model)}}
+        # Missing files count as unchanged, so that Snakemake removes nothing that needs them.
+        manifest = Path(MODELS.format(**wildcards))
+        files = records.read_json(manifest).get("files") if manifest.is_file() else None
+        return {"files": files} if files else {}
+
     def scoring_models(self, wildcards: Any) -> str:
         """Return the manifest of the models that score sentences: the study's own, or another
         study's if nothing is trained.
@@ -85,6 +104,7 @@ class Corpora:
         return {
             **settings,
             "trust_remote_code": study.language_models[wildcards.model].trust_remote_code,
+            **self._files(wildcards),
         }
 
     def scoring_gpus(self, wildcards: Any) -> int:

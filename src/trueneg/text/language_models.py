@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from trueneg.store import identity, provenance, versions
 from trueneg.store.language_models import read_language_models
 from trueneg.store.run_store import RunStore
 from trueneg.text.folds import training_parts, with_folds
-from trueneg.text.loading import load_language_model, longest_input
+from trueneg.text.loading import load_language_model, longest_input, weights_checksum
 from trueneg.text.masked_lm import MaskedLMTraining, Parts, new_masked_lm
 from trueneg.text.tokenizing import unexpressed
 
@@ -43,6 +44,7 @@ def train_language_models(
     store: str | Path,
     manifest: str | Path,
     start: str | Path | None = None,
+    files: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Train the language model of each fold, and write a manifest that lists the models.
 
@@ -58,6 +60,7 @@ def train_language_models(
             (or hub name) and ``checksum``.
         start: manifest of another corpus's models; the first of them is fine-tuned instead of
             ``model``.
+        files: checksum of a local folder of ``model``, by its path, which the manifest records.
 
     Raises:
         UserError: if there are too few sentences, another process is training the same model, or a
@@ -85,6 +88,7 @@ def train_language_models(
         for fold, (folder, revision, checksum) in enumerate(listed)
     ]
     content = {"folds": len(models), "seed": seed, "restricted": restricted, "models": models}
+    content |= {"files": dict(files)} if files else {}
     write_text(manifest, json.dumps(content, indent=2) + "\n")
 
 
@@ -191,6 +195,8 @@ def _identifier(record: Mapping[str, Any], parts: Parts) -> str:
     begin = dict(record["begin"] or {})
     if begin and (weights := Path(begin["name"]) / RunStore.MODEL).is_file():
         begin["name"] = file_checksum(weights)
+    elif begin and Path(begin["name"]).is_dir():  # weights in several files, or in another format
+        begin["name"] = weights_checksum({"folder": begin["name"], "revision": None})
     frozen = identity.frozen()["likelihood"]["language_models"]
     settings = record["settings"]
     kept = {
