@@ -4,6 +4,7 @@ import doctest
 import hashlib
 import json
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -163,6 +164,50 @@ def test_features_and_weights_are_a_parameter_that_changes_with_their_content_al
     assert training_jobs.files(guided) == {
         "features.safetensors": hashlib.sha256(b"others").hexdigest()
     }
+
+
+def test_the_file_of_stored_vectors_counts_as_unchanged_while_it_is_missing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    encoder = {"name": "vectors", "path": "vectors.npy"}
+    none = {"augmentation": {"name": "none"}, "projection": {"name": "residual"}}
+    training_jobs = jobs_of(tiny=tiny_study(encoder=encoder, **none))
+    (path,) = training_jobs.vectors(Wildcards(study="tiny"))
+    features = Wildcards(features=Path(path).stem)
+    assert training_jobs.frozen_tower(features)["files"] == {}
+    Path("vectors.npy").write_bytes(b"some")
+    before = training_jobs.frozen_tower(features)
+    assert before["files"] == {"vectors.npy": hashlib.sha256(b"some").hexdigest()}
+    recorded = Path(path).with_suffix(".files.json")  # by the job
+    recorded.parent.mkdir(parents=True)
+    recorded.write_text(json.dumps(before["files"]))
+    Path("vectors.npy").unlink()
+    assert training_jobs.frozen_tower(features) == before
+    Path("vectors.npy").write_bytes(b"others")
+    assert training_jobs.frozen_tower(features) != before
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_the_folder_of_a_language_model_is_a_parameter_of_its_jobs(train, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = tiny_words(language_models={"LM": {"model": "lm", "train": train}})
+    corpora = corpora_of(words=words)
+    (corpus,) = (path for path in corpora.each_corpus("{corpus}", ["words"]))
+    job = Wildcards(study="words", corpus=corpus, model="LM")
+    trained = corpora.with_files(lambda wildcards: {"model": "lm"})
+    assert trained(job) == {"model": "lm"}  # a model of the hub
+    assert "files" not in corpora.scoring(job)
+    Path("lm").mkdir()
+    found = []
+    for content in (b"some", b"others"):
+        Path("lm/pytorch_model.bin").write_bytes(content)
+        assert trained(job)["files"] == corpora.scoring(job)["files"]
+        found.append(trained(job)["files"])
+    assert found[0] != found[1]
+    manifest = Path(corpora.scoring_models(job))
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(json.dumps({"models": [], "files": found[0]}))
+    Path("lm").rename("moved")
+    assert trained(job)["files"] == corpora.scoring(job)["files"] == found[0]
 
 
 def test_each_seed_has_its_own_corpus_if_configured():

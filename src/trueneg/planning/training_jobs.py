@@ -23,6 +23,7 @@ SUBSETS = "results/{study}/subsets/{dataset}/{block}.parquet"
 SAMPLES = "results/{study}/artefacts/samples/{dataset}/{objective}/{block}.parquet"
 MINED = "results/{study}/mined/{dataset}/{features}/{block}.npz"
 SUSPECTS = "results/{study}/artefacts/suspects/{dataset}.parquet"
+FEATURES_FILES = "results/features/{features}.files.json"
 MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
@@ -216,9 +217,13 @@ class TrainingJobs:
         files = {
             name for role, name in named_files(settings).items() if role.startswith(f"{section} ")
         }
+        # Missing files count as unchanged, so that Snakemake removes no vectors made of them.
+        recorded = Path(FEATURES_FILES.format(**wildcards))
+        known = read_json(recorded) if recorded.is_file() else {}
+        present = {name: checksum_of(name) for name in files if Path(name).exists()}
         return {
             "made_of": made,
-            "files": {name: checksum_of(name) for name in sorted(files) if Path(name).exists()},
+            "files": dict(sorted((known | present).items())),
             **versions.version_parameter(
                 f"{made['section']}/{made['kind']}/{made['tower']['name']}", "features"
             ),
