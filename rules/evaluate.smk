@@ -35,6 +35,7 @@ rule samples:
     """Measure the primary measurement on each test sample, for an interval that covers new ones."""
     input:
         unpack(trainings.networks),
+        rows=rules.evaluate.output.rows,  # which are measured again if the evaluation changed
     output:
         samples="results/{study}/artefacts/samples/{dataset}/{objective}/{block}.parquet",
     log:

@@ -197,6 +197,10 @@ def test_the_tables_of_the_primary_measurement_have_the_intervals_over_samples(t
     comparison, _ = summarised(
         tmp_path / "found", study, pd.concat([rows, chance]), curves, samples
     )
+    other = rows.assign(value=rows["value"] + 0.1 * (rows["objective"] == "DCL"))
+    refused = pytest.raises(UserError, match=r"first of objective DCL.*--forcerun samples")
+    with refused:  # the rows were measured anew, the samples were not
+        summarised(tmp_path / "other", study, pd.concat([other, chance]), curves, samples)
     gathered = Gathered(tmp_path / "found")
     tables = registry.tables_by_name(gathered.study)
     made = tables["differences"].made(gathered)

@@ -101,7 +101,7 @@ def summarise_study(
             "version": VERSIONS["comparison"],
             "selected by": measured._asdict(),
             "selection": _records(selection),
-            **_comparison(study, rows, selection, _crossed(study, inputs.samples)),
+            **_comparison(study, rows, selection, _crossed(study, rows, inputs.samples)),
         }
     except ValueError as error:
         absent = study.primary.measurement.rows_of(rows).empty
@@ -236,11 +236,27 @@ def write_settings(settings: Section, path: str | Path) -> None:
     write_text(path, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
 
 
-def _crossed(study: TrainedStudy, samples: Sequence[str]) -> DataFrame | None:
-    """Compare the objectives over runs and samples, given the files with the values by sample."""
+def _crossed(study: TrainedStudy, rows: DataFrame, samples: Sequence[str]) -> DataFrame | None:
+    """Compare the objectives over runs and samples, given the files with the values by sample.
+
+    Raises:
+        UserError: if these are not the values whose means are in the rows.
+    """
     if not samples:
         return None
     values = pd.concat(map(read_rows, samples), ignore_index=True)
+    keys = ["dataset", "objective", "seed"]
+    means = values.groupby(keys)["value"].agg(["mean", "size", "max"]).reset_index()
+    measured = study.primary.measurement.rows_of(rows[rows["split"] == "test"])
+    both = measured.merge(means, on=keys)
+    # On another CPU, rounding may change the values of a sample or two.
+    is_other = (both["value"] - both["mean"]).abs() > 2 * both["max"] / both["size"]
+    if is_other.any():
+        raise UserError(
+            "The values by test sample are not those of the rows, first of objective"
+            f" {both[is_other].iloc[0]['objective']}. Measure them again: snakemake --forcerun"
+            " samples."
+        )
     return crossed_comparisons(values, study.primary.margin)
 
 
