@@ -367,6 +367,19 @@ def test_images_with_several_names_are_compared_once_and_only_their_folder_is_na
     assert "p10012345" not in sentence
 
 
+def test_a_change_is_noticed_beside_an_image_that_may_be_missing(tmp_path):
+    settings = write_image_table(tmp_path / "user")
+    images = tmp_path / "user/images"
+    (images / "1/3.png").unlink()
+    settings |= {"text_column": "text", "patient_column": None, "skip_incomplete": 0.3}
+    job = Job(DataInput("sources/user", "pairs", settings), tmp_path / "results")
+    job.run()
+    assert job.sentences() == []
+    flip(images / "0/0.png")
+    (sentence,) = job.sentences()
+    assert "3 images" in sentence
+
+
 def test_paths_are_relative_to_the_parent_of_the_results_folder(tmp_path, monkeypatch):
     settings = {
         "source": "image_table",

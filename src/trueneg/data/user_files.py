@@ -79,10 +79,11 @@ def compare_files(data_input: DataInput, results: Path) -> FileChanges:
         sentences = _changed_settings(data_input.settings, record["settings"])
         if is_present and not sentences:
             sentences = _changed_files(files, record["files"])
-            # If images are missing, do not compare: the reading job reports them.
+            # If images are missing that may not be, do not compare: the reading job reports them.
+            may_lack = bool(data_input.settings.get("skip_incomplete"))
             if (
                 images
-                and len(images) == len(set(listed.images))
+                and (may_lack or len(images) == len(set(listed.images)))
                 and _images_differ(images, record["images"])
             ):
                 # not a subfolder or file: their names may identify patients
