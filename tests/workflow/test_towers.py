@@ -215,6 +215,9 @@ def test_two_views_are_versions_in_a_file_of_vectors(tmp_path):
         augmentation=unchanged,
     )
     project.configure(tiny=study)
+    planned = project.trueneg("check", "study.yaml")
+    assert planned.returncode == 0, planned.stderr
+    assert "runs to train" in planned.stdout
     (rows,) = measured(project, "tiny")
     assert set(rows["objective"]) == {"CL", "DCL-true", "Oracle"}
     assert len(features(project)) == 1

@@ -177,10 +177,10 @@ def _measured_update(
 def _random_vectors(
     settings: RunSettings, data: PlannedData, towers: Mapping[str, TowerPace]
 ) -> Any:
-    """Return vectors of the shape that those of a run's frozen towers have; None if it is not
-    known.
+    """Return the user's vectors, and random ones of the shape that those of a run's frozen towers
+    have; None if it is not known.
     """
-    from trueneg.training.frozen import Frozen
+    from trueneg.training.frozen import Frozen, vectors_of_file
 
     stored = {}
     for section, made in frozen_towers(settings).items():
@@ -188,8 +188,11 @@ def _random_vectors(
         count = samples_of(made, data)
         if name not in towers or made.get("regions") == "needed" or not count:
             return None
-        shape = (count, 1 + (made["tower"].get("views") or 0), towers[name][1], 1)
-        values = np.random.default_rng(0).standard_normal(shape, np.float32)
+        if "path" in made["tower"]:
+            values = vectors_of_file(made, data.source)
+        else:
+            shape = (count, 1 + (made["tower"].get("views") or 0), towers[name][1], 1)
+            values = np.random.default_rng(0).standard_normal(shape, np.float32)
         stored[section] = StoredFeatures(values, None, "", "")
     rows = {text: row for row, text in enumerate(set(data.sentences))}
     return Frozen(stored, rows)
