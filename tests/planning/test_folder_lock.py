@@ -11,7 +11,7 @@ import pytest
 
 from trueneg.planning.folder_lock import (
     LOCKS,
-    OWNER,
+    OWNERS,
     describe_lock,
     reason_not_to_unlock,
     record_owner,
@@ -22,6 +22,7 @@ from trueneg.planning.folder_lock import (
 def locked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     LOCKS.mkdir(parents=True)
+    OWNERS.mkdir()
     lock = LOCKS / "0.input.lock"
     lock.write_text("results/index.html\n")
     return lock
@@ -59,6 +60,19 @@ def test_a_killed_owner_is_named_and_its_lock_may_be_removed(locked):
     assert describe_lock() == ""
 
 
+def test_a_running_owner_keeps_its_lock_after_another_one_was_killed(locked):
+    record_owner()
+    other = LOCKS / "1.input.lock"
+    other.write_text("results/theory.html\n")
+    code = "from trueneg.planning.folder_lock import record_owner; record_owner()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert len(list(OWNERS.iterdir())) == 2
+    assert f"process {os.getpid()} on" in describe_lock()
+    assert "is using this folder" in reason_not_to_unlock()
+    record_owner()
+    assert [path.name for path in OWNERS.iterdir()] == [str(os.getpid())]
+
+
 @pytest.mark.parametrize(
     ("host", "facts"),
     [
@@ -67,7 +81,7 @@ def test_a_killed_owner_is_named_and_its_lock_may_be_removed(locked):
     ],
 )
 def test_a_process_with_the_id_but_not_the_start_or_host_of_the_owner_is_not_the_owner(host, facts):
-    OWNER.write_text(f"{os.getpid()} 1.0 {host}")
+    (OWNERS / "1").write_text(f"{os.getpid()} 1.0 {host}")
     assert all(fact in describe_lock() for fact in [f"process {os.getpid()}", *facts])
     assert (reason_not_to_unlock() is None) == (host == socket.gethostname())
 
@@ -83,6 +97,6 @@ def test_only_the_value_1_forces(monkeypatch):
 def test_an_owner_recorded_before_the_lock_is_not_named(locked):
     assert (describe_lock(), reason_not_to_unlock()) == ("", None)
     record_owner()
-    newer = OWNER.stat().st_mtime_ns + 1
+    newer = (OWNERS / str(os.getpid())).stat().st_mtime_ns + 1
     os.utime(locked, ns=(newer, newer))
     assert describe_lock() == ""

@@ -14,14 +14,19 @@ from trueneg.io.files import write_text
 # between
 CLOCK = 10
 LOCKS = Path(".snakemake/locks")
-OWNER = Path(".snakemake/trueneg_owner")
+OWNERS = Path(".snakemake/trueneg_owners")  # one file per process, named by its id
 FORCE = "TRUENEG_FORCE_UNLOCK"  # environment variable: "1" unlocks a folder that is in use
 FORCED = f"{FORCE}=1 snakemake --unlock"
 
 
 def record_owner() -> None:
-    """Record this process as the one that has just locked the current folder."""
-    write_text(OWNER, f"{os.getpid()} {psutil.Process().create_time()} {socket.gethostname()}")
+    """Record this process as one that has just locked the current folder."""
+    OWNERS.mkdir(parents=True, exist_ok=True)
+    for path in OWNERS.iterdir():
+        if _recorded(path)[1] is False:
+            path.unlink(missing_ok=True)
+    own = f"{os.getpid()} {psutil.Process().create_time()} {socket.gethostname()}"
+    write_text(OWNERS / str(os.getpid()), own)
 
 
 def describe_lock() -> str:
@@ -62,18 +67,33 @@ def reason_not_to_unlock() -> str | None:
 
 
 def _owner() -> tuple[str, bool | None] | None:
-    """Return the process that locked the current folder, and whether it is running; None: on
-    another host, so unknown.
+    """Return a process that locked the current folder, and whether it is running; None: on another
+    host, so unknown. Of several, as two studies may run beside each other, one that runs comes
+    first.
     """
-    newest = max((lock.stat().st_mtime_ns for lock in LOCKS.glob("*")), default=None)
-    if newest is None:
+    locked = sorted(_written(lock) for lock in LOCKS.glob("*"))
+    if not locked:
         return None
-    # A lock that is newer than the record belongs to a process that has not started its first job.
-    if not OWNER.is_file() or OWNER.stat().st_mtime_ns < newest:
-        if (starting := _starting()) is None:
-            return None
-        return f"Snakemake process {starting} on {socket.gethostname()}", True
-    process, started, host = OWNER.read_text(encoding="utf-8").split()
+    paths = [path for path in OWNERS.glob("*") if _written(path) >= locked[0]]
+    running = [owner for owner in map(_recorded, paths) if owner[1]]
+    if running:
+        return running[0]
+    latest = max(paths, key=_written, default=None)
+    if latest is not None and _written(latest) >= locked[-1]:
+        return _recorded(latest)
+    # A lock that is newer than the records belongs to a process that has not started its first job.
+    if (starting := _starting()) is None:
+        return None
+    return f"Snakemake process {starting} on {socket.gethostname()}", True
+
+
+def _written(path: Path) -> int:
+    return path.stat().st_mtime_ns
+
+
+def _recorded(path: Path) -> tuple[str, bool | None]:
+    """Return the process that a file of :data:`OWNERS` names, and whether it is running."""
+    process, started, host = path.read_text(encoding="utf-8").split()
     lives = _lives(int(process), float(started)) if host == socket.gethostname() else None
     return f"Snakemake process {process} on {host}", lives
 
