@@ -136,6 +136,18 @@ def test_all_commands_say_the_same_of_a_file(results, capsys, place, damage):
         assert all(line in each for each in about if each.strip() != str(path))
 
 
+def test_a_language_model_without_its_folder_is_missing_unless_it_was_released(results):
+    manifest = results / "words/text/reports/language_models/BERT.json"
+    manifest.parent.mkdir(parents=True)
+    models = {"lm-0": "0123", "bert-base-uncased": None}
+    listed = [{"folder": name, "checksum": checksum} for name, checksum in models.items()]
+    manifest.write_text(json.dumps({"models": listed}))
+    count, text = verify(results, STUDIES)
+    assert count == 1
+    assert "1 missing" in text
+    assert f"lm-0 has no finished run, but {manifest} lists it" in text
+
+
 @pytest.mark.parametrize("damage", [flipped, truncated, foreign, missing])
 @pytest.mark.parametrize("file", ["comparison.json", "rows.parquet"])
 def test_the_page_says_the_same_of_an_artefact(results, damage, file):

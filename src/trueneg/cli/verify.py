@@ -12,10 +12,14 @@ from trueneg.legible import counted
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.settings import Study
 from trueneg.store.blocks import BLOCK, block_files, planned_blocks
-from trueneg.store.records import Manifest, read_json
+from trueneg.store.records import read_json
 from trueneg.store.run_store import RunStore, fault_of_listed
 
-STORES = ("runs", "language_models")
+# by store: its manifests, and under which key they list what is in it
+LISTED = {
+    "runs": ("*/manifests/*/*/*.json", "runs"),
+    "language_models": ("*/text/*/language_models/*.json", "models"),
+}
 # Other files are made again when a job needs them.
 SHOWN = ("artefacts", "figures", "tables", "tuning")
 
@@ -37,7 +41,7 @@ def verify(results: Path, studies: Mapping[str, Study]) -> tuple[int, str]:
     sealed = [
         path
         for path in sealed_files(results, "")
-        if path.relative_to(results).parts[0] not in STORES
+        if path.relative_to(results).parts[0] not in LISTED
     ]
     files = [path for path in sealed if path.is_file()]
     gone = [path for path in sealed if not path.is_file()]
@@ -45,7 +49,7 @@ def verify(results: Path, studies: Mapping[str, Study]) -> tuple[int, str]:
     faults = [problem for path in sorted(files + missing) if (problem := fault(results, path))]
     trained = [
         path.parent
-        for store in STORES
+        for store in LISTED
         for path in sorted((results / store).glob(f"*/{RunStore.RECORD}"))
     ]
     for folder in trained:
@@ -90,16 +94,19 @@ def _faults_of_run(store: RunStore, identifier: str) -> Iterator[str]:
 
 
 def _lost_runs(results: Path) -> Iterator[str]:
-    """Say which runs a manifest lists whose record is gone, once each."""
-    store = RunStore(results / "runs")
+    """Say which runs and language models a manifest lists whose record is gone, once each."""
     said = set()
-    for manifest in sorted(results.glob("*/manifests/*/*/*.json")):
-        try:
-            runs = read_json(manifest, Manifest)["runs"]
-        except UserError:  # damaged, which was said
-            continue
-        for run in runs:
-            is_lost = not (store.folder(run["id"]) / RunStore.RECORD).is_file()
-            if is_lost and run["id"] not in said:
-                said.add(run["id"])
-                yield fault_of_listed(run, manifest, store)
+    for place, (pattern, kind) in LISTED.items():
+        store = RunStore(results / place)
+        for manifest in sorted(results.glob(pattern)):
+            try:
+                listed = read_json(manifest)[kind]
+            except UserError:  # damaged, which was said
+                continue
+            for run in listed:
+                identifier = run.get("id") or Path(run["folder"]).name
+                is_lost = not (store.folder(identifier) / RunStore.RECORD).is_file()
+                is_released = kind == "models" and run["checksum"] is None
+                if is_lost and not is_released and identifier not in said:
+                    said.add(identifier)
+                    yield fault_of_listed({**run, "id": identifier}, manifest, store)
