@@ -2,6 +2,8 @@
 estimate of the time.
 """
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from safetensors.torch import save_file
 from tests.config.mistakes import with_key
 from tests.data.official_layouts import write_image_table
 from tests.projects import ROOT
-from tests.studies import tiny_study
+from tests.studies import tiny_study, tuned_study
 from trueneg.cli.estimates import NO_DATA
 from trueneg.cli.main import main
 from trueneg.config.order import relative_cost
@@ -19,6 +21,7 @@ from trueneg.config.reading import read_configuration
 from trueneg.config.runs import all_runs
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
+from trueneg.store.winners import selecting
 
 
 def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypatch, capsys):
@@ -48,6 +51,32 @@ def test_a_study_of_published_images_without_them_is_described(name, tmp_path, m
     output = capsys.readouterr().out
     assert output.count("MISSING data/cifar10: found no such folder") == 1
     assert "runs to train" in output
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_current"),
+    [({}, True), ({"rule": "another"}, False), ({"k": 5}, False), ({"seeds": [100]}, False)],
+)
+def test_winners_of_another_rule_or_measurement_are_selected_again(
+    changes, is_current, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tuned": tuned_study()}))
+    study = dict(read_configuration(["study.yaml"]).studies)["tuned"]
+    decided = selecting(study) | {"seeds": study.tuning.seeds}
+    candidates = decided.pop("candidates")
+    winners = {
+        name: {"variant": variants[0], "candidates": [{"variant": each} for each in variants]}
+        for name, texts in candidates.items()
+        for variants in [[json.loads(text) for text in texts]]
+    }
+    decided["measured"] |= {"k": changes.get("k", decided["measured"]["k"])}
+    decided |= {key: value for key, value in changes.items() if key != "k"}
+    path = tmp_path / "results/tuned/tuning/winners.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(decided | {"winners": {"digits": winners}}))
+    assert main(["check", "study.yaml"]) == 0
+    assert ("second stage, at most" not in capsys.readouterr().out) == is_current
 
 
 def test_files_of_released_networks_that_exist_are_read(tmp_path, monkeypatch, capsys):

@@ -291,7 +291,7 @@ def _winners(name: str, study: TrainedStudy, results: Path) -> Path | None:
     decision = Decision.of(read_json(path))
     # if they differ, Snakemake will select again
     is_current = (
-        decision.candidates == selecting(study)["candidates"]
+        decision.model_dump(include={*selecting(study)}) == selecting(study)
         and decision.winners.keys() >= datasets(study).keys()
         and {*decision.seeds} == {*study.tuning.seeds}
     )
