@@ -158,19 +158,20 @@ def by_threshold(cells: DataFrame, vectors: ndarray, thresholds: Sequence[float]
 
     Returns:
         As :func:`trueneg.audit.hard_negatives.by_filter`; a negative is false if it has the label
-            of its anchor.
+            or the pixels of its anchor.
     """
     anchors = cells[cells["role"] == ANCHOR]
     captions = cells[cells["role"] == POSITIVE]
     columns = captions if len(captions) else anchors
     weights = 1 / columns.groupby("row")["row"].transform("size").to_numpy()  # one is drawn
-    counts = np.zeros((1 + len(thresholds), 2))  # above each; of these, those with one label
+    counts = np.zeros((1 + len(thresholds), 2))  # above each; of these, the false
     step = max(1, BLOCK // len(columns))
     for start in range(0, len(anchors), step):
         block = anchors.iloc[start : start + step]
         cosines = (vectors[block["number"]] @ vectors[columns["number"]].T).round(DIGITS)
         is_other = block["row"].to_numpy()[:, None] != columns["row"].to_numpy()
         is_false = block["label"].to_numpy()[:, None] == columns["label"].to_numpy()
+        is_false |= block["number"].to_numpy()[:, None] == columns["number"].to_numpy()
         for place, threshold in enumerate((-np.inf, *thresholds)):
             is_above = is_other & (cosines > threshold)
             for column, which in enumerate((is_above, is_above & is_false)):
