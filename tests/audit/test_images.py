@@ -137,6 +137,19 @@ def test_images_by_class_are_known_by_their_pixels_and_classes(capsys):
     assert str(BROKEN) in pd.read_csv("pets_audit/unreadable_images.csv")["image"].tolist()
 
 
+def test_shares_that_are_unknown_are_not_said_of_a_filter(capsys):
+    for number in range(4):
+        write_picture(Path(f"pets/cat/{number}.png"), number, width=24, height=24)
+    BROKEN.parent.mkdir()
+    BROKEN.write_bytes(b"no image")  # leaves one class
+    np.save("vectors.npy", np.eye(5, dtype=np.float32) + 2)  # of cosines above 0.5
+    printed = audit(capsys, "pets", "--encoder", VECTORS, "--mine")
+    nothing = "threshold=0.5 in random batches leaves 0 %; removes 100 % of the false ones\n"
+    assert nothing in printed
+    assert "leaves 100 %, 100 % of them false; removes 0 % of the false ones\n" in printed
+    assert "nan" not in printed
+
+
 def test_images_of_a_parquet_file_are_audited_as_those_of_a_folder(capsys):
     rows = [
         {

@@ -330,14 +330,13 @@ def _about_shares(what: str, tables: Mapping[str, DataFrame]) -> list[str]:
 
 
 def _about_filters(by_filter: DataFrame) -> list[str]:
-    """Return a sentence about each filter."""
+    """Return a sentence about each filter, without what is unknown."""
     lines = []
-    for line in by_filter.to_dict("records")[1:]:
-        shares = {key: f"{100 * value:.3g} %" for key, value in line.items() if key != "filter"}
-        of_known = (
-            f", {shares['false']} of them false; removes {shares['false removed']} of the false and"
-            f" {shares['true removed']} of the true ones"
-        )
-        is_known = not np.isnan(line["false removed"])
-        lines.append(f"filter {line['filter']} leaves {shares['left']}{of_known * is_known}")
+    for name, shares in by_filter.set_index("filter").iloc[1:].iterrows():
+        known = shares.dropna().map(lambda share: f"{100 * share:.3g} %")
+        of_left = f", {known['false']} of them false" if "false" in known else ""
+        kinds = [kind for kind in ("false", "true") if f"{kind} removed" in known]
+        removed = " and ".join(f"{known[f'{kind} removed']} of the {kind}" for kind in kinds)
+        of_all = f"; removes {removed} ones" if kinds else ""
+        lines.append(f"filter {name} leaves {known['left']}{of_left}{of_all}")
     return lines
