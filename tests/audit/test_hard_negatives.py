@@ -158,6 +158,27 @@ def test_margins_of_texts_without_positives_are_from_a_similarity_of_one(capsys)
     assert set(sample["margin"].round(4)) == expected
 
 
+def test_texts_of_other_splits_are_not_audited(capsys):
+    texts = [f"question number {number}" for number in range(40)]
+    table = pd.DataFrame({"text": texts, "label": [*"ab"] * 20, "patient": [*range(8)] * 5})
+    table["split"] = np.where(table["patient"] < 6, "train", "test")
+    table.loc[0, "text"] = texts[6].upper()  # a test text
+    table.loc[1, "patient"] = 7  # a test group
+    table.to_csv("texts.csv", index=False)
+    vectors_of(table["text"], np.random.default_rng(3))
+    printed = audit(capsys, "--mine")
+    assert "not audited: 10 rows of other splits" in printed
+    assert "1 of 10 test samples have the same texts as samples of train" in printed
+    assert "5 of 10 test samples have the same groups as samples of train" in printed
+    assert "left out: 2 of train" in printed
+    assert f"in a random batch of 28, {100 * 13 / 27:.3g} %" in printed
+    similar = pd.read_csv("texts_audit/most_similar_pairs.csv")
+    kept = table.loc[2:].query("split == 'train'")
+    assert similar[["anchor", "negative"]].isin([*kept["text"]]).all(axis=None)
+    printed = audit(capsys, "--mine", "--split", "none", "--out", "all")
+    assert "in a random batch of 40" in printed
+
+
 def test_an_audit_overwrites_nothing_and_refuses_unknown_encoders(capsys):
     texts = [f"text number {number}" for number in range(12)]
     pd.DataFrame({"text": texts, "label": [*"aab"] * 4}).to_csv("texts.csv", index=False)
@@ -207,6 +228,13 @@ def test_a_folder_of_queries_and_a_corpus_is_audited_and_rated(tmp_path, capsys)
     sample.to_csv("rated.csv", index=False)
     assert main(["audit", "beir", "--ratings", "rated.csv"]) == 0
     assert "20 rated" in capsys.readouterr().out
+    is_test = judged["query-id"] < "q2"
+    for name, part in (("test", judged[is_test]), ("train", judged[~is_test])):
+        part.to_csv(folder / f"qrels/{name}.tsv", sep="\t", index=False)
+    assert main(["audit", "beir", "--out", "training"]) == 0
+    printed = capsys.readouterr().out
+    assert f"not audited: {judged['query-id'][is_test].nunique()} rows of other splits" in printed
+    assert "in a random batch of 28" in printed
     (folder / "qrels/test.tsv").write_text("changed")
     assert main(["audit", "beir", "--ratings", "rated.csv"]) == 1
     assert "beir has changed" in capsys.readouterr().err

@@ -107,7 +107,8 @@ def test_images_by_class_are_known_by_their_pixels_and_classes(capsys):
     everything = [
         (
             float((values[representative[one]] @ values[representative[other]]).round(4)),
-            files[one].parent == files[other].parent or representative[one] == representative[other],
+            files[one].parent == files[other].parent
+            or representative[one] == representative[other],
         )
         for one, other in itertools.permutations(readable, 2)
     ]
@@ -148,6 +149,28 @@ def test_shares_that_are_unknown_are_not_said_of_a_filter(capsys):
     assert nothing in printed
     assert "leaves 100 %, 100 % of them false; removes 0 % of the false ones\n" in printed
     assert "nan" not in printed
+
+
+def test_images_of_other_splits_are_not_audited(capsys):
+    places = [("train", "cat", 10), ("train", "dog", 10), ("test", "cat", 2), ("test", "dog", 15)]
+    names = [(f"{split}/{name}", n) for split, name, count in places for n in range(count)]
+    for number, (place, n) in enumerate(names):
+        write_picture(Path(f"pets/{place}/{n:02}.png"), number, width=24, height=24)
+    copied = "pets/test/dog/03.png"
+    Path(copied).write_bytes(Path("pets/train/dog/04.png").read_bytes())
+    drawn_vectors(len(names))
+    printed = audit(capsys, "pets", "--encoder", VECTORS, "--mine")
+    assert "not audited: 17 images of other splits" in printed
+    shared = f"1 of 17 test samples have the same images as samples of train, such as “{copied}”"
+    assert f"{shared}; left out: 1 of train" in printed
+    assert "certain without a model: nothing" in printed
+    false = (10 * 9 + 9 * 8) / (19 * 18)
+    assert f"random batch of 19, {100 * false:.3g} %" in printed
+    by_filter = pd.read_csv("pets_audit/by_filter.csv")
+    assert by_filter["false"][0] == pytest.approx(false)
+    assert pd.read_csv("pets_audit/by_rank.csv")["negatives"].sum() == 19 * 18
+    similar = pd.read_csv("pets_audit/most_similar_pairs.csv")
+    assert similar[["anchor", "negative"]].stack().str.startswith("pets/train/").all()
 
 
 def test_images_of_a_parquet_file_are_audited_as_those_of_a_folder(capsys):
@@ -254,6 +277,24 @@ def test_captions_are_compared_with_the_mean_of_an_images_own_and_rated(capsys):
     for line in thresholds.itertuples():
         assert line.removed == pytest.approx((pairs["similarity"] > line.threshold).mean())
         assert f"threshold={line.threshold} removes" in rated
+
+
+def test_captions_of_other_splits_are_not_audited(capsys):
+    table = write_captions()
+    is_test = table["file"] >= "30.jpg"
+    table.assign(split=np.where(is_test, "test", "train")).to_csv("captions.csv", index=False)
+    drawn_vectors(table["caption"].str.lower().str.rstrip(".").nunique())
+    command = ["captions.csv", "--images", "photos", "--encoder", VECTORS, "--mine"]
+    printed = audit(capsys, *command)
+    assert "not audited: 10 images of other splits" in printed
+    # photos 00 and 39 have the same pixels
+    assert "such as “photos/39.jpg”; left out: 1 of train" in printed
+    assert "random batch of 29" in printed
+    similar = pd.read_csv("captions_audit/most_similar_pairs.csv")
+    images = similar[["anchor", "negative's image"]].stack()
+    assert images.between("photos/01.jpg", "photos/29.jpg").all()
+    printed = audit(capsys, *command, "--split", "none", "--out", "all")
+    assert "random batch of 40" in printed
 
 
 def test_a_network_of_open_clip_compares_captions_with_the_images(capsys, tmp_path):

@@ -238,7 +238,7 @@ def _write_sample(
     own = {unit: values[0] for unit, values in negatives.positives.items()}
     least = pairs["unit"].map(own).fillna(1.0)
     anchors = file.cells[file.cells["role"] == ANCHOR].drop_duplicates("number")
-    groups = anchors.set_index("number")["row"].map(file.groups)
+    groups = anchors.set_index("number")["row"].map(file.rows["group"])
     pairs["margin"] = (least - pairs["similarity"]) / least.abs()
     pairs["group"] = pairs["anchor"].map(groups)
     different = file.different

@@ -32,10 +32,11 @@ from trueneg.data.cells import class_names, texts_of
 from trueneg.data.doubtful_labels import doubtful_names
 from trueneg.data.image_files import EncodedImages, ImageFiles
 from trueneg.data.images.sources.parquet import IMAGE_COLUMNS, has_encoded_images
-from trueneg.data.leakage import EXAMPLES
+from trueneg.data.leakage import EXAMPLES, without_leaks
 from trueneg.data.mining import normalised_vectors
 from trueneg.data.mistakes import COPY_AGAIN
 from trueneg.data.pairs import image_table
+from trueneg.data.samples import Samples
 from trueneg.data.tables import refuse_several_labels
 from trueneg.data.texts import beir
 from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, about_certain, text_cells
@@ -44,6 +45,7 @@ from trueneg.io.reading import reading
 from trueneg.legible import counted
 from trueneg.specs.guides.encoder import ImageTower, TextTower
 from trueneg.specs.sections import Section
+from trueneg.text.cleaning import same_form
 
 NO_IMAGE = -1
 # by what is encoded: towers, those that a single name means, the default, and what messages expect
@@ -62,6 +64,7 @@ OPTIONS = {
     "label": "--label",
     "negatives": "--negative",
     "matches": "--matches",
+    "split": "--split",
     "image": "--image",
     "images": "--images",
 }
@@ -72,21 +75,31 @@ class Audited(NamedTuple):
 
     Attributes:
         about: what was read.
-        certain: what is certain without a model.
         cells: of :func:`~trueneg.data.texts.text_rows.text_cells`, with the ``number`` of each
             text; those that are equal when normalised have one. An image is a cell, too: its text
             is its name, and ``image`` its position.
-        groups: number of the group of each row; −1: none.
+        rows: ``group`` (its number; −1: none) and ``split`` of each row.
         images: all images; None: there are only texts.
         unreadable: ``image`` (its name) and ``problem`` of each image that cannot be read.
+        forms: of all different texts, also of splits that are not audited.
     """
 
     about: str
-    certain: str
     cells: DataFrame
-    groups: Series
+    rows: DataFrame
     images: EncodedImages | None = None
     unreadable: DataFrame = DataFrame()
+    forms: ndarray = np.empty(0)
+
+    @property
+    def unit(self) -> str:
+        """What a row is."""
+        return "row" if self.images is None else "image"
+
+    @property
+    def certain(self) -> str:
+        """What is certain without a model."""
+        return about_certain(self.cells) if self.images is None else about_images(self.cells)
 
     @property
     def different(self) -> DataFrame:
@@ -108,9 +121,9 @@ class Audited(NamedTuple):
 
 
 def read_audited(path: Path, chosen: Mapping[str, Any]) -> Audited:
-    """Read a file of texts with labels, or of pairs of texts, with or without hard negatives; a
-    folder in the layout of BEIR; images by class, as :func:`trueneg.cli.init.init_images`; or a
-    table of images with captions.
+    """Read what is trained on of a file of texts with labels, or of pairs of texts, with or without
+    hard negatives; a folder in the layout of BEIR; images by class, as
+    :func:`trueneg.cli.init.init_images`; or a table of images with captions.
 
     Args:
         path: the table or the folder.
@@ -125,14 +138,46 @@ def read_audited(path: Path, chosen: Mapping[str, Any]) -> Audited:
         if chosen.get(name):
             raise UserError(f"{path} is read as {form.name}; leave out {OPTIONS[name]}.")
     audited = form.read(path, chosen)
-    if len(audited.groups) < 2:
-        unit = "rows" if audited.images is None else "images"
+    cells = audited.cells
+    texts = cells if audited.images is None else cells[cells["role"] != ANCHOR]
+    audited = audited._replace(forms=texts["form"].unique())
+    if (audited.rows["split"] != "train").any():
+        audited = _of_training(audited)
+    if len(audited.rows) < 2:
         raise UserError(
-            f"{path} has {len(audited.groups)} usable {unit}; expected at least two"
+            f"{path} has {len(audited.rows)} usable {audited.unit}s; expected at least two"
             f" ({audited.about})."
         )
     cells = audited.cells.assign(number=pd.factorize(audited.cells["form"])[0])
     return audited._replace(about=f"{path}: {audited.about}", cells=cells)
+
+
+def _of_training(audited: Audited) -> Audited:
+    """Leave out the rows that a study with the user's own splits does not train on."""
+    cells, rows = audited.cells, audited.rows
+    anchors = cells[cells["role"] == ANCHOR]
+    if audited.images is None:
+        contents = cells[cells["role"] != NEGATIVE]
+        what, values = "texts", contents["text"].map(same_form)
+    else:
+        contents = anchors
+        what, values = "images", contents["form"]
+    placed = DataFrame({"row": contents["row"], "value": pd.factorize(values)[0]})
+    placed["place"] = placed.groupby("row").cumcount()
+    table = placed.pivot(index="row", columns="place", values="value").ffill(axis=1)
+    groups: dict[str, ndarray] = {what: table.to_numpy()}
+    if (rows["group"] >= 0).any():
+        groups["groups"] = rows["group"].to_numpy()
+    split = rows["split"].to_numpy(object)
+    no_labels = np.full(len(rows), -1)
+    names = anchors["text"].to_numpy(object)
+    samples = Samples("", "", split, no_labels, groups, names=names)
+    kept, shared = without_leaks(samples, "leave_out")
+    others = counted(int((split != "train").sum()), audited.unit)
+    found = [audited.about, f"not audited: {others} of other splits", shared]
+    rows = rows[kept == "train"]
+    cells = cells[cells["row"].isin(rows.index)].reset_index(drop=True)
+    return audited._replace(about="; ".join(filter(None, found)), cells=cells, rows=rows)
 
 
 class Form(NamedTuple):
@@ -149,7 +194,8 @@ def _form_of(path: Path, chosen: Mapping[str, Any]) -> Form:
     if path.is_dir():
         return Form(_read_folder, "a folder of texts, which has no columns")
     if chosen.get("images"):
-        return Form(_read_captions, "images with captions", {"text", "image", "images"})
+        options = {"text", "image", "images", "split"}
+        return Form(_read_captions, "images with captions", options)
     options = OPTIONS.keys() - {"image", "images"}
     return Form(_read_table, "texts (images with captions need --images FOLDER)", options)
 
@@ -169,7 +215,7 @@ def _has_classes(path: Path) -> bool:
 def _read_folder(folder: Path, chosen: Mapping[str, Any]) -> Audited:
     settings = {
         "path": str(folder),
-        "splits": "drawn",
+        "splits": "official" if beir.has_splits(folder) else "drawn",
         "candidates": "judged",
         "restricted": False,
     }
@@ -177,8 +223,8 @@ def _read_folder(folder: Path, chosen: Mapping[str, Any]) -> Audited:
     about = f"{len(rows):,} queries with right answers among {len(documents):,} judged texts"
     rows["positives"] = rows["positives"].map(json.dumps)
     cells = text_cells(rows, {"text": ANCHOR, "positives": POSITIVE}, None)
-    groups = Series(-1, rows.index)
-    return Audited(f"{about}. {skipped}".strip(), about_certain(cells), cells, groups)
+    about = "; ".join(filter(None, [about, skipped.removesuffix(".")]))
+    return Audited(about, cells, _rows(rows["split"]))
 
 
 def _read_table(path: Path, chosen: Mapping[str, Any]) -> Audited:
@@ -189,6 +235,7 @@ def _read_table(path: Path, chosen: Mapping[str, Any]) -> Audited:
         table.leave_out(texts.isna(), f"whose {column} is a list that cannot be read")
         if role != NEGATIVE:
             table.leave_out(texts.str.len() == 0, f"without a {column}")
+    table.split()
     group = table.group("text")
     table.found.append(table.unused(table.roles))
     rows = table.rows[table.usable]
@@ -196,20 +243,19 @@ def _read_table(path: Path, chosen: Mapping[str, Any]) -> Audited:
     if label is not None:
         labels = class_names(rows[label])
         refuse_several_labels(path, label, labels.unique())
-    groups = np.full(len(rows), -1) if group is None else pd.factorize(rows[group])[0]
     cells = text_cells(rows, roles, labels)
-    return Audited("; ".join(table.found), about_certain(cells), cells, Series(groups))
+    of_rows = _rows(table.splits[table.usable], rows.get(group))
+    return Audited("; ".join(table.found), cells, of_rows)
 
 
 def _read_images(path: Path, chosen: Mapping[str, Any]) -> Audited:
     listed = source_of_images(path).listed(path)
-    classes, _, found = classes_of(listed)
+    classes, split, found = classes_of(listed)
     found += doubtful_names(classes)
     cells, unreadable = _image_cells(listed.images, classes)
     found += _about_unreadable(unreadable)
-    groups = Series(-1, cells["row"])
-    about = "; ".join(found)
-    return Audited(about, about_images(cells), cells, groups, listed.images, unreadable)
+    rows = _rows(split).loc[cells["row"]]
+    return Audited("; ".join(found), cells, rows, listed.images, unreadable)
 
 
 def _read_captions(path: Path, chosen: Mapping[str, Any]) -> Audited:
@@ -218,6 +264,7 @@ def _read_captions(path: Path, chosen: Mapping[str, Any]) -> Audited:
     image, text = choose_image_and_text(table, folder)
     is_list = table.rows[text].map(texts_of).isna()
     table.leave_out(is_list, f"whose {text} is a list that cannot be read")
+    table.split()
     group = table.group("image")
     table.found.append(table.unused(table.roles))
     rows = table.rows[table.usable]
@@ -231,11 +278,16 @@ def _read_captions(path: Path, chosen: Mapping[str, Any]) -> Audited:
     captions = captions[captions["row"].isin(cells["row"])]
     several = counted(int((captions["row"].value_counts() > 1).sum()), "image")
     found = [*table.found, f"{several} with several texts", *_about_unreadable(unreadable)]
-    groups = np.full(len(rows), -1) if group is None else pd.factorize(rows[group])[0]
-    by_image = Series(groups).groupby(places).first()[cells["row"]]
+    of_rows = _rows(table.splits[table.usable], rows.get(group))
+    of_images = of_rows.groupby(places).first().loc[cells["row"]]
     cells = pd.concat([cells, captions], ignore_index=True)
-    about = "; ".join(found)
-    return Audited(about, about_images(cells), cells, by_image, images, unreadable)
+    return Audited("; ".join(found), cells, of_images, images, unreadable)
+
+
+def _rows(split: Series, group: Series | None = None) -> DataFrame:
+    """Return the group and the split of each row; those without splits are all trained on."""
+    groups = -1 if group is None else pd.factorize(group)[0]
+    return DataFrame({"split": split.replace("", "train").to_numpy(object), "group": groups})
 
 
 def _image_cells(images: EncodedImages, labels: Series) -> tuple[DataFrame, DataFrame]:
@@ -344,7 +396,7 @@ def vectors_of(file: Audited, encoder: str | None) -> tuple[ndarray, list[str]]:
     if file.images is not None:
         is_image = different["image"] != NO_IMAGE
     settings = tower_of(encoder)
-    texts = FrozenTexts(settings, different.loc[~is_image, "form"].to_numpy())
+    texts = FrozenTexts(settings, file.forms)
     of_texts = texts.vectors(different[~is_image])
     found = []
     if texts.truncated:

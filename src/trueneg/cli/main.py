@@ -215,6 +215,9 @@ def _add_audit(commands: Commands) -> None:
         "--images", type=Path, metavar="FOLDER", help="folder of the images in a table of captions"
     )
     audits.add_argument("--image", metavar="COLUMN", help=f"column of {init.PAIR_COLUMNS['image']}")
+    audits.add_argument(
+        "--split", metavar="COLUMN", help="column of your own splits; none: all rows are audited"
+    )
     audits.add_argument("--out", type=Path, metavar="FOLDER", help="new folder to write")
     audits.add_argument(
         "--mine", action="store_true", help="look at hard negatives that would be mined instead"
