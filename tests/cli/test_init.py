@@ -603,6 +603,16 @@ def test_classes_of_few_images_are_left_out(capsys):
     assert "one class folder with 5 images or more" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["common", "rare", "macro"])
+def test_a_class_with_the_name_of_a_group_of_classes_is_refused(name, capsys):
+    photographs(Path("animals"), 360, classes=("cat", "dog", name))
+    assert init("images", "animals") == 1
+    message = capsys.readouterr().err
+    assert f"animals has a class named {name}; expected other names than common, rare" in message
+    assert not Path("my_study.yaml").exists()
+    assert init("images", "animals", "--leave-out", name) == 0
+
+
 def test_a_few_broken_images_are_no_obstacle():
     photographs(Path("animals"), classes=("cat", "dog"))
     Path("animals/cat/0.png").write_bytes(b"")

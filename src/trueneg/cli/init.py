@@ -34,7 +34,7 @@ from trueneg.data.doubtful_labels import doubtful_names, merged, several_labels_
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.images.image_source import ListedImages
 from trueneg.data.images.sources import image_folder, parquet
-from trueneg.data.images.subsets import make_subset
+from trueneg.data.images.subsets import make_subset, refuse_reserved
 from trueneg.data.leakage import without_leaks
 from trueneg.data.pairs import image_table
 from trueneg.data.pairs.registry import source_module
@@ -394,6 +394,7 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
     if len(rare):
         study.found.append(f"left out: {counted(int(classes.isin(rare).sum()), 'image')} of {few}")
     classes = classes[~classes.isin(rare)]
+    refuse_reserved(folder, classes.unique())
     kept = study.sample(classes, split[classes.index], "images")
     study.found.append(f"{len(kept):,} of {len(split):,} images are used")
     if not kept.equals(found):

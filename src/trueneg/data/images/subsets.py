@@ -35,11 +35,7 @@ def image_subset(
         eta = 1 / len(source.class_names)
         everything = np.arange(len(source.labels))
         return Subset(seed, source.checksum, everything, eta_low=eta, eta_high=eta)
-    if reserved := [name for name in source.class_names if name in GROUPS]:
-        raise UserError(
-            f"{settings.get('path')} has a class named {reserved[0]}; expected other names than"
-            f" {', '.join(GROUPS)}, which are those of groups of classes; rename it."
-        )
+    refuse_reserved(settings.get("path"), source.class_names)
     if settings["source"] in OWN and settings["test"] is None and not source.is_test.any():
         raise UserError(
             f"{settings['path']} has no test images, and dataset.test is not set; set dataset.test"
@@ -47,6 +43,19 @@ def image_subset(
         )
     drawing = {key: settings[key] for key in DRAWING}
     return make_subset(source, seed=seed, leakage=settings.get("leakage"), **drawing)
+
+
+def refuse_reserved(place: object, class_names: Sequence[str]) -> None:
+    """Check that no class of the images in a place has the name of a group of classes.
+
+    Raises:
+        UserError: if one has.
+    """
+    if reserved := [name for name in class_names if name in GROUPS]:
+        raise UserError(
+            f"{place} has a class named {reserved[0]}; expected other names than"
+            f" {', '.join(GROUPS)}, which are those of groups of classes; rename it."
+        )
 
 
 def make_subset(
