@@ -137,6 +137,17 @@ def test_images_with_classes():
     assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group is None
 
 
+def test_a_table_beside_class_folders_has_no_images(capsys):
+    photographs(Path("animals"), classes=("cat", "dog"))
+    questions().to_parquet("animals/labels.parquet")
+    assert init("images", "animals") == 0
+    assert dataset().source == "image_folder"
+    Path("plants").mkdir()
+    questions().to_parquet("plants/labels.parquet")
+    assert init("images", "plants", "--output", "plants.yaml") == 1
+    assert "plants contains no train*.parquet" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("layout", ["bytes", "struct", "folder"])
 def test_images_in_parquet_files(layout, monkeypatch, capsys):
     contents = [encoded(picture(number), "JPEG") for number in range(300)]

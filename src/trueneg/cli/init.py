@@ -429,8 +429,11 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
 
 
 def source_of_images(folder: Path) -> Any:
-    """Return the module that lists the images of a folder or a parquet file."""
-    return parquet if folder.is_file() or any(folder.glob("*.parquet")) else image_folder
+    """Return the module that lists the images of a folder or a parquet file; a table beside class
+    folders has no images.
+    """
+    name = "train*.parquet" if any(folder.glob("[!.]*/")) else "*.parquet"
+    return parquet if folder.is_file() or any(folder.glob(name)) else image_folder
 
 
 def classes_of(listed: ListedImages) -> tuple[pd.Series, pd.Series, list[str]]:
