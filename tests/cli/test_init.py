@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.data.pictures import encoded, picture
+from tests.data.pictures import encoded, picture, write_picture
 from tests.projects import new_project
 from trueneg.cli.main import main
 from trueneg.config.reading import read_configuration
@@ -135,6 +135,16 @@ def test_images_with_classes():
     photographs(Path("plants"), classes=("fern", "moss"))
     assert init("images", "plants") == 0
     assert read_configuration(["my_study.yaml"]).studies["my_study"].primary.group is None
+
+
+@pytest.mark.parametrize(("side", "resolution"), [(32, 96), (200, 160)])
+@pytest.mark.parametrize("first", [b"", encoded(picture(0)), encoded(picture(0, 200))])
+def test_the_resolution_is_that_of_most_images(side, resolution, first):
+    for number in range(240):
+        write_picture(Path("animals") / "ab"[number % 2] / f"{number}.png", number, width=side)
+    Path("animals/a/0.png").write_bytes(first)
+    assert init("images", "animals") == 0
+    assert dataset().resolution == resolution
 
 
 def test_a_table_beside_class_folders_has_no_images(capsys):

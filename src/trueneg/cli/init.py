@@ -52,6 +52,7 @@ UNSEEN_FROM = 10  # labels, from which some are kept for the test on labels of n
 SKEWED = 3  # times the median label; from there, balanced accuracy is primary
 SMALL = 96  # pixels: side of small images in the frozen tower
 USUAL = 160  # of other images
+OF_SIZE = 50  # images whose size is looked at
 ONE_PER_ROW = (
     "Expected a column with one text per row: give each text of a list its own row, such as with"
     " pandas' explode. Lists are read as positives (--positive) and as hard negatives (columns such"
@@ -483,14 +484,17 @@ def _about_contents(
 
 
 def resolution_of(images: EncodedImages) -> int:
-    """Return the resolution at which a frozen tower sees images of the first one's size."""
+    """Return the resolution at which a frozen tower sees images: by the median of the longer sides
+    of the readable ones in an even sample.
+    """
     from trueneg.data.decoding import UnreadableImageError, open_image
 
-    try:
-        small = max(open_image(next(images.part([0]).read())).size) <= SMALL
-    except UnreadableImageError:  # the check lists such images
-        return USUAL
-    return SMALL if small else USUAL
+    sides = []
+    chosen = np.linspace(0, len(images) - 1, min(len(images), OF_SIZE)).astype(int)
+    for content in images.part(chosen.tolist()).read():
+        with contextlib.suppress(UnreadableImageError):
+            sides.append(max(open_image(content).size))
+    return SMALL if sides and np.median(sides) <= SMALL else USUAL
 
 
 def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Chosen) -> str:
