@@ -634,11 +634,14 @@ def test_a_class_with_the_name_of_a_group_of_classes_is_refused(name, capsys):
     assert init("images", "animals", "--leave-out", name) == 0
 
 
-def test_a_few_broken_images_are_no_obstacle():
+def test_a_few_broken_images_are_no_obstacle(capsys):
     photographs(Path("animals"), classes=("cat", "dog"))
     Path("animals/cat/0.png").write_bytes(b"")
     Path("animals/cat/4.png").write_text("a web page")
     assert init("images", "animals") == 0
+    printed = capsys.readouterr().out
+    assert "left out: 2 of 240 images: 1 damaged, 1 in formats that cannot be read" in printed
+    assert "238 of 240 images are used" in printed
     settings = dataset()
     source = load_source(
         "image_folder",
@@ -648,6 +651,49 @@ def test_a_few_broken_images_are_no_obstacle():
     )
     assert len(source.images) == 238
     assert "2 of 240 images" in source.skipped
+
+
+@pytest.mark.parametrize("decoded", [10, 260, 2000])
+def test_broken_images_hide_neither_leaks_nor_contradictions(decoded, monkeypatch, capsys):
+    """Test images that are training images in another format are noticed beside an animation, and
+    also where images are opened first and decoded once some are left out.
+    """
+    monkeypatch.setattr("trueneg.cli.init.DECODED", decoded)
+    photographs(Path("animals/train"), 240, classes=("cat", "dog"))
+    photographs(Path("animals/train/yak"), 5)
+    Path("animals/test").mkdir()
+    for number in range(24):
+        place = Path("animals/test") / ("cat", "dog", "yak")[number % 3]
+        place.mkdir(exist_ok=True)
+        same = decoded == 10 or number % 2
+        content = encoded(picture(number), "PNG" if same else "TIFF")
+        (place / f"{number}.{'png' if same else 'tiff'}").write_bytes(content)
+    frames = [picture(number) for number in (900, 901)]
+    animation = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    Path("animals/train/cat/0.gif").write_bytes(animation)
+    Path("animals/train/yak/4.png").write_bytes(animation)
+    assert init("images", "animals") == 0
+    printed = capsys.readouterr().out
+    assert "left out: 2 of 270 images: 2 " in printed
+    assert "left out: 12 images of 1 class folder with fewer than 5 images: yak 4" in printed
+    assert "with different labels" in printed
+    assert "WARNING 16 of 16 test samples have the same images as samples of train" in printed
+    assert dataset().leakage == "leave_out"
+    assert main(["check", "my_study.yaml"]) == 0
+
+
+def test_many_broken_images_are_left_out_and_too_few_others_are_refused(capsys):
+    photographs(Path("animals"), 300, classes=("cat", "dog"))
+    for number in range(60):
+        (Path("animals") / ("cat", "dog")[number % 2] / f"{number}.png").write_bytes(b"")
+    assert init("images", "animals") == 0
+    assert dataset().skip_incomplete == 60
+    assert main(["check", "my_study.yaml"]) == 0
+    for number in range(60, 120):
+        (Path("animals") / ("cat", "dog")[number % 2] / f"{number}.png").write_bytes(b"")
+    assert init("images", "animals", "--output", "few.yaml") == 1
+    message = "animals has 180 usable images; left out: 120 of 300 images: 120 damaged; expected"
+    assert message in capsys.readouterr().err
 
 
 def test_a_dangling_link_and_a_folder_without_a_name_are_no_obstacle(monkeypatch):

@@ -38,6 +38,7 @@ from trueneg.data.images.subsets import make_subset, refuse_reserved
 from trueneg.data.leakage import without_leaks
 from trueneg.data.pairs import image_table
 from trueneg.data.pairs.registry import source_module
+from trueneg.data.skipping import SHARE
 from trueneg.data.table_formats import SPACE
 from trueneg.data.tables import refuse_several_labels
 from trueneg.data.texts import beir, text_table
@@ -385,19 +386,13 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
     """
     study = NewStudy("images", folder, minutes, file)
     source = source_of_images(folder)
-    listed = source.listed(folder)
-    found, split, study.found = classes_of(listed)
-    classes, unwanted = _wanted(folder, found, chosen, study.found)
-    if unwanted.any():
-        study.found.append(f"left out: {counted(int(unwanted.sum()), 'image')} on request")
-    classes = classes[~unwanted]
-    rare, few = _rare(folder, classes[~listed.is_test[classes.index]], "class folder", "image")
-    if len(rare):
-        study.found.append(f"left out: {counted(int(classes.isin(rare).sum()), 'image')} of {few}")
-    classes = classes[~classes.isin(rare)]
-    refuse_reserved(folder, classes.unique())
+    every = source.listed(folder)
+    listed = _usable_images(study, every)
+    found, split, about = classes_of(listed)
+    study.found = [*about, *study.found]
+    classes = _usable_classes(study, found, listed.is_test, chosen)
     kept = study.sample(classes, split[classes.index], "images")
-    study.found.append(f"{len(kept):,} of {len(split):,} images are used")
+    study.found.append(f"{len(kept):,} of {len(every.images):,} images are used")
     if not kept.equals(found):
         folder = study.new(file.with_name(f"{file.stem}_images"))
         places = split[kept.index] + "/" + kept
@@ -413,8 +408,9 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
     resolution = resolution_of(listed.images)
     numbers, names = pd.factorize(kept, sort=True)
     part = listed.part(kept.index.tolist())._replace(labels=numbers, class_names=tuple(names))
-    shared = _about_contents(study, part, kept, resolution)
+    shared = _about_contents(study, part, resolution, len(every.images) <= DECODED)
     sizes = kept[~part.is_test].value_counts()
+    unusable = len(every.images) - len(listed.images)
     test = None if part.is_test.any() else study.held_out["test"]
     return study.write(
         "images",
@@ -426,7 +422,34 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
         resolution=resolution,
         test=test,
         validation=round(study.held_out["validation"] / (1 - (test or 0)), 4),
+        skip_incomplete=unusable if unusable > SHARE * len(every.images) else True,
     )
+
+
+def _usable_images(study: NewStudy, listed: ListedImages) -> ListedImages:
+    """Leave out the images that cannot be decoded or, of many, opened; say how many and why."""
+    from trueneg.data.images.pixels import usable_part  # imports pillow, which takes time
+
+    part, skipped = usable_part(listed, study.place, 1.0, len(listed.images) <= DECODED)
+    if skipped:
+        study.found.append(f"left out: {skipped.replace(' are skipped', '').rstrip('.')}")
+    return part
+
+
+def _usable_classes(
+    study: NewStudy, classes: pd.Series, is_test: ndarray, chosen: Chosen
+) -> pd.Series:
+    """Return the classes, merged on request, of the images that are used; say what is left out."""
+    classes, unwanted = _wanted(study.place, classes, chosen, study.found)
+    if unwanted.any():
+        study.found.append(f"left out: {counted(int(unwanted.sum()), 'image')} on request")
+    classes = classes[~unwanted]
+    rare, few = _rare(study.place, classes[~is_test[classes.index]], "class folder", "image")
+    if len(rare):
+        study.found.append(f"left out: {counted(int(classes.isin(rare).sum()), 'image')} of {few}")
+    classes = classes[~classes.isin(rare)]
+    refuse_reserved(study.place, classes.unique().tolist())
+    return classes
 
 
 def source_of_images(folder: Path) -> Any:
@@ -459,21 +482,29 @@ def classes_of(listed: ListedImages) -> tuple[pd.Series, pd.Series, list[str]]:
 
 
 def _about_contents(
-    study: NewStudy, listed: ListedImages, classes: pd.Series, resolution: int
+    study: NewStudy, listed: ListedImages, resolution: int, is_decoded: bool
 ) -> bool:
     """Say which images occur with different labels, and which ones the folder's own splits share;
     return whether some are, which are to be left out of training.
+
+    Args:
+        study: the study, with its sentences about the data.
+        listed: the images that are used.
+        resolution: at which their pixels are compared, unless they are many.
+        is_decoded: whether all have been decoded before, not only opened.
 
     Raises:
         UserError: if a class then has too few images.
     """
     from trueneg.data.images.pixels import decoded_source, undecoded_source
 
-    source = undecoded_source("images", listed)
-    if len(listed.images) <= DECODED:
-        with contextlib.suppress(UserError):  # the check lists images that cannot be decoded
-            source = decoded_source("images", listed, place=None, resolution=resolution)
+    if len(listed.images) > DECODED:
+        source = undecoded_source("images", listed)
+    else:
+        how: Any = {"resolution": resolution, "skip_incomplete": float(not is_decoded)}
+        source = decoded_source("images", listed, place=study.place, **how)
     contents = source.samples.groups["images"]
+    classes = pd.Series(np.array(source.class_names)[source.labels])
     study.found += several_labels_of(classes, contents, source.names, "images")
     if not (listed.is_test.any() or listed.is_validation.any()):
         return False
