@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.cli.test_init import TOPICS, dataset, init, photographs, questions
 from tests.data.image_layouts import write_classes
+from tests.data.pictures import encoded, picture
 from tests.data.test_beir import write_folder
 from tests.data.test_leakage import shared_with
 from trueneg.cli.main import main
@@ -242,8 +243,38 @@ def test_the_check_counts_views_of_one_report_in_two_splits(crossing, capsys):
     table.to_csv("table.csv", index=False)
     printed = accepted(capsys, "pairs", "table.csv", "--images", "photos")
     assert f"120 groups in report_id, {crossing} of them in two splits" in printed
+    shared = {"patients": (crossing, 60 + crossing)}
+    assert shared_with(printed) == shared
+    assert dataset().leakage == "leave_out"
+    assert main(["check", "my_study.yaml"]) == 0
+    assert shared_with(capsys.readouterr().out) == shared
+    file = Path("my_study.yaml")
+    file.write_text(file.read_text().replace('leakage: "leave_out"', "leakage: null"))
     assert main(["check", "my_study.yaml"]) == 1
-    assert shared_with(capsys.readouterr().err) == {"patients": (crossing, 60 + crossing)}
+    assert shared_with(capsys.readouterr().err) == shared
+
+
+@pytest.mark.parametrize("decoded", [10, 2000])
+def test_equal_images_with_texts_in_two_splits_are_left_out_of_training(
+    decoded, monkeypatch, capsys
+):
+    """Of many images, files are compared, also by the check."""
+    monkeypatch.setattr("trueneg.cli.init.DECODED", decoded)
+    photographs(Path("photos"))
+    for number in range(4):
+        same = encoded(picture(100 + number), "PNG" if number < 3 else "TIFF")
+        Path(f"photos/{number}.png").write_bytes(same)
+    table = captions().assign(split=["test"] * 60 + ["train"] * 180)
+    table.to_csv("table.csv", index=False)
+    printed = accepted(capsys, "pairs", "table.csv", "--images", "photos")
+    assert shared_with(printed) == {"images": (3 if decoded == 10 else 4, 60)}
+    assert dataset().leakage == "leave_out"
+    assert main(["check", "my_study.yaml"]) == 0
+    assert shared_with(capsys.readouterr().out) == {"images": (3, 60)}
+    Path("my_study.yaml").unlink()
+    table.assign(split=["train"] * 180 + ["test"] * 60).to_csv("table.csv", index=False)
+    assert "WARNING" not in accepted(capsys, "pairs", "table.csv", "--images", "photos")
+    assert dataset().leakage is None
 
 
 @pytest.mark.parametrize("name", GROUP_NAMES)

@@ -5,9 +5,10 @@ time.
 import contextlib
 import math
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ from trueneg.cli.columns import (
     is_group,
     known,
 )
-from trueneg.cli.new_study import SAMPLE, NewStudy
+from trueneg.cli.new_study import HELD_OUT, SAMPLE, NewStudy
 from trueneg.cli.planned_data import DECODED
 from trueneg.data.cells import class_names, is_missing, truth
 from trueneg.data.doubtful_labels import doubtful_names, merged, several_labels_of, spelling
@@ -37,7 +38,8 @@ from trueneg.data.images.sources import image_folder, parquet
 from trueneg.data.images.subsets import make_subset, refuse_reserved
 from trueneg.data.leakage import without_leaks
 from trueneg.data.pairs import image_table
-from trueneg.data.pairs.registry import source_module
+from trueneg.data.pairs.pair_splits import official_subset
+from trueneg.data.pairs.registry import first_look, source_module
 from trueneg.data.skipping import SHARE
 from trueneg.data.table_formats import SPACE
 from trueneg.data.tables import refuse_several_labels
@@ -551,17 +553,32 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
             f"--compare is {vectors}; expected an open_clip model for images with texts, such as"
             " ViT-B-32,openai (for vectors, see docs/encoders.md)."
         )
+    rows = study.rows(table, unit=image)
+    images = table.rows.loc[table.usable, image].nunique()
     return study.write(
         "pairs",
         3,
+        lambda settings: _shared_pairs(settings, images),
         folder=str(folder),
-        table=study.rows(table, unit=image),
+        table=rows,
         image=image,
         text=text,
         patient=group,
         split=split,
         labels=labels,
     )
+
+
+def _shared_pairs(settings: Section, images: int) -> str:
+    """Return a sentence about groups and images that the user's own splits share; of many images,
+    files are compared.
+    """
+    if settings.get("split_column") is None:
+        return ""
+    with tempfile.TemporaryDirectory() as cache:
+        decoded = math.inf if images <= DECODED else DECODED
+        source, official = cast(Any, first_look(settings, Path(cache), decoded))
+        return official_subset(source, official, 0, "leave_out", HELD_OUT["validation"]).leakage
 
 
 def choose_image_and_text(table: UserTable, folder: Path) -> tuple[str, str]:

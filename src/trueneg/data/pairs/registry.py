@@ -203,7 +203,7 @@ def _joined(
     sentences = sentences[sentences["report"].isin(data.reports)]
     images: Any = data.images
     if opens:
-        images = file_contents(images, read=False)
+        images = file_contents(images, read="splits" in data.tables)  # which may share some
     elif not isinstance(images, ndarray):
         with privacy.owner_only(data.restricted):
             images = cache_images(
