@@ -2,6 +2,7 @@
 work.
 """
 
+import json
 import shutil
 
 import numpy as np
@@ -83,6 +84,22 @@ def test_a_raised_version_scores_the_sentences_again(folder, monkeypatch):
     before = set((folder / "scored").iterdir())
     score(folder)
     assert len(set((folder / "scored").iterdir()) - before) == len(before)
+
+
+def test_another_tokenizer_of_a_released_model_scores_the_sentences_again(folder, tmp_path):
+    listed = read_language_models(folder / "models.json")
+    shutil.copytree(listed["models"][0]["folder"], tmp_path / "released")
+    released = {"fold": 0, "folder": str(tmp_path / "released")}
+    released |= {"revision": None, "checksum": None}
+    (folder / "models.json").write_text(json.dumps(listed | {"folds": 1, "models": [released]}))
+    before = score(folder)["log_likelihood"]
+    path = tmp_path / "released/tokenizer.json"
+    content = json.loads(path.read_text())
+    words = [word for word in content["model"]["vocab"] if word.isalpha()]
+    numbers = [content["model"]["vocab"][word] for word in words]
+    content["model"]["vocab"] |= dict(zip(words, numbers[1:] + numbers[:1], strict=True))
+    path.write_text(json.dumps(content))
+    assert not np.allclose(score(folder)["log_likelihood"], before)
 
 
 @pytest.mark.long

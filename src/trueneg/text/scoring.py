@@ -19,6 +19,7 @@ from trueneg.runtime.devices import leased_device
 from trueneg.specs.sections import Section
 from trueneg.specs.stages import VERSIONS
 from trueneg.store.language_models import read_language_models
+from trueneg.store.run_files import checksum_of
 from trueneg.text.chunks import add_missing, cached, text_key
 from trueneg.text.folds import with_folds
 from trueneg.text.loading import load_language_model, longest_input, weights_checksum
@@ -73,8 +74,7 @@ def score_sentences(
     shard_rows = table[table["sentence"].map(shard_of) == shard]
     parts = []
     for model in listed["models"]:
-        weights = model["checksum"] or weights_checksum(model)
-        folder = Path(cache, f"{weights[:16]}-{settings['variant']}{version}")
+        folder = Path(cache, f"{_identity(model)[:16]}-{settings['variant']}{version}")
         compute = functools.partial(_score, model=model, settings=settings, table=table)
         texts = shard_rows.loc[shard_rows["fold"] == model["fold"], "sentence"]
         if shards == 1:
@@ -83,6 +83,16 @@ def score_sentences(
             add_missing(folder, texts, compute, hidden)
     if shards == 1:
         privacy.write_table(table.join(pd.concat(parts)), likelihoods, restricted)
+
+
+def _identity(model: Mapping[str, Any]) -> str:
+    """Return a checksum of what decides a model's scores: of a local folder used as released, also
+    of its tokenizer.
+    """
+    folder = Path(model["folder"])
+    if model["checksum"] is None and folder.is_dir():
+        return checksum_of(folder)
+    return model["checksum"] or weights_checksum(model)
 
 
 def _score(
