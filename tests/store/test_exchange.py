@@ -4,6 +4,7 @@ weights.
 
 import hashlib
 import io
+import itertools
 import json
 import lzma
 import re
@@ -633,6 +634,20 @@ def test_studies_that_share_runs_are_imported_in_any_order_and_healed(exported, 
     for archive in (exported, twin):
         import_study(archive, tmp_path / "last")
     assert contents(tmp_path / "last") == before
+
+
+def test_blocks_whose_runs_are_of_another_training_are_named(exported, tmp_path):
+    content = members(other_study(exported, tmp_path, 5))
+    described = json.loads(content.pop(STUDY))
+    for run in described["blocks"][PLACE]["manifest"]["runs"]:
+        name = f"runs/{run['id']}/run.json"
+        run["checksum"] = "f" * 64  # trained on another machine
+        content[name] = json.dumps(json.loads(content[name]) | {"checksum": "f" * 64}).encode()
+    pack(tmp_path / "twin.tar.xz", {STUDY: json.dumps(described).encode()} | content)
+    for first, second in itertools.permutations((exported, tmp_path / "twin.tar.xz")):
+        results = tmp_path / f"{first.stem}-{second.stem}"
+        import_study(first, results)
+        assert f"not imported: {PLACE}, whose runs there" in import_study(second, results)
 
 
 def test_an_archive_with_the_rows_of_another_evaluation_replaces_the_tables(exported, tmp_path):

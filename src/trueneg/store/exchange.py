@@ -11,7 +11,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -268,9 +268,22 @@ def import_study(path: Path, results: Path, stamp: int | None = None) -> str:
     for file in made if kept else {*made, *files}:
         with writable(file):
             os.utime(file, ns=(stamp, stamp))
-    note = f"; kept {counted(len(kept), 'run')} already in {store.path}" if kept else ""
+    note = _kept(described, kept, store) if kept else ""
     added = counted(len(archive.listed.keys() - kept), "run")
     return f"{name}: imported {added}{note}{_missing(described.missing)}."
+
+
+def _kept(described: Description, kept: Collection[str], store: RunStore) -> str:
+    """Say how many runs are kept, and which blocks the study therefore lacks."""
+    folder = store.path.parent / described.study
+    absent = [place for place in described.blocks if not (folder / block_files(place)[0]).is_file()]
+    note = f"; kept {counted(len(kept), 'run')} already in {store.path}"
+    if absent:
+        note += (
+            f"; not imported: {', '.join(absent)}, whose runs there are of another training. Train"
+            " these blocks here, or import the study into another folder"
+        )
+    return note
 
 
 def _import_data_records(description: Description, results: Path) -> list[Path]:
