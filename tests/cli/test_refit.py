@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ from trueneg.stats.comparison import headroom
 from trueneg.stats.measurement import Measurement
 from trueneg.store.data_input import of_dataset
 from trueneg.store.rows import to_table
+from trueneg.store.run_files import checksum_of
 from trueneg.training.engine import train_runs
 from trueneg.training.frozen import compute_features, read_frozen
 from trueneg.training.text_pairs import TextPairs
@@ -122,9 +124,9 @@ def made(tmp_path_factory):
             write_texts(read_source(data.settings), source)
         (tower,) = frozen_towers(run.settings).values()
         vectors = Path(f"results/features/{features_key(tower)}.npz")
-        compute_features(
-            tower, source=source, features=vectors, cache="cache", device="cpu", threads=1
-        )
+        parts = {"source": source, "features": vectors, "cache": "cache"}
+        files = {"bert": checksum_of("bert")}
+        compute_features(tower, **parts, files=files, device="cpu", threads=1)
     return folder, study, run.settings, source, vectors
 
 
@@ -138,6 +140,20 @@ def study(made, monkeypatch):
 
 def refit(*arguments):
     return main(["refit", *map(str, arguments)])
+
+
+def test_a_tower_that_changed_since_its_vectors_were_computed_is_refused(study, tmp_path, capsys):
+    shutil.copytree("bert", tmp_path / "bert")
+    settings = Path("bert/config.json")
+    settings.write_text(settings.read_text() + "\n")
+    try:
+        assert refit("mine", tmp_path / "out") == 1
+    finally:
+        shutil.rmtree("bert")
+        shutil.copytree(tmp_path / "bert", "bert")
+    message = capsys.readouterr().err
+    assert "bert has changed since vectors were computed with it" in message
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_advised_method_is_trained_on_all_samples_as_by_the_loop_itself(

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.evaluation.texts.test_text_rows import LABELLED, text_study
@@ -177,9 +178,8 @@ def test_the_file_of_stored_vectors_counts_as_unchanged_while_it_is_missing(tmp_
     Path("vectors.npy").write_bytes(b"some")
     before = training_jobs.frozen_tower(features)
     assert before["files"] == {"vectors.npy": hashlib.sha256(b"some").hexdigest()}
-    recorded = Path(path).with_suffix(".files.json")  # by the job
-    recorded.parent.mkdir(parents=True)
-    recorded.write_text(json.dumps(before["files"]))
+    Path(path).parent.mkdir(parents=True)
+    np.savez(path, files=json.dumps(before["files"]))  # by the job
     Path("vectors.npy").unlink()
     assert training_jobs.frozen_tower(features) == before
     Path("vectors.npy").write_bytes(b"others")

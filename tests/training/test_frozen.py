@@ -2,6 +2,7 @@
 step.
 """
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,14 +17,16 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.runs import Run, features_key, frozen_towers
 from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
-from trueneg.data.stored_features import read_features, write_features
+from trueneg.data.stored_features import read_features, stored_files, write_features
 from trueneg.errors import UserError
+from trueneg.store.run_files import checksum_of
 from trueneg.training.engine import TrainingJob
 from trueneg.training.frozen import (
     NOTHING_FROZEN,
     build_tower,
     compute_features,
     read_frozen,
+    rebuild_tower,
     vector_names,
 )
 from trueneg.training.image_text import ImageText
@@ -260,6 +263,23 @@ def test_two_columns_of_a_file_are_different_data(tmp_path, source):
         )
         stored.append(read_features(path, source.checksum).weights)
     assert stored[0] != stored[1]
+
+
+def test_a_frozen_tower_is_not_rebuilt_from_files_that_have_changed(weights, source, tmp_path):
+    (made,) = (
+        each for section, each in frozen_towers(weights).items() if section == "text_encoder"
+    )
+    folder = Path(weights["text_encoder"]["model"])
+    write_pairs(source, tmp_path / "pairs.npz")
+    place = {"source": tmp_path / "pairs.npz", "features": tmp_path / "vectors.npz"}
+    found = {str(folder): checksum_of(folder)}
+    compute_features(made, **place, cache=tmp_path / "cache", device="cpu", threads=1, files=found)
+    stored = read_features(place["features"], source.checksum)
+    assert stored.files == stored_files(place["features"]) == found
+    rebuild_tower(weights, "text_encoder", stored.weights, stored.files)
+    other = {str(folder): "0123"}
+    with pytest.raises(UserError, match="has changed since vectors were computed with it"):
+        rebuild_tower(weights, "text_encoder", stored.weights, other)
 
 
 def test_the_weights_of_each_frozen_tower_are_part_of_the_id(weights, source, vectors):

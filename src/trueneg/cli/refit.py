@@ -8,6 +8,7 @@ from trueneg.cli.model_card import export
 from trueneg.config.runs import Run, features_key, jobs, miner
 from trueneg.data.draw import draw_subsets
 from trueneg.data.mining import write_mined
+from trueneg.data.stored_features import stored_files
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.report.advice import advice
@@ -17,7 +18,7 @@ from trueneg.specs.sections import RunSettings
 from trueneg.store.records import Manifest, read_json
 from trueneg.training.engine import train_runs
 from trueneg.training.export import require_empty
-from trueneg.training.frozen import vector_names
+from trueneg.training.frozen import require_unchanged, vector_names
 
 # data settings with which all samples are for training; no study may state this share
 NOTHING_HELD_OUT: dict[str, Any] = {
@@ -75,18 +76,22 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
         "subsets": place / "subsets.parquet",
     }
     draw_subsets(kind, **files, settings=settings["dataset"], seeds=range(seeds))
+    vectors = _vectors(settings, results)
     mined = None
     if (made_of := miner(settings)) is not None:
         mined = place / "mined.npz"
-        vectors = results / f"features/{features_key(made_of)}.npz"
-        bm25 = settings["objective"]["hard_negatives"].get("bm25", False)
-        write_mined(**files, vectors=vectors, mined=mined, bm25=bm25)
+        write_mined(
+            **files,
+            vectors=results / f"features/{features_key(made_of)}.npz",
+            mined=mined,
+            bm25=settings["objective"]["hard_negatives"].get("bm25", False),
+        )
     train_runs(
         [Run(name, "all data", method, seed, settings).to_json() for seed in range(seeds)],
         **files,
         store=results / "runs",
         manifest=place / "manifest.json",
-        vectors=[results / f"features/{key}.npz" for key in vector_names(settings).values()],
+        vectors=vectors,
         mined=mined,
     )
     for run in read_json(place / "manifest.json", Manifest)["runs"]:
@@ -96,6 +101,16 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
         f"{reason} Trained {method} with {counted(seeds, 'seed')} on all samples, and evaluated on"
         f" nothing. {folder} has the encoders with their model cards."
     )
+
+
+def _vectors(settings: RunSettings, results: Path) -> list[Path]:
+    """Return the files of the stored vectors of a run's frozen towers, which must not have changed
+    since.
+    """
+    paths = [results / f"features/{key}.npz" for key in vector_names(settings).values()]
+    for path in paths:
+        require_unchanged(stored_files(path))
+    return paths
 
 
 def _settings(gathered: Gathered, name: str, method: str) -> RunSettings:

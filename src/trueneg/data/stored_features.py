@@ -2,9 +2,11 @@
 runs.
 """
 
+import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,12 +37,15 @@ class StoredFeatures(NamedTuple):
         grid: rows and columns of the regions; None: there are none.
         weights: checksum of the tower's weights or, without a network, of the file of vectors.
         data: checksum of the source.
+        files: checksums of the local files and folders that the tower was built from, by path:
+            pooling, prompts or tokenizer, too, decide its vectors.
     """
 
     values: ndarray
     grid: tuple[int, int] | None
     weights: str
     data: str
+    files: Mapping[str, str] = MappingProxyType({})
 
     @property
     def dimensions(self) -> int:
@@ -64,6 +69,7 @@ def read_features(path: str | Path, data: str) -> StoredFeatures:
             tuple(archive["grid"].tolist()) or None,
             str(archive["weights"]),
             str(archive["data"]),
+            json.loads(str(archive.get("files", "{}"))),
         )
         require_checksum(content_hash(stored.values).hexdigest(), archive)
     if stored.data != data:
@@ -72,6 +78,15 @@ def read_features(path: str | Path, data: str) -> StoredFeatures:
             f" {data[:6]}…). {REMOVE}"
         )
     return stored
+
+
+def stored_files(path: str | Path) -> dict[str, str]:
+    """Return ``files`` of stored vectors; empty if there are none."""
+    if not Path(path).is_file():
+        return {}
+    with read_arrays(path, CONTENT) as archive:
+        files: dict[str, str] = json.loads(str(archive.get("files", "{}")))
+        return files
 
 
 def stored_weights(path: str | Path) -> str | None:
@@ -127,6 +142,7 @@ def write_features(
             "grid": np.array(grid or (), np.int64),
             "weights": made_of["weights"],
             "data": made_of["data"],
+            "files": json.dumps(made_of.get("files", {})),
             "checksum": content_hash(values).hexdigest(),
         }
         write_arrays(path, arrays)

@@ -2,6 +2,7 @@
 job's wildcards.
 """
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from trueneg.config import runs
 from trueneg.config.configuration import Configuration
 from trueneg.config.order import relative_cost
+from trueneg.data.stored_features import stored_files
+from trueneg.errors import UserError
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
 from trueneg.specs.sections import Section
@@ -23,7 +26,7 @@ SUBSETS = "results/{study}/subsets/{dataset}/{block}.parquet"
 SAMPLES = "results/{study}/artefacts/samples/{dataset}/{objective}/{block}.parquet"
 MINED = "results/{study}/mined/{dataset}/{features}/{block}.npz"
 SUSPECTS = "results/{study}/artefacts/suspects/{dataset}.parquet"
-FEATURES_FILES = "results/features/{features}.files.json"
+FEATURES = "results/features/{features}.npz"
 MANIFESTS = "results/{study}/manifests/{dataset}/{objective}/{block}.json"
 
 
@@ -218,8 +221,9 @@ class TrainingJobs:
             name for role, name in named_files(settings).items() if role.startswith(f"{section} ")
         }
         # Missing files count as unchanged, so that Snakemake removes no vectors made of them.
-        recorded = Path(FEATURES_FILES.format(**wildcards))
-        known = read_json(recorded) if recorded.is_file() else {}
+        known = {}
+        with contextlib.suppress(UserError):  # damaged, which the jobs that read it say
+            known = stored_files(FEATURES.format(**wildcards))
         present = {name: checksum_of(name) for name in files if Path(name).exists()}
         return {
             "made_of": made,

@@ -110,8 +110,9 @@ def _encoders(
         if section.startswith(OF_GUIDE):  # needed for training only
             continue
         has_network = "path" not in settings[section]
+        files = recorded.get("files", {})
         towers[section] = (
-            rebuild_tower(settings, section, recorded["weights"]) if has_network else None
+            rebuild_tower(settings, section, recorded["weights"], files) if has_network else None
         )
         nothing = np.empty((0, versions, recorded["dimensions"], 1), np.float32)
         stored[section] = StoredFeatures(nothing, None, "", "")

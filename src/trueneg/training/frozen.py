@@ -7,6 +7,7 @@ import logging
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from trueneg.runtime.devices import leased_device
 from trueneg.specs.encoders import TowerSettings, is_frozen
 from trueneg.specs.kinds import KINDS
 from trueneg.store.identity import model_of
+from trueneg.store.run_files import checksum_of
 
 log = logging.getLogger(__name__)
 
@@ -99,11 +101,12 @@ class Frozen(NamedTuple):
 
     @property
     def towers(self) -> dict[str, dict[str, Any]]:
-        """The towers' checksums of weights, which are part of a run's id, and sizes of vectors, by
-        section.
+        """The towers' checksums of weights, which are part of a run's id, sizes of vectors, and
+        local files, if there are any, by section.
         """
         return {
             section: {"weights": of.weights, "dimensions": of.dimensions}
+            | ({"files": dict(of.files)} if of.files else {})
             for section, of in self.stored.items()
         }
 
@@ -205,12 +208,32 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
     return tower.eval()
 
 
-def rebuild_tower(settings: RunSettings, section: str, weights: str) -> Tower:
-    """Build a frozen tower again, whose weights must have this checksum.
+def require_unchanged(files: Mapping[str, str]) -> None:
+    """Compare the local files of a frozen tower with those that its vectors were computed with.
+
+    Args:
+        files: of :class:`~trueneg.data.stored_features.StoredFeatures`.
 
     Raises:
-        UserError: if their checksum differs; also see :func:`build_tower`.
+        UserError: if one has changed.
     """
+    for path, checksum in files.items():
+        if Path(path).exists() and checksum_of(path) != checksum:
+            raise UserError(
+                f"{path} has changed since vectors were computed with it. Restore it, or run the"
+                " study again: snakemake with its configuration."
+            )
+
+
+def rebuild_tower(
+    settings: RunSettings, section: str, weights: str, files: Mapping[str, str]
+) -> Tower:
+    """Build a frozen tower again, whose weights and files must have these checksums.
+
+    Raises:
+        UserError: if a checksum differs; also see :func:`build_tower`.
+    """
+    require_unchanged(files)
     tower = build_tower(settings, section)
     if (checksum := state_checksum(tower)) != weights:
         changed = (
@@ -273,6 +296,7 @@ def compute_features(
     cache: str | Path,
     device: str,
     threads: int,
+    files: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Compute the vectors of a frozen tower for all images or distinct texts of a source, and write
     them.
@@ -284,6 +308,7 @@ def compute_features(
         cache: folder of unfinished vectors, from which a killed job resumes.
         device: device to lease.
         threads: number of CPU threads.
+        files: checksums of the local files that the tower is built from, by path.
 
     Raises:
         UserError: if the tower cannot be built or lacks regions that the study needs, a text is too
@@ -291,6 +316,7 @@ def compute_features(
     """
     torch.set_num_threads(threads)
     section = made_of["section"]
+    made_of = {**made_of, **({"files": dict(files)} if files else {})}
     data: Any = pkgutil.resolve_name(KINDS[made_of["kind"]].READER)(source)
     samples = data.images if section == "encoder" else distinct_texts(data)
     write = functools.partial(

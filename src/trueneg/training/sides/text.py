@@ -161,7 +161,7 @@ class TextSide(Side):
                 f"{problem}, but an evaluation embeds others, such as prompts. Set that evaluation"
                 " to null."
             )
-        tower = rebuild_tower(self.settings, self.section, stored.weights)
+        tower = rebuild_tower(self.settings, self.section, stored.weights, stored.files)
         with torch.inference_mode():
             return text_vectors(tower, texts, torch.device("cpu"))
 
