@@ -2,6 +2,7 @@
 the study measured.
 """
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -18,7 +19,7 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from scipy import stats
 
-from tests.studies import tiny_texts
+from tests.studies import tiny_texts, tiny_words
 from tests.text import models
 from tests.textures import settings_of, texture_source
 from trueneg.cli.main import main
@@ -27,6 +28,7 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.runs import Run, all_runs, features_key, frozen_towers
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.samples import Subset, write_subsets
+from trueneg.data.texts.text_files import label_sets
 from trueneg.data.texts.text_source import read_texts, write_texts
 from trueneg.data.texts.text_splits import text_subset
 from trueneg.data.texts.text_table import read_source
@@ -127,7 +129,29 @@ def made(tmp_path_factory):
         parts = {"source": source, "features": vectors, "cache": "cache"}
         files = {"bert": checksum_of("bert")}
         compute_features(tower, **parts, files=files, device="cpu", threads=1)
+        source, vectors = prepare(study, run.settings)
     return folder, study, run.settings, source, vectors
+
+
+def prepare(study, settings):
+    """Write what the first jobs of a study write; return the files of its texts and vectors. With
+    a likelihood study, only texts of labels that are trained on have class probabilities.
+    """
+    data = of_dataset(study, settings["dataset"], {})
+    source = Path(f"results/{data.place}.npz")
+    source.parent.mkdir(parents=True, exist_ok=True)
+    with recorded(file_parameter(data, Path("results")), source):
+        texts = read_source(data.settings)
+        if settings["dataset"]["text"] is not None:
+            trained, *_ = label_sets(texts.label_names, settings["dataset"]["labels"])
+            is_scored = texts.sentences["class"].isin(trained)
+            scored = texts.sentences.assign(eta=np.where(is_scored, 0.1, np.nan))
+            texts = dataclasses.replace(texts, sentences=scored)
+        write_texts(texts, source)
+    (tower,) = frozen_towers(settings).values()
+    vectors = Path(f"results/features/{features_key(tower)}.npz")
+    compute_features(tower, source=source, features=vectors, cache="cache", device="cpu", threads=1)
+    return source, vectors
 
 
 @pytest.fixture
@@ -303,3 +327,47 @@ def test_a_folder_with_files_is_refused_before_training(study, tmp_path, capsys)
     assert refit("mine", tmp_path, "--method", "Oracle") == 1
     assert f"{tmp_path} exists" in capsys.readouterr().err
     assert set(Path("results/runs").glob("*")) == before
+
+
+@pytest.fixture
+def scored(made, monkeypatch):
+    """A study like the other one, with class probabilities of the texts that it trains on."""
+    folder, study, *_ = made
+    monkeypatch.chdir(folder)
+    written = study.model_dump(mode="json", exclude_unset=True)
+    written["dataset"]["text"] = "words"
+    written["objectives"] |= {
+        "DCL": {"name": "dcl", "class_probability": "language model"},
+        "CL-off": {"name": "cl", "switched_off_by": "permuted"},
+    }
+    shared = ("source", "path", "label_column", "labels")
+    words = tiny_words(reports={key: written["dataset"][key] for key in shared})
+    study = load_configuration({"words": words, "mine": written}, "mine.yaml").studies["mine"]
+    prepare(study, all_runs("mine", study)[0].settings)
+    write_artefacts(study, GAINS | {"CL-off": GAINS["CL"]})
+
+
+@pytest.mark.parametrize("method", ["CL", "Oracle"])
+def test_texts_without_class_probabilities_are_trained_on_where_none_is_used(
+    scored, tmp_path, method
+):
+    assert refit("mine", tmp_path / "out", "--method", method) == 0
+    text = ModelCard.load(tmp_path / "out/text/README.md").text
+    assert f"Trained on {COUNT} of {COUNT} samples" in text
+    assert text.count("&#124; b | 12 |") == 4
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("DCL", r"DCL\.class_probability is 'language model'"),
+        ("CL-off", r"CL-off\.switched_off_by is 'permuted'"),
+    ],
+)
+def test_a_method_that_needs_class_probabilities_that_texts_lack_is_refused(
+    scored, tmp_path, capsys, method, expected
+):
+    assert refit("mine", tmp_path / "out", "--method", method) == 1
+    printed = capsys.readouterr().err
+    assert re.search(rf"{expected}, but study words.* {COUNT // 2} texts.*--method\.", printed)
+    assert not (tmp_path / "out").exists()

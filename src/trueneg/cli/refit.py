@@ -6,14 +6,18 @@ from typing import Any
 
 from trueneg.cli.model_card import export
 from trueneg.config.runs import Run, features_key, jobs, miner
-from trueneg.data.draw import draw_subsets
+from trueneg.data.draw import draw_subsets, read_samples
 from trueneg.data.mining import write_mined
+from trueneg.data.samples import read_subsets
 from trueneg.data.stored_features import stored_files
+from trueneg.data.texts.text_splits import unscored
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.report.advice import advice
 from trueneg.report.gathered import Gathered
 from trueneg.specs.kinds import kind_of
+from trueneg.specs.kinds.texts import TextStudy
+from trueneg.specs.objectives.base import FROM_LIKELIHOODS
 from trueneg.specs.sections import RunSettings
 from trueneg.store.records import Manifest, read_json
 from trueneg.training.engine import train_runs
@@ -46,7 +50,8 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
         What was trained, and why.
 
     Raises:
-        UserError: if the study is not finished, advises no training, or has no such method.
+        UserError: if the study is not finished, advises no training, or has no such method, or the
+            method needs class probabilities that some texts do not have.
     """
     require_empty(folder)
     if seeds < 1:
@@ -58,16 +63,7 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
             " Run snakemake with its configuration first."
         )
     gathered = Gathered(results / name / "artefacts")
-    trained = [each for each, objective in gathered.study.objectives.items() if objective.TRAINED]
-    reason = "Chosen with --method."
-    if method is None:
-        method, reason = advice(gathered)
-    if method is None:
-        raise UserError(
-            f"{reason} To train all the same, choose a method with --method: {', '.join(trained)}."
-        )
-    if method not in trained:
-        raise UserError(f"--method is {method}; expected one of: {', '.join(trained)}.")
+    method, reason = _chosen(gathered, method)
     settings = _settings(gathered, name, method)
     kind = kind_of(settings)
     place = results / name / "refit" / method
@@ -77,6 +73,8 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
     }
     draw_subsets(kind, **files, settings=settings["dataset"], seeds=range(seeds))
     vectors = _vectors(settings, results)
+    if kind is TextStudy:
+        _refuse_unscored(method, settings, **files)
     mined = None
     if (made_of := miner(settings)) is not None:
         mined = place / "mined.npz"
@@ -113,6 +111,21 @@ def _vectors(settings: RunSettings, results: Path) -> list[Path]:
     return paths
 
 
+def _chosen(gathered: Gathered, method: str | None) -> tuple[str, str]:
+    """Return the method to train, which is the advised one if None is given, and the reason."""
+    trained = [each for each, objective in gathered.study.objectives.items() if objective.TRAINED]
+    reason = "Chosen with --method."
+    if method is None:
+        method, reason = advice(gathered)
+    if method is None:
+        raise UserError(
+            f"{reason} To train all the same, choose a method with --method: {', '.join(trained)}."
+        )
+    if method not in trained:
+        raise UserError(f"--method is {method}; expected one of: {', '.join(trained)}.")
+    return method, reason
+
+
 def _settings(gathered: Gathered, name: str, method: str) -> RunSettings:
     """Return the settings that the study compared for an objective, with nothing held out."""
     variant = gathered.chosen(method)
@@ -132,3 +145,18 @@ def _settings(gathered: Gathered, name: str, method: str) -> RunSettings:
     dataset = settings["dataset"]
     changed = {key: value for key, value in NOTHING_HELD_OUT.items() if key in dataset}
     return {**settings, "dataset": {**dataset, **changed}}
+
+
+def _refuse_unscored(method: str, settings: RunSettings, source: Path, subsets: Path) -> None:
+    """Check that all training texts have class probabilities, if the objective uses them."""
+    for key in ("class_probability", "switched_off_by"):
+        if (eta := settings["objective"].get(key)) not in FROM_LIKELIHOODS:
+            continue
+        texts = read_samples(TextStudy, source)
+        if lacking := unscored(texts, read_subsets(subsets)[0].train):  # the same in every subset
+            raise UserError(
+                f"objectives.{method}.{key} is {eta!r}, but study {settings['dataset']['text']} has"
+                f" no class probability of {lacking:,} texts to train on, because it scores neither"
+                " test texts of the source nor texts of labels without training; expected one of"
+                " every text. Choose a method that uses none with --method."
+            )

@@ -39,7 +39,7 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
     Official splits are kept. Then a sample is left out if an earlier split has its anchor or
     positive, in the order of :data:`PARTS`: so samples of labels without training never affect
     training. Hard negatives of held-out pairs are not compared, because only training uses them.
-    With a ``test`` of 0, all samples are for training.
+    With a ``test`` of 0, all samples are for training, also those without class probabilities.
 
     Args:
         source: texts and labels.
@@ -195,17 +195,22 @@ def _refuse_unusable(
         if "group" in source.sentences:
             remedy += "; the texts of a group (dataset.group_column) are kept in one split"
         raise UserError(f"{where}: no text is in {empty}; expected at least one; {remedy}.")
-    if "eta" in source.sentences:
-        rows = np.unique(source.rows[train])
-        if lacking := np.count_nonzero(source.sentences["eta"].isna()[rows]):
-            raise UserError(
-                f"{lacking:,} training texts have no class probability in study"
-                f" {settings['text']}; give its reports the path, columns and labels of the"
-                " dataset."
-            )
+    if settings["test"] and (lacking := unscored(source, train)):
+        raise UserError(
+            f"{lacking:,} training texts have no class probability in study {settings['text']};"
+            " give its reports the path, columns and labels of the dataset."
+        )
     label, *others = np.unique(source.labels[train]).tolist()
     if source.label_names and not others:
         raise UserError(
             f"{where}: only one label, {source.label_names[label]!r}, has texts to train on;"
             " expected at least two; change dataset.labels, or add texts."
         )
+
+
+def unscored(source: TextSource, train: ndarray) -> int:
+    """Return how many texts of training samples have no class probability; 0 if no text has one."""
+    if "eta" not in source.sentences:
+        return 0
+    rows = np.unique(source.rows[train])
+    return int(source.sentences["eta"].isna()[rows].sum())
