@@ -59,8 +59,10 @@ GAINS = {
 NO_GAINS = GAINS | {"untrained": [0.9, 0.91, 0.9, 0.92]}
 
 
-def write_artefacts(study, values):
-    """Write what a study's comparison wrote, for values by objective and seed."""
+def write_artefacts(study, values, ids=()):
+    """Write what a study's comparison wrote, for values by objective and seed; ``ids`` are those of
+    the runs of DCL.
+    """
     folder = Path("results/mine/artefacts")
     folder.mkdir(parents=True, exist_ok=True)
     rows = to_table(
@@ -73,7 +75,7 @@ def write_artefacts(study, values):
             **KNN._asdict(),
             "objective": name,
             "seed": seed,
-            "run": f"{name}-{seed}",
+            "run": ids[seed] if ids and name == "DCL" else f"{name}-{seed}",
             "value": value,
         }
         for name, of_seeds in values.items()
@@ -217,6 +219,29 @@ def test_the_advised_method_is_trained_on_all_samples_as_by_the_loop_itself(
     torch.testing.assert_close(
         exported.encode(texts, convert_to_tensor=True), expected, rtol=1e-5, atol=1e-5
     )
+
+
+def test_a_study_of_epochs_is_trained_with_as_many_updates_as_its_runs(made, study, tmp_path):
+    _, _, _, path, vectors = made
+    written = study.model_dump(mode="json", exclude_unset=True)
+    written["training"] |= {"updates": None, "epochs": 3}
+    study = load_configuration({"mine": written}, "mine.yaml").studies["mine"]
+    runs = [run for run in all_runs("mine", study) if run.objective == "DCL"]
+    source = read_texts(path)
+    subsets = [text_subset(source, run.settings["dataset"], run.seed) for run in runs]
+    write_subsets(subsets, tmp_path / "subsets.parquet")
+    files = {"source": path, "subsets": tmp_path / "subsets.parquet", "vectors": [vectors]}
+    manifest = tmp_path / "manifest.json"
+    train_runs([run.to_json() for run in runs], **files, store="results/runs", manifest=manifest)
+    ids = [run["id"] for run in json.loads(manifest.read_text())["runs"]]
+    write_artefacts(study, GAINS, ids)
+    assert refit("mine", tmp_path / "out") == 0
+    final = json.loads((tmp_path / "out/text/encoder.json").read_text())["id"]
+    compared, trained = (
+        json.loads(Path("results/runs", each, "run.json").read_text()) for each in (ids[0], final)
+    )
+    assert trained["images"] == COUNT > 2 * compared["images"]
+    assert trained["pairs"] == compared["pairs"]
 
 
 def test_finished_runs_are_reused(study, tmp_path):

@@ -1,5 +1,7 @@
 """Train the method that a finished study advises on all of its data, for use."""
 
+import pkgutil
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from trueneg.specs.kinds.texts import TextStudy
 from trueneg.specs.objectives.base import FROM_LIKELIHOODS
 from trueneg.specs.sections import RunSettings
 from trueneg.store.records import Manifest, read_json
+from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
 from trueneg.training.export import require_empty
 from trueneg.training.frozen import require_unchanged, vector_names
@@ -64,7 +67,7 @@ def refit(name: str, folder: Path, method: str | None, seeds: int, results: Path
         )
     gathered = Gathered(results / name / "artefacts")
     method, reason = _chosen(gathered, method)
-    settings = _settings(gathered, name, method)
+    settings = _settings(gathered, name, method, RunStore(results / "runs"))
     kind = kind_of(settings)
     place = results / name / "refit" / method
     files: dict[str, Any] = {
@@ -126,8 +129,10 @@ def _chosen(gathered: Gathered, method: str | None) -> tuple[str, str]:
     return method, reason
 
 
-def _settings(gathered: Gathered, name: str, method: str) -> RunSettings:
-    """Return the settings that the study compared for an objective, with nothing held out."""
+def _settings(gathered: Gathered, name: str, method: str, store: RunStore) -> RunSettings:
+    """Return the settings that the study compared for an objective, with nothing held out and as
+    many updates.
+    """
     variant = gathered.chosen(method)
     settings = next(
         choice.runs[0].settings
@@ -144,7 +149,23 @@ def _settings(gathered: Gathered, name: str, method: str) -> RunSettings:
             )
     dataset = settings["dataset"]
     changed = {key: value for key, value in NOTHING_HELD_OUT.items() if key in dataset}
-    return {**settings, "dataset": {**dataset, **changed}}
+    training = settings["training"]
+    if training["epochs"] is not None:  # which have more updates on more samples
+        training = {**training, "epochs": None, "updates": _updates(gathered, method, store)}
+    return {**settings, "dataset": {**dataset, **changed}, "training": training}
+
+
+def _updates(gathered: Gathered, method: str, store: RunStore) -> int:
+    """Return the number of updates of an objective's compared runs, the median if seeds differ."""
+    training: Any = pkgutil.resolve_name(gathered.study.TRAINING)
+    rows = gathered.rows
+    of_method = (rows["dataset"] == gathered.dataset) & (rows["objective"] == method)
+    records = map(store.record, rows.loc[of_method, "run"].unique())
+    return statistics.median_low(
+        record[training.SAMPLES]
+        // (training.PER_PICK * record["settings"]["training"]["batch_size"])
+        for record in records
+    )
 
 
 def _refuse_unscored(method: str, settings: RunSettings, source: Path, subsets: Path) -> None:
