@@ -447,6 +447,14 @@ def test_the_activation_is_that_of_the_published_weights(tmp_path, monkeypatch):
     assert type(tower.network.transformer.resblocks[0].mlp.gelu).__name__ == "QuickGELU"
 
 
+def test_the_class_embedding_of_a_coca_is_part_of_the_stem(models):
+    tower = OpenClipTexts.build(models["coca"].texts)
+    train_only(tower, {"last": 1}, "text_encoder")
+    trained = {key for key, value in tower.network.named_parameters() if value.requires_grad}
+    assert "cls_emb" not in trained
+    assert "text_projection" in trained
+
+
 def test_a_file_whose_activation_is_unknown_is_reported(tmp_path, monkeypatch, caplog):
     """Only where open_clip has the same network with the other activation."""
     for name in ("RN50", "RN50-quickgelu"):

@@ -21,11 +21,13 @@ from transformers import (
     AutoModel,
     BertConfig,
     BertModel,
+    DebertaV2Config,
     DistilBertConfig,
     GPT2Config,
     ModernBertConfig,
     MPNetConfig,
     RobertaConfig,
+    XLMRobertaXLConfig,
 )
 
 from trueneg.errors import UserError
@@ -230,6 +232,31 @@ def test_the_final_norm_of_a_gpt_is_trained_with_its_last_layer(tmp_path, monkey
     }
     assert {name for name in trained if not name.startswith("h.2.")} == {"ln_f.weight", "ln_f.bias"}
     assert len(trained) > 2
+
+
+def trained_outside_layers(config, folder, monkeypatch):
+    """The trained parts of a network besides its layers, if the last of them is."""
+    monkeypatch.setitem(CONFIGS, "other", config)
+    tower = built(folder_of("other", folder))
+    train_only(tower, {"last": 1}, "text_encoder")
+    trained = [name for name, value in tower.named_parameters() if value.requires_grad]
+    assert any(".layer.2." in name for name in trained)
+    return {
+        name.split("model.0.model.")[-1].rpartition(".")[0]
+        for name in trained
+        if ".layer.2." not in name
+    }
+
+
+def test_what_the_frozen_layers_of_a_deberta_share_is_frozen(tmp_path, monkeypatch):
+    relative = {"relative_attention": True, "position_buckets": 8, "norm_rel_ebd": "layer_norm"}
+    config = DebertaV2Config(**SIZES, **relative, conv_kernel_size=3, pos_att_type=["p2c", "c2p"])
+    assert trained_outside_layers(config, tmp_path, monkeypatch) == set()
+
+
+def test_a_norm_that_follows_the_layers_is_trained(tmp_path, monkeypatch):
+    found = trained_outside_layers(XLMRobertaXLConfig(**SIZES), tmp_path, monkeypatch)
+    assert found == {"encoder.LayerNorm"}
 
 
 def test_training_changes_only_the_last_blocks(tmp_path):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from trueneg.errors import UserError
 
 # parameters of a transformer that precede its layers
-STEM = re.compile(r"embed|shared|relative|conv1|ln_pre|\bw[tp]e\b")
+STEM = re.compile(r"embed|shared|relative|conv1|ln_pre|\bw[tp]e\b|\bcls_emb\b")
 
 
 class Embedded(NamedTuple):
@@ -126,6 +126,10 @@ def transformer_blocks(network: nn.Module) -> Sequence[nn.Module]:
     stem = nn.ParameterList(
         value for name, value in network.named_parameters() if STEM.search(name)
     )
+    for module in network.modules():
+        if hasattr(module, "rel_embeddings"):  # DeBERTa's encoder; others end with their LayerNorm
+            for name, part in module.named_children():
+                stem.extend(part.parameters() if name in ("LayerNorm", "conv") else ())
     return [stem, *layers] if layers else ()
 
 
