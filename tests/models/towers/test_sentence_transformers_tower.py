@@ -27,6 +27,7 @@ from transformers import (
     ModernBertConfig,
     MPNetConfig,
     RobertaConfig,
+    XLMConfig,
     XLMRobertaXLConfig,
 )
 
@@ -257,6 +258,18 @@ def test_what_the_frozen_layers_of_a_deberta_share_is_frozen(tmp_path, monkeypat
 def test_a_norm_that_follows_the_layers_is_trained(tmp_path, monkeypatch):
     found = trained_outside_layers(XLMRobertaXLConfig(**SIZES), tmp_path, monkeypatch)
     assert found == {"encoder.LayerNorm"}
+
+
+def test_blocks_of_a_network_with_several_lists_per_layer_are_refused(tmp_path, monkeypatch):
+    """XLM's lists of attentions, norms and networks have one part per layer each."""
+    shape = {"emb_dim": 16, "n_layers": 3, "n_heads": 2, "vocab_size": 200}
+    monkeypatch.setitem(CONFIGS, "xlm", XLMConfig(**shape, max_position_embeddings=40))
+    tower = built(folder_of("xlm", tmp_path))
+    with pytest.raises(
+        UserError,
+        match=r"^text_encoder\.train is last: 1, but .* blocks .*; expected all or none\.",
+    ):
+        train_only(tower, {"last": 1}, "text_encoder")
 
 
 def test_training_changes_only_the_last_blocks(tmp_path):

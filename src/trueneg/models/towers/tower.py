@@ -105,14 +105,13 @@ def train_only(tower: Tower, train: Any, name: str) -> None:
         blocks = tower.blocks()
         count = train["last"]
         if len(blocks) < count:
-            has = (
-                f"has {len(blocks)} blocks"
+            has, expected = (
+                (f"has {len(blocks)} blocks", "all, none or fewer blocks")
                 if blocks
-                else "is not divided into blocks by its library"
+                else ("is not divided into blocks by its library", "all or none")
             )
             raise UserError(
-                f"{name}.train is last: {count}, but this network {has}; expected all, none or"
-                " fewer blocks."
+                f"{name}.train is last: {count}, but this network {has}; expected {expected}."
             )
         for block in blocks[: len(blocks) - count]:
             block.requires_grad_(False)
@@ -120,9 +119,19 @@ def train_only(tower: Tower, train: Any, name: str) -> None:
 
 def transformer_blocks(network: nn.Module) -> Sequence[nn.Module]:
     """Return the embeddings and the layers of a transformer of open_clip or transformers; empty if
-    it is none.
+    it is none, or keeps the parts of a layer in several lists, as XLM does.
     """
-    layers = next((module for module in network.modules() if isinstance(module, nn.ModuleList)), ())
+    lists = [
+        (name.rpartition(".")[0], module)
+        for name, module in network.named_modules()
+        if isinstance(module, nn.ModuleList)
+    ]
+    parent, layers = lists[0] if lists else ("", ())
+    if any(
+        place == parent and len(beside) == len(layers) and list(beside.parameters())
+        for place, beside in lists[1:]
+    ):
+        return ()
     stem = nn.ParameterList(
         value for name, value in network.named_parameters() if STEM.search(name)
     )
