@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from sentence_transformers import SentenceTransformer
 from transformers import BertConfig, BertModel
 
 from tests.cli.test_check_early import own_pairs
@@ -102,6 +103,17 @@ def test_towers_are_built_in_another_process_and_computed_once(tmp_path, capsys)
     (line,) = [line for line in output.splitlines() if "runs to train" in line]
     assert line.strip().startswith("6 runs")
     assert "measurement" not in line
+
+
+def test_prompts_that_are_not_applied_are_reported(tmp_path):
+    text = bert(tmp_path / "bert")
+    prompts = {"query": "find: ", "document": "text: "}
+    model = SentenceTransformer(text["model"], device="cpu", prompts=prompts)
+    model.save(text["model"], create_model_card=False)
+    code, _, error = checked_apart(**own_pairs({"text_encoder": text}))
+    assert code == 0
+    (line,) = error.splitlines()
+    assert "its prompts (query, document) are not applied" in line
 
 
 def test_long_texts_are_refused_in_the_jobs_words(tmp_path):

@@ -3,6 +3,7 @@ exported, and refuse bad models.
 """
 
 import json
+import re
 import zipfile
 
 import pytest
@@ -137,6 +138,55 @@ def test_vectors_equal_those_of_the_library(folder, kind):
     assert not tower.training
     assert tower.maximum_tokens == (None if kind == "static" else LIMITS.get(kind, 40))
     assert all(isinstance(value, torch.Tensor) for value in tower.prepare(TEXTS).values())
+
+
+@pytest.mark.parametrize(
+    ("prompts", "default", "remark"),
+    [
+        (
+            {"query": "heart: ", "document": "lung: "},
+            None,
+            r"its prompts \(query, document\) are not applied.* with default_prompt_name",
+        ),
+        (
+            {"query": "heart: ", "document": ""},
+            "document",
+            r"its prompts \(query\) are not applied",
+        ),
+        (
+            dict.fromkeys("abcdefg", "heart: "),
+            None,
+            r"its prompts \(a, b, c, d, e, …\) are not applied",
+        ),
+        (
+            {"query": "heart: ", "document": ""},
+            "query",
+            r"its default prompt \(query\) is applied to all texts, .* without default_prompt_name",
+        ),
+        ({"query": "", "document": ""}, None, None),
+        ({"query": "", "document": ""}, "query", None),
+    ],
+)
+def test_prompts_that_are_not_applied_as_such_are_reported(
+    tmp_path, caplog, prompts, default, remark
+):
+    model = SentenceTransformer(
+        str(folder_of("bert", tmp_path / "plain")),
+        device="cpu",
+        prompts=prompts,
+        default_prompt_name=default,
+    )
+    model.save(str(tmp_path / "model"), create_model_card=False)
+    caplog.clear()
+    tower = built(tmp_path / "model")
+    if remark is None:
+        assert caplog.messages == []
+    else:
+        (message,) = caplog.messages
+        assert re.match(rf"{tmp_path / 'model'}: {remark}", message)
+    caplog.clear()
+    SentenceTransformerTower.restore(SETTINGS | {"model": "gone"}, tower.files())
+    assert caplog.messages == []
 
 
 def test_unused_poolers_are_removed(tmp_path):

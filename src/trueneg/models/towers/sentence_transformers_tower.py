@@ -29,11 +29,14 @@ from trueneg.text.loading import longest_input
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+log = logging.getLogger(__name__)
+
 # A model that an installed package ships (extra: pretrained), and the zip file in the package.
 PACKAGED = "all-MiniLM-L6-v2"
 MEMBER = ("all_minilm_l6_v2", "model.zip")
 HUB = "sentence-transformers/"  # the organisation that the library adds to names without one
 NO_LIMIT = 10**9  # transformers states 10**30 tokens if a network has no limit
+SHOWN = 5  # names of prompts in a message
 EXPECTED = "a text encoder that sentence-transformers loads without custom code"
 
 
@@ -86,14 +89,18 @@ class SentenceTransformerTower(Tower):
 
     @classmethod
     def build(cls, settings: Mapping[str, Any]) -> "SentenceTransformerTower":
-        """Load a model from a folder, from an installed package that ships it, or from the hub.
+        """Load a model from a folder, from an installed package that ships it, or from the hub, and
+        warn if prompts for queries and documents are not applied as such.
 
         Raises:
             UserError: if the model is missing, damaged or incomplete, cannot be downloaded, or
                 needs custom code.
         """
         with tempfile.TemporaryDirectory() as folder:
-            return cls(_load(_unpacked(settings, folder), settings), settings)
+            tower = cls(_load(_unpacked(settings, folder), settings), settings)
+        if remark := _remark_on_prompts(tower.model):
+            log.warning(f"{settings['model']}: {remark}")
+        return tower
 
     @classmethod
     def restore(
@@ -268,6 +275,25 @@ def _load(source: str, settings: Mapping[str, Any]) -> "SentenceTransformer":
             " copy."
         )
     return model
+
+
+def _remark_on_prompts(model: "SentenceTransformer") -> str:
+    """Say which prompts of a model are not applied, or that its default prompt is applied to all
+    texts; empty if it has none.
+    """
+    names = [name for name, prompt in model.prompts.items() if prompt]
+    if model.default_prompt_name in names:
+        return (
+            f"its default prompt ({model.default_prompt_name}) is applied to all texts, queries and"
+            " documents alike; if they need different ones, save a copy of the model without"
+            " default_prompt_name, and put the prefixes into the texts."
+        )
+    shown = ", ".join(names[:SHOWN] + ["…"] * (len(names) > SHOWN))
+    return shown and (
+        f"its prompts ({shown}) are not applied, because none is its default; if its vectors need"
+        " them, save a copy of the model with default_prompt_name set, or put the prefixes into the"
+        " texts."
+    )
 
 
 def _unpacked(settings: Mapping[str, Any], folder: str) -> str:
