@@ -121,16 +121,6 @@ def made(tmp_path_factory):
         written["dataset"] |= {"labels": {"train": 2, "test_unseen": 2}}
         study = load_configuration({"mine": written}, "mine.yaml").studies["mine"]
         run = next(each for each in all_runs("mine", study) if each.objective == "DCL")
-        data = of_dataset(study, run.settings["dataset"], {})
-        source = Path(f"results/{data.place}.npz")
-        source.parent.mkdir(parents=True)
-        with recorded(file_parameter(data, Path("results")), source):
-            write_texts(read_source(data.settings), source)
-        (tower,) = frozen_towers(run.settings).values()
-        vectors = Path(f"results/features/{features_key(tower)}.npz")
-        parts = {"source": source, "features": vectors, "cache": "cache"}
-        files = {"bert": checksum_of("bert")}
-        compute_features(tower, **parts, files=files, device="cpu", threads=1)
         source, vectors = prepare(study, run.settings)
     return folder, study, run.settings, source, vectors
 
@@ -152,7 +142,9 @@ def prepare(study, settings):
         write_texts(texts, source)
     (tower,) = frozen_towers(settings).values()
     vectors = Path(f"results/features/{features_key(tower)}.npz")
-    compute_features(tower, source=source, features=vectors, cache="cache", device="cpu", threads=1)
+    parts = {"source": source, "features": vectors, "cache": "cache"}
+    files = {"bert": checksum_of("bert")}
+    compute_features(tower, **parts, files=files, device="cpu", threads=1)
     return source, vectors
 
 

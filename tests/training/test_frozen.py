@@ -17,9 +17,9 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.runs import Run, features_key, frozen_towers
 from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
-from trueneg.data.stored_features import read_features, stored_files, write_features
+from trueneg.data.stored_features import read_features, write_features
 from trueneg.errors import UserError
-from trueneg.store.run_files import checksum_of
+from trueneg.store.run_files import checksum_of, stored_files
 from trueneg.training.engine import TrainingJob
 from trueneg.training.frozen import (
     NOTHING_FROZEN,

@@ -11,7 +11,6 @@ from trueneg.config.runs import Run, features_key, jobs, miner
 from trueneg.data.draw import draw_subsets, read_samples
 from trueneg.data.mining import write_mined
 from trueneg.data.samples import read_subsets
-from trueneg.data.stored_features import stored_files
 from trueneg.data.texts.text_splits import unscored
 from trueneg.errors import UserError
 from trueneg.legible import counted
@@ -22,10 +21,11 @@ from trueneg.specs.kinds.texts import TextStudy
 from trueneg.specs.objectives.base import FROM_LIKELIHOODS
 from trueneg.specs.sections import RunSettings
 from trueneg.store.records import Manifest, read_json
+from trueneg.store.run_files import require_unchanged, stored_files
 from trueneg.store.run_store import RunStore
 from trueneg.training.engine import train_runs
 from trueneg.training.export import require_empty
-from trueneg.training.frozen import require_unchanged, vector_names
+from trueneg.training.frozen import vector_names
 
 # data settings with which all samples are for training; no study may state this share
 NOTHING_HELD_OUT: dict[str, Any] = {

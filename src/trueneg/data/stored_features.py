@@ -80,15 +80,6 @@ def read_features(path: str | Path, data: str) -> StoredFeatures:
     return stored
 
 
-def stored_files(path: str | Path) -> dict[str, str]:
-    """Return ``files`` of stored vectors; empty if there are none."""
-    if not Path(path).is_file():
-        return {}
-    with read_arrays(path, CONTENT) as archive:
-        files: dict[str, str] = json.loads(str(archive.get("files", "{}")))
-        return files
-
-
 def stored_weights(path: str | Path) -> str | None:
     """Return the checksum of the weights that stored vectors were computed with; None if there are
     none.

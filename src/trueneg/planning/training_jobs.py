@@ -10,14 +10,13 @@ from typing import Any
 from trueneg.config import runs
 from trueneg.config.configuration import Configuration
 from trueneg.config.order import relative_cost
-from trueneg.data.stored_features import stored_files
 from trueneg.errors import UserError
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
 from trueneg.specs.sections import Section
 from trueneg.store import data_input, versions
 from trueneg.store.records import Manifest, read_json
-from trueneg.store.run_files import checksum_of, named_files
+from trueneg.store.run_files import checksum_of, named_files, stored_files
 from trueneg.store.run_store import RunStore
 from trueneg.store.winners import WINNERS, selecting
 

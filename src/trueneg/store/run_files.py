@@ -4,12 +4,17 @@ vectors.
 
 import functools
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trueneg.config.runs import towers_of
+from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
+from trueneg.io.reading import reading
 from trueneg.specs.sections import RunSettings
 
 OF_TOWERS = ("model", "path", "weights")
@@ -43,6 +48,38 @@ def run_checksums(settings: RunSettings) -> dict[str, str]:
         for role, name in named_files(settings).items()
         if Path(name).exists()
     }
+
+
+def stored_files(features: str | Path) -> dict[str, str]:
+    """Return the checksums of the local files that a file of stored vectors
+    (:mod:`trueneg.data.stored_features`) was computed with, by path; empty if there are none.
+
+    Raises:
+        UserError: if it is damaged.
+    """
+    if not Path(features).is_file():
+        return {}
+    damaged = reading(features, "vectors of a frozen tower", "Remove it, then run the study again.")
+    with damaged, np.load(features, allow_pickle=False) as archive:
+        files: dict[str, str] = json.loads(str(archive.get("files", "{}")))
+        return files
+
+
+def require_unchanged(files: Mapping[str, str]) -> None:
+    """Compare the local files of a frozen tower with those that its vectors were computed with.
+
+    Args:
+        files: of :func:`stored_files`.
+
+    Raises:
+        UserError: if one has changed; those that are missing count as unchanged.
+    """
+    for path, checksum in files.items():
+        if Path(path).exists() and checksum_of(path) != checksum:
+            raise UserError(
+                f"{path} has changed since vectors were computed with it. Restore it, or run the"
+                " study again: snakemake with its configuration."
+            )
 
 
 def with_further(checksum: str, *further: Mapping[str, Any]) -> str:

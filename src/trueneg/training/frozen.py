@@ -37,7 +37,7 @@ from trueneg.runtime.devices import leased_device
 from trueneg.specs.encoders import TowerSettings, is_frozen
 from trueneg.specs.kinds import KINDS
 from trueneg.store.identity import model_of
-from trueneg.store.run_files import checksum_of
+from trueneg.store.run_files import require_unchanged
 
 log = logging.getLogger(__name__)
 
@@ -206,23 +206,6 @@ def build_tower(settings: RunSettings, section: str) -> Tower:
         tower: Tower = encoder_of(settings, section).build(settings[section])
     train_only(tower, settings[section]["train"], section)
     return tower.eval()
-
-
-def require_unchanged(files: Mapping[str, str]) -> None:
-    """Compare the local files of a frozen tower with those that its vectors were computed with.
-
-    Args:
-        files: of :class:`~trueneg.data.stored_features.StoredFeatures`.
-
-    Raises:
-        UserError: if one has changed.
-    """
-    for path, checksum in files.items():
-        if Path(path).exists() and checksum_of(path) != checksum:
-            raise UserError(
-                f"{path} has changed since vectors were computed with it. Restore it, or run the"
-                " study again: snakemake with its configuration."
-            )
 
 
 def rebuild_tower(
