@@ -203,7 +203,8 @@ def _joined(
     sentences = sentences[sentences["report"].isin(data.reports)]
     images: Any = data.images
     if opens:
-        images = file_contents(images, read="splits" in data.tables)  # which may share some
+        # splits of the user's own may share some; published data sets have too many
+        images = file_contents(images, read=settings.get("split_column") is not None)
     elif not isinstance(images, ndarray):
         with privacy.owner_only(data.restricted):
             images = cache_images(
