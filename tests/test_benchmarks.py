@@ -123,6 +123,7 @@ def test_dag(run):
     assert re.search(r"^20 jobs asked for: [1-9]\d planned in", run("dag", "--jobs", 20))
 
 
+@pytest.mark.long
 def test_demo(run, tmp_path):
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": tiny_study(seeds=1)}))
     printed = run("demo", "--config", tmp_path / "study.yaml", "--cores", "1")
@@ -270,6 +271,7 @@ class MaskedLMScorer:
 """
 
 
+@pytest.mark.long
 def test_pseudo_likelihood(run, monkeypatch, tmp_path):
     for name, text in {
         "minicons/scorer.py": PEER,

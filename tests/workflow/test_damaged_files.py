@@ -136,6 +136,7 @@ def test_why_reports_a_damaged_table_without_a_traceback(project, damage):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_damaged_model_stops_the_study_until_its_run_is_removed(project):
     run = first_run(project)
     before = pd.read_parquet(project.path / "results/tiny/artefacts/rows.parquet")
@@ -221,6 +222,7 @@ def test_the_printed_remedy_for_a_damaged_model_restores_it(project):
     assert project.trueneg("check", "study.yaml", "--files").returncode == 0
 
 
+@pytest.mark.long
 def test_check_files_reports_no_intact_or_removed_file(project):
     project.configure(tiny=tiny_study(seeds=[0]))
     project.run()

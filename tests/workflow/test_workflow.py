@@ -240,6 +240,7 @@ def test_a_failed_seed_keeps_the_finished_ones_of_its_block(project):
     assert set(after) == {*before, last}
 
 
+@pytest.mark.long
 def test_more_seeds_train_only_the_added_ones(project):
     before = project.models()
     project.configure(tiny=tiny_study(seeds=3))
