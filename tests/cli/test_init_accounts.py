@@ -23,6 +23,7 @@ from trueneg.cli.main import main
 from trueneg.cli.planned_data import planned_data
 from trueneg.config.reading import read_configuration
 from trueneg.data.pairs import image_table
+from trueneg.data.tables import read_columns
 from trueneg.data.texts import text_table
 from trueneg.errors import UserError
 from trueneg.store import data_input
@@ -701,6 +702,13 @@ def test_quotation_marks_that_swallow_unique_rows_between_tabs_are_noticed(capsy
     lines[14] += '"'
     Path("questions.tsv").write_text("\n".join(lines))
     assert "lines 11 to 15 are one row" in refused(capsys, "text", "questions.tsv")
+
+
+def test_a_single_column_may_have_texts_of_several_lines(tmp_path):
+    path = tmp_path / "texts.tsv"
+    path.write_text('text\nhello\n"first line\nsecond line"\n')
+    read = read_columns(path, ["text"], texts=["text"], restricted=False)
+    assert read["text"].tolist() == ["hello", "first line\nsecond line"]
 
 
 def test_texts_of_several_lines_are_no_swallowed_lines(capsys):

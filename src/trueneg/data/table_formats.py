@@ -242,7 +242,7 @@ def _refuse_swallowed(rows: list[_Record], lines: list[str], separator: str, wid
     lasts = {fields[-1] for fields in single} - {""}
     for row in (row for row in rows if row.end > row.line):
         split = [line.rstrip("\r\n").split(separator) for line in lines[row.line - 1 : row.end]]
-        is_known = separator == "\t" or any(
+        is_known = (separator == "\t" and width > 1) or any(
             after[0] in firsts or before[-1] in lasts for before, after in itertools.pairwise(split)
         )
         if is_known and {len(fields) for fields in split} == {width}:
