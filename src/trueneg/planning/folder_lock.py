@@ -2,9 +2,11 @@
 one from a killed one.
 """
 
+import contextlib
 import os
 import socket
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -14,7 +16,7 @@ from trueneg.io.files import write_text
 # between
 CLOCK = 10
 LOCKS = Path(".snakemake/locks")
-OWNERS = Path(".snakemake/trueneg_owners")  # one file per process, named by its id
+OWNERS = Path(".snakemake/trueneg_owners")  # one file per process
 FORCE = "TRUENEG_FORCE_UNLOCK"  # environment variable: "1" unlocks a folder that is in use
 FORCED = f"{FORCE}=1 snakemake --unlock"
 
@@ -22,11 +24,11 @@ FORCED = f"{FORCE}=1 snakemake --unlock"
 def record_owner() -> None:
     """Record this process as one that has just locked the current folder."""
     OWNERS.mkdir(parents=True, exist_ok=True)
-    for path in OWNERS.iterdir():
-        if _recorded(path)[1] is False:
-            path.unlink(missing_ok=True)
+    for owner in _owners():
+        if owner.lives is False:
+            owner.path.unlink(missing_ok=True)
     own = f"{os.getpid()} {psutil.Process().create_time()} {socket.gethostname()}"
-    write_text(OWNERS / str(os.getpid()), own)
+    write_text(OWNERS / f"{os.getpid()}@{socket.gethostname()}", own)
 
 
 def describe_lock() -> str:
@@ -71,31 +73,46 @@ def _owner() -> tuple[str, bool | None] | None:
     host, so unknown. Of several, as two studies may run beside each other, one that runs comes
     first.
     """
-    locked = sorted(_written(lock) for lock in LOCKS.glob("*"))
+    locked = sorted(lock.stat().st_mtime_ns for lock in LOCKS.glob("*"))
     if not locked:
         return None
-    paths = [path for path in OWNERS.glob("*") if _written(path) >= locked[0]]
-    running = [owner for owner in map(_recorded, paths) if owner[1]]
+    owners = [owner for owner in _owners() if owner.written >= locked[0]]
+    running = [owner for owner in owners if owner.lives]
     if running:
-        return running[0]
-    latest = max(paths, key=_written, default=None)
-    if latest is not None and _written(latest) >= locked[-1]:
-        return _recorded(latest)
+        return running[0].name, True
+    latest = max(owners, key=lambda owner: owner.written, default=None)
+    if latest is not None and latest.written >= locked[-1]:
+        return latest.name, latest.lives
     # A lock that is newer than the records belongs to a process that has not started its first job.
     if (starting := _starting()) is None:
         return None
     return f"Snakemake process {starting} on {socket.gethostname()}", True
 
 
-def _written(path: Path) -> int:
-    return path.stat().st_mtime_ns
+class _Owner(NamedTuple):
+    """A process that locked the folder: whether it is running (None: on another host), and when its
+    file was written.
+    """
+
+    path: Path
+    name: str
+    lives: bool | None
+    written: int
 
 
-def _recorded(path: Path) -> tuple[str, bool | None]:
-    """Return the process that a file of :data:`OWNERS` names, and whether it is running."""
-    process, started, host = path.read_text(encoding="utf-8").split()
-    lives = _lives(int(process), float(started)) if host == socket.gethostname() else None
-    return f"Snakemake process {process} on {host}", lives
+def _owners() -> list[_Owner]:
+    """Return the processes that :data:`OWNERS` lists; another one may write or remove files
+    meanwhile.
+    """
+    found = []
+    for path in OWNERS.glob("[!.]*"):
+        with contextlib.suppress(FileNotFoundError):
+            process, started, host = path.read_text(encoding="utf-8").split()
+            is_here = host == socket.gethostname()
+            lives = _lives(int(process), float(started)) if is_here else None
+            name = f"Snakemake process {process} on {host}"
+            found.append(_Owner(path, name, lives, path.stat().st_mtime_ns))
+    return found
 
 
 def _starting() -> int | None:
