@@ -378,6 +378,14 @@ def test_a_change_is_noticed_beside_an_image_that_may_be_missing(tmp_path):
     flip(images / "0/0.png")
     (sentence,) = job.sentences()
     assert "3 images" in sentence
+    flip(images / "0/0.png")
+    assert job.sentences() == []
+    (images / "0/2.png").rename(tmp_path / "2.png")  # of an image that was read
+    assert job.sentences() == []
+    (tmp_path / "2.png").rename(images / "0/2.png")
+    write_picture(images / "1/3.png", 3)  # of the one that was missing
+    (sentence,) = job.sentences()
+    assert "4 images" in sentence
 
 
 def test_paths_are_relative_to_the_parent_of_the_results_folder(tmp_path, monkeypatch):

@@ -79,13 +79,10 @@ def compare_files(data_input: DataInput, results: Path) -> FileChanges:
         sentences = _changed_settings(data_input.settings, record["settings"])
         if is_present and not sentences:
             sentences = _changed_files(files, record["files"])
-            # If images are missing that may not be, do not compare: the reading job reports them.
-            may_lack = bool(data_input.settings.get("skip_incomplete"))
-            if (
-                images
-                and (may_lack or len(images) == len(set(listed.images)))
-                and _images_differ(images, record["images"])
-            ):
+            # If fewer images are present than were read, do not compare: missing files count as
+            # unchanged.
+            before = record["images"].get("count", len(set(listed.images)))
+            if images and len(images) >= before and _images_differ(images, record["images"]):
                 # not a subfolder or file: their names may identify patients
                 sentences.append(
                     f"data changed: some of the {len(images):,} images in"
@@ -283,6 +280,7 @@ def _content(data_input: DataInput) -> dict[str, Any]:
         # File names may identify patients, so only digests are stored.
         "images": {
             "stamp": digest(images),
+            "count": len(images),
             "checksum": _checksum_of_all(images) if is_hashed else "",
         },
     }

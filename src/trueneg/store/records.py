@@ -243,9 +243,10 @@ class FileStatus(Content):
 
 
 class ImageFilesStatus(Content):
-    """Digests of the image files of a source."""
+    """Digests of the image files of a source, and their number."""
 
     stamp: str
+    count: int = ABSENT
     checksum: str
 
 
