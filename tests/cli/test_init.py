@@ -696,6 +696,15 @@ def test_many_broken_images_are_left_out_and_too_few_others_are_refused(capsys):
     assert message in capsys.readouterr().err
 
 
+def test_a_class_without_a_usable_image_is_left_out(capsys):
+    photographs(Path("animals"), 220, classes=("cat", "dog"))
+    Path("animals/broken").mkdir()
+    Path("animals/broken/0.png").write_bytes(b"")
+    assert init("images", "animals") == 0
+    assert "left out: 1 of 221 images: 1 damaged" in capsys.readouterr().out
+    assert main(["check", "my_study.yaml"]) == 0
+
+
 def test_a_dangling_link_and_a_folder_without_a_name_are_no_obstacle(monkeypatch):
     photographs(Path("animals"), classes=("cat", "dog"))
     Path("animals/cat/0.png").unlink()

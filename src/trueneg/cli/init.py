@@ -32,7 +32,7 @@ from trueneg.cli.new_study import HELD_OUT, SAMPLE, NewStudy
 from trueneg.cli.planned_data import DECODED
 from trueneg.data.cells import class_names, is_missing, truth
 from trueneg.data.doubtful_labels import doubtful_names, merged, several_labels_of, spelling
-from trueneg.data.image_files import EncodedImages
+from trueneg.data.image_files import EncodedImages, check_images
 from trueneg.data.images.image_source import ListedImages
 from trueneg.data.images.sources import image_folder, parquet
 from trueneg.data.images.subsets import make_subset, refuse_reserved
@@ -55,7 +55,8 @@ UNSEEN_FROM = 10  # labels, from which some are kept for the test on labels of n
 SKEWED = 3  # times the median label; from there, balanced accuracy is primary
 SMALL = 96  # pixels: side of small images in the frozen tower
 USUAL = 160  # of other images
-OF_SIZE = 50  # images whose size is looked at
+OF_SIZE = 50  # images whose size is looked at, of the
+FIRST = 1000
 ONE_PER_ROW = (
     "Expected a column with one text per row: give each text of a list its own row, such as with"
     " pandas' explode. Lists are read as positives (--positive) and as hard negatives (columns such"
@@ -395,7 +396,8 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
     classes = _usable_classes(study, found, listed.is_test, chosen)
     kept = study.sample(classes, split[classes.index], "images")
     study.found.append(f"{len(kept):,} of {len(every.images):,} images are used")
-    if not kept.equals(found):
+    # a class may have no usable image
+    if not kept.equals(found) or every.classes() != listed.classes():
         folder = study.new(file.with_name(f"{file.stem}_images"))
         places = split[kept.index] + "/" + kept
         study.beside[folder] = lambda _: listed.images.copy(places.to_dict(), folder)
@@ -430,12 +432,11 @@ def init_images(folder: Path, minutes: float, file: Path, chosen: Chosen) -> str
 
 def _usable_images(study: NewStudy, listed: ListedImages) -> ListedImages:
     """Leave out the images that cannot be decoded or, of many, opened; say how many and why."""
-    from trueneg.data.images.pixels import usable_part  # imports pillow, which takes time
-
-    part, skipped = usable_part(listed, study.place, 1.0, len(listed.images) <= DECODED)
+    decode = len(listed.images) <= DECODED
+    usable, skipped = check_images(listed.images, study.place, 1.0, decode=decode)
     if skipped:
         study.found.append(f"left out: {skipped.replace(' are skipped', '').rstrip('.')}")
-    return part
+    return listed.part(usable)
 
 
 def _usable_classes(
@@ -518,12 +519,13 @@ def _about_contents(
 
 def resolution_of(images: EncodedImages) -> int:
     """Return the resolution at which a frozen tower sees images: by the median of the longer sides
-    of the readable ones in an even sample.
+    of the readable ones in an even sample of the first ones.
     """
     from trueneg.data.decoding import UnreadableImageError, open_image
 
     sides = []
-    chosen = np.linspace(0, len(images) - 1, min(len(images), OF_SIZE)).astype(int)
+    last = min(len(images), FIRST) - 1  # of parquet files, all rows up to it are read
+    chosen = np.linspace(0, last, min(len(images), OF_SIZE)).astype(int)
     for content in images.part(chosen.tolist()).read():
         with contextlib.suppress(UnreadableImageError):
             sides.append(max(open_image(content).size))

@@ -45,7 +45,16 @@ def decoded_source(
     skipped = ""
     is_opened = resolution is not None and len(listed.images) > decoded
     if skip_incomplete or is_opened:
-        listed, skipped = usable_part(listed, place or name, skip_incomplete, decode=not is_opened)
+        usable, skipped = check_images(
+            listed.images, place or name, skip_incomplete, decode=not is_opened
+        )
+        before = listed
+        listed = listed.part(usable)
+        for label, split in sorted(before.classes() - listed.classes())[:1]:
+            problem = f"no {split} image of class {listed.class_names[label]} is usable"
+            raise UserError(
+                f"{place}: {problem}; replace some of these images, or remove the class."
+            )
     if is_opened:
         return dataclasses.replace(undecoded_source(name, listed), skipped=skipped)
     images = listed.images
@@ -75,23 +84,6 @@ def decoded_source(
     names = np.array([images.name(position) for position in range(len(images))])
     arrays = listed._replace(images=pixels)._asdict()
     return ImageSource(name, **arrays, skipped=skipped, names=names)
-
-
-def usable_part(
-    listed: ListedImages, place: str | Path, allowed: float, decode: bool
-) -> tuple[ListedImages, str]:
-    """Return the images that :func:`~trueneg.data.image_files.check_images` finds usable, and its
-    sentence about the others.
-
-    Raises:
-        UserError: as there; also if a class loses all of its training, validation or test images.
-    """
-    usable, skipped = check_images(listed.images, place, allowed, decode=decode)
-    part = listed.part(usable)
-    for label, split in sorted(listed.classes() - part.classes())[:1]:
-        problem = f"no {split} image of class {listed.class_names[label]} is usable"
-        raise UserError(f"{place}: {problem}; replace some of these images, or remove the class.")
-    return part, skipped
 
 
 def undecoded_source(name: str, listed: ListedImages) -> ImageSource:
