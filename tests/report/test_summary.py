@@ -198,7 +198,7 @@ def test_the_tables_of_the_primary_measurement_have_the_intervals_over_samples(t
         tmp_path / "found", study, pd.concat([rows, chance]), curves, samples
     )
     other = rows.assign(value=rows["value"] + 0.1 * (rows["objective"] == "DCL"))
-    refused = pytest.raises(UserError, match=r"first of objective DCL.*--forcerun samples")
+    refused = pytest.raises(UserError, match=r"first of objective DCL.*--forcerun evaluate samples")
     with refused:  # the rows were measured anew, the samples were not
         summarised(tmp_path / "other", study, pd.concat([other, chance]), curves, samples)
     gathered = Gathered(tmp_path / "found")
