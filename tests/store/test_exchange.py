@@ -647,7 +647,7 @@ def test_blocks_whose_runs_are_of_another_training_are_named(exported, tmp_path)
     for first, second in itertools.permutations((exported, tmp_path / "twin.tar.xz")):
         results = tmp_path / f"{first.stem}-{second.stem}"
         import_study(first, results)
-        assert f"not imported: {PLACE}, whose runs there" in import_study(second, results)
+        assert f"not imported: {PLACE}, whose runs in that store" in import_study(second, results)
 
 
 def test_an_archive_with_the_rows_of_another_evaluation_replaces_the_tables(exported, tmp_path):

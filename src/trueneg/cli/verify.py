@@ -100,7 +100,7 @@ def _lost_runs(results: Path) -> Iterator[str]:
         store = RunStore(results / place)
         for manifest in sorted(results.glob(pattern)):
             try:
-                listed = read_json(manifest)[kind]
+                listed = read_json(manifest).get(kind, [])
             except UserError:  # damaged, which was said
                 continue
             for run in listed:

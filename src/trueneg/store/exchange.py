@@ -280,8 +280,8 @@ def _kept(described: Description, kept: Collection[str], store: RunStore) -> str
     note = f"; kept {counted(len(kept), 'run')} already in {store.path}"
     if absent:
         note += (
-            f"; not imported: {', '.join(absent)}, whose runs there are of another training. Train"
-            " these blocks here, or import the study into another folder"
+            f"; not imported: {', '.join(absent)}, whose runs in that store are of another"
+            " training. Train these blocks here, or import the study into another folder"
         )
     return note
 
