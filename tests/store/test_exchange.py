@@ -547,6 +547,16 @@ def test_a_file_that_is_no_intact_archive_is_refused(exported, tmp_path, damage,
     assert_refused(tmp_path, capsys, "cannot be read as an archive")
 
 
+def test_an_archive_with_a_flipped_bit_is_refused_wherever_it_is(exported, tmp_path):
+    """tarfile alone ends silently at a damaged header, as if the files before it were all."""
+    data = exported.read_bytes()
+    path = tmp_path / exported.name
+    for place in range(0, len(data), len(data) // 100):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(UserError, match="cannot be read as an archive"):
+            read_archive(path)
+
+
 @pytest.mark.parametrize(
     "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE]
 )

@@ -51,6 +51,7 @@ SUFFIX = ".tar.xz"
 STUDY = "study.json"
 POINTS = 50  # largest number of epochs in a training curve
 LARGEST = 2 * 2**30  # bytes of all files in an archive
+CHUNK = 2**20  # bytes read at once
 AGAIN = "Copy the archive again."
 CONTENT = "an archive that `trueneg rows export` wrote"
 
@@ -321,7 +322,7 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of each file; nothing is written to the disk."""
     seen = set[str]()
     size = 0
-    with tarfile.open(path, "r:xz") as archive:
+    with lzma.open(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
         for member in archive:
             name = member.name
             of_study = name.startswith(FILES) and name.removeprefix(FILES)
@@ -336,6 +337,11 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
                 raise UserError(f"{path}: {name!r} is not a file of an exported study. {AGAIN}")
             seen.add(name)
             yield name, file.read()
+        # At a damaged header, tarfile ends as after the last file; the stream's end has a checksum.
+        while part := stream.read(CHUNK):
+            size += len(part)
+            if size > LARGEST:
+                raise UserError(f"{path}: it is larger than exports are. {AGAIN}")
 
 
 def is_other(file: str) -> bool:
