@@ -64,7 +64,7 @@ class PairImages:
             ),
             reports=self.reports[positions],
             patients=self.patients[positions],
-            labels=self.labels.iloc[positions],
+            labels=self.labels.iloc[positions] if len(self.labels) else self.labels,
         )
 
 
