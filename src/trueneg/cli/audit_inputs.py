@@ -154,14 +154,17 @@ def read_audited(path: Path, chosen: Mapping[str, Any]) -> Audited:
 
 def _of_training(audited: Audited) -> Audited:
     """Leave out the rows that a study with the user's own splits does not train on."""
-    cells, rows = audited.cells, audited.rows
+    cells = audited.cells
+    rows = audited.rows
     anchors = cells[cells["role"] == ANCHOR]
     if audited.images is None:
+        what = "texts"
         contents = cells[cells["role"] != NEGATIVE]
-        what, values = "texts", contents["text"].map(same_form)
+        values = contents["text"].map(same_form)
     else:
+        what = "images"
         contents = anchors
-        what, values = "images", contents["form"]
+        values = contents["form"]
     placed = DataFrame({"row": contents["row"], "value": pd.factorize(values)[0]})
     placed["place"] = placed.groupby("row").cumcount()
     table = placed.pivot(index="row", columns="place", values="value").ffill(axis=1)

@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -579,7 +579,8 @@ def _shared_pairs(settings: Section, images: int) -> str:
         return ""
     with tempfile.TemporaryDirectory() as cache:
         decoded = math.inf if images <= DECODED else DECODED
-        source, official = cast(Any, first_look(settings, Path(cache), decoded))
+        looked: Any = first_look(settings, Path(cache), decoded)
+        source, official = looked
         return official_subset(source, official, 0, "leave_out", HELD_OUT["validation"]).leakage
 
 

@@ -341,7 +341,7 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
         while part := stream.read(CHUNK):
             size += len(part)
             if size > LARGEST:
-                raise UserError(f"{path}: it is larger than exports are. {AGAIN}")
+                raise UserError(f"{path} is larger than exports are. {AGAIN}")
 
 
 def is_other(file: str) -> bool:

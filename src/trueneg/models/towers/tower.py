@@ -105,11 +105,12 @@ def train_only(tower: Tower, train: Any, name: str) -> None:
         blocks = tower.blocks()
         count = train["last"]
         if len(blocks) < count:
-            has, expected = (
-                (f"has {len(blocks)} blocks", "all, none or fewer blocks")
-                if blocks
-                else ("is not divided into blocks by its library", "all or none")
-            )
+            if blocks:
+                has = f"has {len(blocks)} blocks"
+                expected = "all, none or fewer blocks"
+            else:
+                has = "is not divided into blocks by its library"
+                expected = "all or none"
             raise UserError(
                 f"{name}.train is last: {count}, but this network {has}; expected {expected}."
             )
