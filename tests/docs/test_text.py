@@ -178,7 +178,7 @@ def test_the_study_ends_with_its_answer_and_an_encoder_with_the_vectors_of_its_e
 ):
     run_in(project, of_page("snakemake"))
     page = (project.path / "results/index.html").read_text()
-    assert "towers without training" in page
+    assert "untrained − CL" in page
     rows = pd.read_parquet(project.path / "results/my_texts/artefacts/rows.parquet")
     assert set(rows["objective"]) == {*studies()["my_texts"]["objectives"], "untrained"}
     assert {"knn", "linear probe", "retrieval", "clustering"} == set(rows["task"])

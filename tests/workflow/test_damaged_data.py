@@ -57,7 +57,7 @@ def test_an_image_study_leaves_out_a_seventh_and_says_so(tmp_path):
     logs = "".join(path.read_text() for path in (project.path / "results").rglob("*.log"))
     page = (project.path / "results/index.html").read_text()
     for shown in (checked.stdout, logs, page):
-        assert source.skipped in shown
+        assert source.skipped.rstrip(".") in shown
     for record in RunStore(project.path / "results/runs").records().values():
         assert record["source"]["skipped"] == source.skipped
 
@@ -110,7 +110,7 @@ def test_an_image_text_study_leaves_out_a_seventh_and_says_so(tmp_path):
     page = (project.path / "results/index.html").read_text()
     for sentence in (rows, images):
         for shown in (checked.stdout, logs, page):
-            assert sentence in shown
+            assert sentence.rstrip(".") in shown
     scores = pd.read_parquet(project.path / "results/world/artefacts/rows.parquet")
     assert np.isfinite(scores["value"]).all()
     text = json.dumps(

@@ -54,7 +54,9 @@ def test_a_raised_version_runs_the_experiments_again_but_an_edit_does_not(finish
     loss.write_text(loss.read_text() + "\nCHANGED = 1\n")
     assert project.planned(FIGURE) == {}
     stages = project.path / "src/trueneg/specs/stages.py"
-    stages.write_text(stages.read_text().replace('"simulation": 1', '"simulation": 2'))
+    version = f'"simulation": {VERSIONS["simulation"]}'
+    assert version in stages.read_text()
+    stages.write_text(stages.read_text().replace(version, '"simulation": 1000'))
     planned = project.planned(FIGURE)
     assert planned.keys() == {"simulate", "draw_tiny"}
     assert planned["draw_tiny"] == 1
@@ -74,8 +76,9 @@ def test_an_experiment_of_an_earlier_version_is_stale(finished, tmp_path, monkey
     results = finished.copy(tmp_path / "project").path / "results"
     frame = results / "tiny/artefacts/simulation/errors_by_negatives.parquet"
     assert provenance_of(str(frame), results).stale == []
-    monkeypatch.setitem(VERSIONS, "simulation", 2)
+    version = VERSIONS["simulation"]
+    monkeypatch.setitem(VERSIONS, "simulation", version + 1)
     assert [
-        "simulation version 1 (now 2)" in reason
+        f"simulation version {version} (now {version + 1})" in reason
         for reason in provenance_of(str(frame), results).stale
     ] == [True]

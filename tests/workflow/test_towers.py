@@ -219,7 +219,7 @@ def test_two_views_are_versions_in_a_file_of_vectors(tmp_path):
     assert planned.returncode == 0, planned.stderr
     assert "runs to train" in planned.stdout
     (rows,) = measured(project, "tiny")
-    assert set(rows["objective"]) == {"CL", "DCL-true", "Oracle"}
+    assert set(rows["objective"]) == {"CL", "DCL-true", "Oracle", "untrained"}
     assert len(features(project)) == 1
     assert "Nothing to train" in project.trueneg("check", "study.yaml").stdout
     exported = project.trueneg("export", next(iter(project.models())), "exported")
