@@ -3,6 +3,7 @@ them; the truth is known.
 """
 
 import copy
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -195,3 +196,14 @@ def measured_rows(networks, source, subset, settings, boxes=None, benchmark=None
     """The rows of one run; a task whose section `settings` lacks is not measured."""
     run = EmbeddedPairs("abc", networks, source, subset, torch.device("cpu"), boxes, benchmark)
     return list(rows_of("trueneg.evaluation.pairs", [run], dict.fromkeys(tasks.PAIRS) | settings))
+
+
+def with_negatives(source: PairSource, most: int) -> PairSource:
+    """The source with up to so many hard negatives of each sentence: images of other reports."""
+    generator = np.random.default_rng(3)
+    negatives = np.full((len(source.sentences), most), -1)
+    for row, report in enumerate(source.sentences["report"]):
+        others = np.flatnonzero(source.reports != report)
+        count = generator.integers(0, most + 1)
+        negatives[row, :count] = generator.choice(others, count, replace=False)
+    return dataclasses.replace(source, negatives=negatives)

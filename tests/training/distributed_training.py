@@ -13,7 +13,7 @@ import torch
 from torch import distributed
 
 from tests import questions
-from tests.textures import LSE_NL, texture_source
+from tests.textures import LSE_NL, texture_source, with_negatives
 from tests.textures import settings_of as paired_settings
 from tests.training.test_resume import scheduled_settings
 from tests.training.test_simclr import settings_of
@@ -36,6 +36,7 @@ WHICH = {
     "soft targets of views": {"name": "cl", "targets": FNC, "guide": {"name": "self"}},
     "sigmoid with a trained bias": {"name": "sigmoid", "positives": "labels"},
 }
+HARD = "images as hard negatives"
 PAIRED = {
     "cl": ({"name": "cl", "directions": "text"}, NO_DROPOUT),
     "dcl of each sentence": (
@@ -63,6 +64,7 @@ PAIRED = {
         {"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15},
         NO_DROPOUT,
     ),
+    HARD: ({"name": "oracle", "directions": "both"}, NO_DROPOUT),
 }
 TEXTS = {
     "oracle of texts with hard negatives": {"name": "oracle", "directions": "both"},
@@ -89,9 +91,10 @@ def runs(processes=ALONE):
     for name, own in settings.items():
         own["training"] |= {"updates": UPDATES, "epochs": None}
         yield name, SimCLR(own, 0, source, subset, CPU, processes)
-    source = texture_source(patients=48)
-    subset = split_pairs(source, 0)
+    textures = texture_source(patients=48)
     for name, (objective, changes) in PAIRED.items():
+        source = with_negatives(textures, 2) if name == HARD else textures
+        subset = split_pairs(source, 0)
         training = {"updates": UPDATES, "epochs": None} | changes.get("training", {})
         yield (
             name,

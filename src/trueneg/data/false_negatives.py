@@ -17,6 +17,7 @@ from trueneg.data.pairs.pair_source import PairSource, probability_name
 from trueneg.data.samples import Subset
 from trueneg.data.texts.text_rows import about_certain, cells_of_source
 from trueneg.data.texts.text_source import TextSource
+from trueneg.legible import counted
 from trueneg.specs.sections import RunSettings, Section
 from trueneg.store.identity import model_of
 from trueneg.text.cleaning import normalised
@@ -53,16 +54,28 @@ def of_pairs(source: PairSource, subset: Subset, settings: RunSettings) -> Facts
     """Return the facts of a run on pairs, as :func:`of_views` does; anchors are the texts.
 
     ``texts`` counts ``all`` training sentences, and those that are ``repeated``: equal to another
-    one after normalisation.
+    one after normalisation. ``certain`` is a sentence about hard negatives that are no images of
+    the training split.
     """
     unit = settings["training"]["unit"]
     rows, weights, numbers = _trained(source, subset, unit)
     table = source.sentences.iloc[rows]
-    expected = {"texts": probability_of_shared_class(numbers, weights)}
+    batch = settings["training"]["batch_size"]
+    negatives = batch * (1 + source.negatives.shape[1]) - 1
+    # hard negatives that show their text are no negatives of it
+    in_batch = (batch - 1) / negatives
+    expected = {"texts": probability_of_shared_class(numbers, weights) * in_batch}
     if "eta true" in table:
-        expected["matches"] = np.average(table["eta true"], weights=weights)
+        expected["matches"] = np.average(table["eta true"], weights=weights) * in_batch
     eta_of = functools.partial(_eta, source, settings["objective"], rows, None)
-    facts = _facts(settings, settings["training"]["batch_size"] - 1, expected, eta_of)
+    facts = _facts(settings, negatives, expected, eta_of)
+    hard = source.negatives[rows]
+    if count := int((hard >= 0).sum()):
+        outside = count - int(np.isin(hard, subset.train).sum())
+        facts["certain"] = (
+            f"{outside:,} of {counted(count, 'hard negative')} are left out, because they"
+            " are no images of the training split"
+        )
     per_epoch = len(subset.train)
     if unit == "study":
         per_epoch = len(set(source.reports[subset.train].tolist()))

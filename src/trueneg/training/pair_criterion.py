@@ -91,7 +91,7 @@ class PairCriterion:
         self._leaves_out_report = settings.get("own_report") == "left out"
         self._same_text = settings.get("same_text") or "keep"
         self._in_batch = (settings.get("hard_negatives") or {"in_batch": True})["in_batch"]
-        self._lacks_negatives = getattr(data, "lacks_negatives", False)
+        self._lacks_negatives = data.lacks_negatives
         self._all_positives = model.averages_positives(settings)
         self._eta = self._probability(
             values.pop("class_probability", None),
@@ -131,13 +131,12 @@ class PairCriterion:
             rated: the guide's similarities.
         """
         kept = self._kept_columns(pairs)
-        owners = _owners(pairs)[kept]
+        owners = pairs.owners[kept]
         excluded = self._excluded(pairs)
         excluded = None if excluded is None else excluded[:, kept]
         pairs = pairs._replace(columns=pairs.columns[kept])
         similarities = [similarity[:, kept] for similarity in similarities]
-        if isinstance(rated.negative_similarity, Tensor):
-            rated = rated._replace(negative_similarity=rated.negative_similarity[:, kept])
+        rated = rated._replace(negative_similarity=_kept(rated.negative_similarity, kept))
         facts = {
             "class_probability": _of_batch(self._eta, pairs),
             "same_class": self._same_class(pairs) if self.loss.estimator.needs_labels else None,
@@ -260,10 +259,8 @@ class PairCriterion:
         """
         if not self._lacks_negatives:
             return slice(None)
-        count = len(pairs.anchors)
-        places = torch.arange(len(pairs.columns), device=pairs.columns.device)
-        is_kept = (places < count) | (pairs.columns != pairs.anchors[_owners(pairs)])
-        is_without = self.loss.negatives == "hard" and not is_kept[count:].any()
+        is_kept = ~self._data.is_missing(pairs)
+        is_without = self.loss.negatives == "hard" and not is_kept[len(pairs.anchors) :].any()
         return slice(None) if is_without else is_kept
 
     def _excluded(self, pairs: PairBatch) -> Tensor | None:
@@ -286,13 +283,11 @@ class PairCriterion:
         anchors if only an anchor's own hard negatives count.
         """
         count = len(pairs.anchors)
-        owners = _owners(pairs)
-        places = torch.arange(len(owners), device=owners.device)
-        is_unused = (places >= count) & (pairs.columns == pairs.anchors[owners])
-        is_unused = is_unused.expand(count, -1)
+        is_unused = self._data.is_missing(pairs).expand(count, -1)
         if self._in_batch:
             return is_unused
-        return is_unused | (owners != places[:count, None])
+        owners = pairs.owners
+        return is_unused | (owners != owners[:count, None])
 
     def _same_class(self, pairs: PairBatch) -> Tensor:
         """Return (B, K) bool: whether column j has the class of anchor i or, if the objective
@@ -325,10 +320,11 @@ class PairCriterion:
         return self._data.class_probability(value, a, k)
 
 
-def _owners(pairs: PairBatch) -> Tensor:
-    """Return the number of each column's anchor, (K,)."""
-    places = torch.arange(len(pairs.columns), device=pairs.columns.device)
-    return places.remainder(len(pairs.anchors))
+def _kept(rated: Any, kept: Tensor | slice) -> Any:
+    """Return a guide's similarities of the kept columns; of a pair, the second has none of them."""
+    if isinstance(rated, tuple):
+        return rated[0][:, kept], rated[1]
+    return rated if rated is None else rated[:, kept]
 
 
 def _of_batch(eta: Tensor | float | None, pairs: PairBatch) -> Tensor | float | None:

@@ -54,6 +54,9 @@ class PairSource(ScoredSentences):
         own_splits: str, shape (n,): the split of each image in the user's own table; without such
             splits, of shape (0,). Published splits are those of their data set.
 
+        negatives: int64, shape (S, H): images that are hard negatives of each sentence; −1: fewer
+            than H.
+
     Attributes:
         checksum: hexadecimal SHA-256 of everything except the class probabilities and the language
             model, so runs that do not use them stay valid if the language model changes.
@@ -88,7 +91,7 @@ class PairSource(ScoredSentences):
         (8, 8)
     """
 
-    ARRAYS = ("images", "reports", "patients", "labels", "shown", "own_splits")
+    ARRAYS = ("images", "reports", "patients", "labels", "shown", "own_splits", "negatives")
     CONTENT = "a source of images and sentences"
     MAPPED = "images"
 
@@ -104,6 +107,7 @@ class PairSource(ScoredSentences):
     skipped: str = ""
     language_model: Mapping[str, Any] | None = None
     own_splits: ndarray = field(default_factory=lambda: np.empty(0, str))
+    negatives: Any = None  # an array
     checksum: str = field(init=False)
 
     def __post_init__(self):
@@ -115,6 +119,8 @@ class PairSource(ScoredSentences):
             "shown": ("bool", 2),
         }
         require_types(self, expected)
+        if self.negatives is None:
+            object.__setattr__(self, "negatives", np.empty((len(self.sentences), 0), np.int64))
         for problem in _problems(self):
             raise ValueError(problem)
         digest = content_hash(self.images, self.labels, self.shown)
@@ -123,6 +129,8 @@ class PairSource(ScoredSentences):
             update_with_texts(digest, self.sentences[column])
         if len(self.own_splits):
             update_with_texts(digest, self.own_splits)
+        if self.negatives.size:
+            digest.update(content_hash(self.negatives).digest())
         object.__setattr__(self, "checksum", digest.hexdigest())
 
     @property
@@ -247,6 +255,15 @@ def _problems(source: PairSource) -> Iterator[str]:
     valid = {f"a class from -1 to {classes - 1}": sentences["class"].isin(range(-1, classes))}
     for column in sentences.columns.intersection(list(PROBABILITY_COLUMNS.values())):
         valid[f"{column} in [0, 1)"] = sentences[column].between(0, 1, inclusive="left")
+    images = source.negatives
+    shape = images.shape
+    if images.dtype != np.int64 or images.ndim != 2 or len(images) != len(sentences):
+        yield (
+            f"negatives are {images.dtype} of shape {shape}; expected int64 with 2 axes and"
+            f" {len(sentences)} rows, one for each sentence"
+        )
+    elif images.size and not -1 <= images.min() <= images.max() < len(source.reports):
+        yield f"negatives have a number that is no image; expected -1 to {len(source.reports) - 1}"
     for expected, rows in valid.items():
         if not rows.all():
             yield (

@@ -31,10 +31,28 @@ class PairBatch(NamedTuple):
     anchors: Tensor
     columns: Tensor
 
+    @property
+    def owners(self) -> Tensor:
+        """(K,) number of the anchor to which each column belongs."""
+        return self._places().remainder(len(self.anchors))
+
+    @property
+    def is_hard(self) -> Tensor:
+        """(K,) bool: whether each column is a hard negative."""
+        return self._places() >= len(self.anchors)
+
+    @property
+    def positives(self) -> Tensor:
+        """(B,) the columns of the anchors' positives."""
+        return self.columns[: len(self.anchors)]
+
     def part(self, chosen: slice, device: torch.device) -> "PairBatch":
         """Return a slice of an epoch as a batch on a device."""
         columns = self.columns[chosen].T.flatten()
         return PairBatch(self.anchors[chosen].to(device), columns.to(device))
+
+    def _places(self) -> Tensor:
+        return torch.arange(len(self.columns), device=self.columns.device)
 
 
 class Compared(NamedTuple):
@@ -63,7 +81,8 @@ class TrainingSentences:
         self.text_numbers = torch.from_numpy(text_of)
         self.text_of = self.text_numbers.to(device)
         # equal for sentences that are equal after normalisation
-        self._same = pd.Index(texts).map(normalised).factorize()[0][text_of]
+        self._form_of = pd.Index(texts).map(normalised).factorize()[0]
+        self._same = self._form_of[text_of]
         self._same_of = torch.from_numpy(self._same).to(device)
         classes = table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
         self.class_of = torch.from_numpy(classes).to(device)
@@ -122,6 +141,15 @@ class PairData(TrainingSentences):
         self.labels = torch.from_numpy(source.labels[subset.train]).to(device)
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
         self.report_of = self._report_of.to(device)
+        self._hard = self._places_of_negatives(len(source.reports))
+
+    def _places_of_negatives(self, images: int) -> Tensor:
+        """Return (S, H) places among the training images of each sentence's hard negatives; −1:
+        there is none, or it is no training image.
+        """
+        places = torch.full((images + 1,), -1)  # of −1, the last
+        places[torch.tensor(self.image_rows)] = torch.arange(self.samples)
+        return places[torch.from_numpy(self.source.negatives[self._sentence_rows])]
 
     @functools.cached_property
     def said(self) -> Tensor:
@@ -129,6 +157,28 @@ class PairData(TrainingSentences):
         of_reports = self.text_numbers.split(self._sentence_counts.tolist())
         padded = pad_sequence(of_reports, batch_first=True, padding_value=-1)
         return padded[self._report_of].to(self._device)
+
+    @functools.cached_property
+    def _said_forms(self) -> Tensor:
+        """(n, L) numbers of the normalised texts in each image's report, padded with −1."""
+        forms = np.append(self._form_of, -1)  # of −1, the last
+        return torch.from_numpy(forms).to(self._device)[self.said]
+
+    @functools.cached_property
+    def _first_sentences(self) -> Tensor:
+        """(R,) the first sentence of each report."""
+        return (self._sentence_counts.cumsum(0) - self._sentence_counts).to(self._device)
+
+    @property
+    def lacks_negatives(self) -> bool:
+        """Whether images may stand for missing hard negatives."""
+        return bool((self._hard < 0).any())
+
+    def is_missing(self, pairs: PairBatch) -> Tensor:
+        """Return (K,) bool: which columns stand for missing hard negatives: further ones of the own
+        image.
+        """
+        return pairs.is_hard & (pairs.columns == pairs.columns[pairs.owners])
 
     @property
     def knows_matches(self) -> bool:
@@ -174,7 +224,7 @@ class PairData(TrainingSentences):
             generator: generator for all draws.
 
         Returns:
-            Sentences (n,), and images (n, 1).
+            Sentences (n,), and (n, 1 + H) their images and hard negatives.
         """
         order = torch.randperm(self.per_epoch(unit), generator=generator)
         which = torch.rand(len(order), 2, generator=generator, dtype=torch.float64)
@@ -185,32 +235,41 @@ class PairData(TrainingSentences):
             images = self._images_by_report[_member(self._image_counts, order, which[:, 0])]
             reports = order
         sentences = _member(self._sentence_counts, reports, which[:, 1])
-        return PairBatch(sentences, images[:, None])
+        hard = self._hard[sentences]
+        hard = torch.where(hard < 0, images[:, None], hard)
+        return PairBatch(sentences, torch.cat([images[:, None], hard], dim=1))
 
     def compared(self, pairs: PairBatch) -> Compared:
-        """Return what guides compare: images with images, and sentences with sentences."""
-        return Compared((pairs.columns, pairs.columns), (pairs.anchors, pairs.anchors))
+        """Return what guides compare: images with images, and sentences with sentences; a hard
+        negative has the first sentence of its report.
+        """
+        reports = self.report_of[pairs.columns[len(pairs.anchors) :]]
+        sentences = torch.cat([pairs.anchors, self._first_sentences[reports]])
+        return Compared((pairs.positives, pairs.columns), (pairs.anchors, sentences))
 
     def reports_with(self, pairs: PairBatch) -> Tensor:
-        """Return (B, B) bool: whether the report of image j contains sentence i."""
+        """Return (B, K) bool: whether the report of image j contains sentence i."""
         return (self.said[pairs.columns] == self.text_of[pairs.anchors][:, None, None]).any(2)
 
     def of_own_report(self, pairs: PairBatch) -> Tensor:
-        """Return (B, B) bool: whether images i and j belong to the same report."""
-        reports = self.report_of[pairs.columns]
-        return reports[:, None] == reports
+        """Return (B, K) bool: whether images i and j belong to the same report."""
+        return self.report_of[pairs.positives][:, None] == self.report_of[pairs.columns]
 
     def same_text(self, pairs: PairBatch) -> Tensor:
-        """Return (B, B) bool: whether sentences i and j are equal once
-        :func:`~trueneg.text.cleaning.normalised`.
+        """Return (B, K) bool: whether sentences i and j are equal once
+        :func:`~trueneg.text.cleaning.normalised`; a hard negative has all of its report's.
         """
         numbers = self._same_of[pairs.anchors]
-        return numbers[:, None] == numbers
+        same = numbers[:, None] == numbers
+        hard = pairs.columns[len(numbers) :]
+        if not len(hard):
+            return same
+        return torch.cat([same, (self._said_forms[hard] == numbers[:, None, None]).any(2)], 1)
 
     known_positives = same_text
 
     def matches(self, pairs: PairBatch) -> tuple[Tensor, Tensor]:
-        """Return (B, B) bools: whether sentence i is true of image j, and whether it is known."""
+        """Return (B, K) bools: whether sentence i is true of image j, and whether it is known."""
         classes = self.class_of[pairs.anchors]
         shown = self.shown[pairs.columns][:, classes.clamp(min=0)].T
         return shown, (classes >= 0)[:, None].expand_as(shown)

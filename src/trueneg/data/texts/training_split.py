@@ -87,6 +87,10 @@ class TextData(TrainingSentences):
         """Whether anchors may stand for missing hard negatives."""
         return self._lacks_given or self.hard_negatives is not None
 
+    def is_missing(self, pairs: PairBatch) -> Tensor:
+        """Return (K,) bool: which columns stand for missing hard negatives: the anchor's text."""
+        return pairs.is_hard & (pairs.columns == pairs.anchors[pairs.owners])
+
     @property
     def class_probabilities(self) -> tuple[str, ...]:
         """The config names of the available class probabilities; with labels, ``true`` is the

@@ -1,10 +1,9 @@
 """Labels as guides."""
 
-from typing import Any
-
 from torch import Tensor
+from torch.nn import functional
 
-from trueneg.training.guides.base import Guide, GuideBatch, Rated, rate_features
+from trueneg.training.guides.base import Guide, GuideBatch, Rated
 
 
 class LabelGuide(Guide):
@@ -36,7 +35,7 @@ def rate_labels(anchors: Tensor, labels: Tensor) -> Rated:
     if labels.dim() == 1:
         same = (anchors[:, None] == labels).float()
         return Rated(same, same.new_ones(len(anchors)))
-    similarity: Any
-    similarity, positive, *_ = rate_features((labels == 1).float())
+    units = [functional.normalize((each == 1).float(), dim=-1) for each in (anchors, labels)]
+    similarity = (units[0] @ units[1].mT).clamp(max=1)  # rounding can make a cosine exceed 1
     similarity.fill_diagonal_(1)  # even without positive labels
-    return Rated(similarity, positive)
+    return Rated(similarity, similarity.new_ones(len(anchors)))
