@@ -685,6 +685,39 @@ def test_hard_negative_captions_are_refused_with_a_remedy(section):
         assert fact in refused[0]
 
 
+HARD = {
+    "dataset": {
+        "source": "image_table",
+        "text": "words",
+        "negative_image_columns": ["wrong"],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("objective", "facts"),
+    [
+        ({"name": "cl", "directions": "image"}, ["directions is image", "set text or both"]),
+        ({"name": "reco"}, ["compares only pairs", "dataset.negative_image_columns"]),
+    ],
+)
+def test_objectives_that_do_not_fit_hard_negatives_are_refused(objective, facts):
+    reports = {"source": "image_table", "path": "images", "table": "table.csv"}
+    words = tiny_words(reports=reports | {"split_sentences": False})
+    sentences = rejected(words, **HARD, objectives={"CL": {"name": "cl"}, "X": objective})
+    (refused,) = [sentence for sentence in sentences if sentence.startswith("objectives.X")]
+    for fact in facts:
+        assert fact in refused
+    scoped = {"CL": {"name": "cl"}, "X": {"name": "oracle", "scope": "hard"}}
+    assert not [each for each in rejected(words, **HARD, objectives=scoped) if "scope" in each]
+
+
+def test_hard_negatives_are_those_of_whole_texts():
+    words = tiny_words(reports={"source": "image_table", "path": "images", "table": "table.csv"})
+    (refused,) = [each for each in rejected(words, **HARD) if "negative_image_columns" in each]
+    assert "words.reports.split_sentences is true" in refused
+
+
 def test_labels_of_the_configuration_are_those_of_the_sources():
     for names in (chexpert_labels.CHEX5, open_i.HEADINGS, radiographs.CHEX5, PROMPTS):
         assert set(PairSettings.label_names) == set(names)

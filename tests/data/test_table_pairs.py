@@ -1,6 +1,7 @@
 """A user's table and folder of images become a source; errors name the file and the line."""
 
 import csv
+import json
 import math
 import os
 import stat
@@ -462,3 +463,79 @@ def test_decoding_every_image_in_check_spares_the_job_the_decoding(data, monkeyp
     source = prepare(data, **changes)
     assert looked.checksum == source.checksum != opened.checksum
     assert opened.reports.tolist() == source.reports.tolist()
+
+
+HARD = ["image", "text", "patient", "edema", "mass", "remark", "wrong", "more"]
+WITH_HARD = [
+    [*ROWS[0], "a/2.jpg", '["3.png", "a/2.jpg"]'],
+    [*ROWS[1], "3.png", "a\\1.png"],
+    [*ROWS[2], "nowhere.png", "[]"],
+    [*ROWS[3], "", '["3.png"]'],
+    ["3.png", "no CHANGE", "8", "", "1", "", "a/1.png", "a/2.jpg"],
+]
+GIVEN = {"split_sentences": False, "negative_image_columns": ["wrong", "more"]}
+
+
+def test_hard_negatives_are_images_of_other_rows(data):
+    write_csv(data / "table.csv", WITH_HARD, HARD)
+    source = prepare(data, **GIVEN)
+    negatives = {
+        sentence: [source.reports[image] for image in images if image >= 0]
+        for sentence, images in zip(source.sentences["sentence"], source.negatives, strict=True)
+    }
+    # a/1.png and 3.png are right answers to "No change", whatever its case
+    assert negatives == {
+        "Heart size is normal. No edema.": ["a/2.jpg", "3.png"],
+        'Said "edema", is edema.': ["3.png", "a/1.png"],
+        "A mass.": [],
+        "No change": [],
+        "no CHANGE": ["a/2.jpg"],
+    }
+    assert source.skipped.split(". ") == [
+        "Hard negatives that are the image of no row are left out: 1 (line 5)",
+        "Hard negatives that show their text are left out: 2 (line 6, line 7)",
+        "Rows with fewer than 2 hard negatives: 3, of which 2 have none (line 5, line 6, line 7);"
+        " nothing takes their place.",
+    ]
+    assert check_table(settings_of(data, **GIVEN, label_columns=[])) == source.skipped
+    assert source.checksum != prepare(data, split_sentences=False).checksum
+
+
+def test_the_hard_negatives_of_a_parquet_table_are_the_same(data):
+    write_csv(data / "table.csv", WITH_HARD, HARD)
+    expected = prepare(data, **GIVEN)
+    table = pd.DataFrame(WITH_HARD, columns=HARD)
+    lists = {"": None, "[]": []} | {cell: json.loads(cell) for cell in table["more"] if "[" in cell}
+    table["more"] = [lists.get(cell, [cell]) for cell in table["more"]]
+    table.to_parquet(data / "table.parquet")
+    assert prepare(data, **GIVEN, table=data / "table.parquet").checksum == expected.checksum
+
+
+def test_an_image_that_is_left_out_is_nobodys_hard_negative(data):
+    write_csv(data / "table.csv", WITH_HARD, HARD)
+    (data / "images" / "3.png").write_bytes(b"no image")
+    source = prepare(data, **GIVEN, skip_incomplete=0.5)
+    assert source.reports.tolist() == ["a/1.png", "a/2.jpg"]
+    assert source.negatives.tolist() == [[1], [0], [-1]]
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_columns_that_name_no_image_of_the_table_are_refused(data, restricted):
+    captions = [[*row, "A caption of another image.", ""] for row in ROWS]
+    write_csv(data / "table.csv", captions, HARD)
+    with pytest.raises(UserError) as error:
+        read_images(
+            settings_of(data, **GIVEN) | {"restricted": restricted},
+            {"sentences": pd.DataFrame({"report": ["3.png"]})},
+            1,
+        )
+    message = str(error.value)
+    for fact in ("table.csv", "wrong, more, have 1 hard negative", "docs/losses.md"):
+        assert fact in message
+    assert ("another image" in message) != restricted
+
+
+def test_a_list_of_hard_negatives_that_cannot_be_read_is_refused(data):
+    write_csv(data / "table.csv", [[*WITH_HARD[0][:-1], "['3.png', a/2.jpg']"]], HARD)
+    with pytest.raises(UserError, match=r"line 2: more is .*an image, or a JSON list of images"):
+        prepare(data, **GIVEN)

@@ -270,6 +270,8 @@ def _read_captions(path: Path, chosen: Mapping[str, Any]) -> Audited:
     table.split()
     group = table.group("image")
     table.found.append(table.unused(table.roles))
+    if "negative" in table.roles.values():
+        table.found.append("hard negatives are not looked at: the audit compares images")
     rows = table.rows[table.usable]
     places, names = pd.factorize(rows[image])
     files = image_table.files_of(folder, names)

@@ -244,9 +244,11 @@ class UserTable:
         length = {name: self.rows[name].str.len().mean() for name in found}
         return list(dict.fromkeys([*known(found, TEXTS), *sorted(found, key=lambda n: -length[n])]))
 
-    def negatives(self) -> list[str]:
-        """Give a role to the columns of hard negatives, and return them."""
-        free = self.free("text", "texts", "list")
+    def negatives(self, *further: str) -> list[str]:
+        """Give a role to the columns of hard negatives, texts or of further kinds, and return
+        them.
+        """
+        free = self.free("text", "texts", "list", *further)
         found = [name for name in free if re.fullmatch(NEGATIVE, name.lower())]
         self.roles |= dict.fromkeys(found, "negative")
         if found:

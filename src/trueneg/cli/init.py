@@ -18,6 +18,7 @@ from trueneg.cli.columns import (
     FEWEST_OF_LABEL,
     LABELS,
     LOOKED_AT,
+    NEGATIVE,
     NO_LABELS,
     POSITIVES,
     SCORES,
@@ -30,7 +31,7 @@ from trueneg.cli.columns import (
 )
 from trueneg.cli.new_study import HELD_OUT, SAMPLE, NewStudy
 from trueneg.cli.planned_data import DECODED
-from trueneg.data.cells import class_names, is_missing, truth
+from trueneg.data.cells import class_names, is_missing, items_of, truth
 from trueneg.data.doubtful_labels import doubtful_names, merged, several_labels_of, spelling
 from trueneg.data.image_files import EncodedImages, check_images
 from trueneg.data.images.image_source import ListedImages
@@ -46,7 +47,7 @@ from trueneg.data.tables import refuse_several_labels
 from trueneg.data.texts import beir, text_table
 from trueneg.errors import UserError
 from trueneg.legible import counted
-from trueneg.specs.pairs.image_table import NO_HARD_NEGATIVES
+from trueneg.specs.pairs.image_table import NO_CAPTIONS
 from trueneg.specs.sections import Section
 from trueneg.text.cleaning import normalised, same_form
 from trueneg.text.words import is_mostly_latin
@@ -568,6 +569,7 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
         patient=group,
         split=split,
         labels=labels,
+        negatives=[name for name, role in table.roles.items() if role == "negative"] or None,
     )
 
 
@@ -585,8 +587,11 @@ def _shared_pairs(settings: Section, images: int) -> str:
 
 
 def choose_image_and_text(table: UserTable, folder: Path) -> tuple[str, str]:
-    """Choose the columns of images and texts, and leave out the rows that are no pairs or repeat
-    one.
+    """Choose the columns of images, texts and hard negatives, and leave out the rows that are no
+    pairs or repeat one.
+
+    Returns:
+        The columns of images and of texts; those of hard negative images have a role.
 
     Raises:
         UserError: if there are no such columns or no such images.
@@ -594,8 +599,14 @@ def choose_image_and_text(table: UserTable, folder: Path) -> tuple[str, str]:
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {table.path}.")
     image = _choose_image(table, folder)
-    if table.negatives():
-        table.found.append(f"hard negatives are not used: {NO_HARD_NEGATIVES}")
+    of_rows = set(table.rows[image])
+    for name in table.negatives("image"):
+        items = table.rows[name].map(items_of).explode().dropna()
+        if of_rows.isdisjoint(image_table.relative(item, folder) for item in items.unique()):
+            table.roles[name] = "not used"
+            table.found.append(
+                f"{name} is not used, no cell names the image of a row: {NO_CAPTIONS}"
+            )
     text = choose_text(table)
     cells = table.rows[text].str.strip(SPACE)
     table.leave_out(cells.map(is_missing), "without a text")
@@ -606,7 +617,7 @@ def choose_image_and_text(table: UserTable, folder: Path) -> tuple[str, str]:
 
 def _choose_image(table: UserTable, folder: Path) -> str:
     """Choose the column of images, and leave out the rows whose image is not in the folder."""
-    images = table.free("image")
+    images = [name for name in table.free("image") if not re.fullmatch(NEGATIVE, name.lower())]
     if len(images) > 1 and not table.chosen.get("image"):
         raise UserError(
             f"{table.path} has several columns of images: {', '.join(images)}. Choose one with"

@@ -166,10 +166,21 @@ def texts_of(cell: str) -> list[str] | None:
         >>> [texts_of(cell) for cell in ('["a", " ", "b  c"]', " a\\nb ", "[]", "['a', b, 'c']")]
         [['a', 'b c'], ['a b'], [], None]
     """
-    texts = listed_texts(cell) if lists_texts(cell) else [cell]
-    if not texts:
+    items = items_of(cell)
+    return None if items is None else [" ".join(text.split()) for text in items]
+
+
+def items_of(cell: str) -> list[str] | None:
+    """Return what a cell with one value or a list has, as :func:`texts_of`, but as it is written.
+
+    Example:
+        >>> items_of('["a  b.png", ""]')
+        ['a  b.png']
+    """
+    items = listed_texts(cell) if lists_texts(cell) else [cell]
+    if not items:
         return None
-    return [" ".join(text.split()) for text in texts if not is_missing(text) and text != "[]"]
+    return [item for item in items if not is_missing(item) and item != "[]"]
 
 
 def several_labels(labels: Iterable[str]) -> list[str]:

@@ -310,6 +310,20 @@ def places_of(path: str | Path, columns: Sequence[str], texts: Sequence[str]) ->
     return places
 
 
+def about_missing(negatives: Series) -> str:
+    """Return a sentence about rows with fewer hard negatives than others, given how many each has;
+    empty if there are none.
+    """
+    is_short = negatives < negatives.max()
+    if not is_short.any():
+        return ""
+    places = first_places(negatives[is_short])
+    return (
+        f"Rows with fewer than {negatives.max()} hard negatives: {is_short.sum():,}, of which"
+        f" {(negatives == 0).sum():,} have none ({places}); nothing takes their place."
+    )
+
+
 def first_places(rows: DataFrame | Series) -> str:
     """Return the places of the first rows, for messages."""
     return ", ".join(map(str, rows.index[:EXAMPLES]))

@@ -49,6 +49,12 @@ def _reports(study: ImageTextStudy, scored: LikelihoodStudy) -> Iterator[str]:
         for name, objective in study.objectives.items()
         if "text" in values_of(getattr(objective, "by", None))
     ]
+    if trained.given_negatives(study) and reports.split_sentences:
+        yield (
+            f"dataset.negative_image_columns is set, but {data.text}.reports.split_sentences is"
+            " true, and the hard negatives of a text are not those of each of its sentences; set it"
+            " to false, or remove the columns"
+        )
     if by_text and scored.scoring.variant == "causal":
         yield (
             f"objectives.{by_text[0]}.by is text, but {data.text}.scoring.variant is causal;"

@@ -18,12 +18,10 @@ def contradictions(study: TextStudy, texts: Mapping[str, LikelihoodStudy]) -> It
     yield from trained.contradictions(study, texts)
     yield from needs(study)
     data: Any = study.dataset
-    has_hard_negatives = bool(getattr(data, "negative_columns", ()))
     for name, objective in study.objectives.items():
-        mined = getattr(objective, "hard_negatives", None)
-        yield from _objective(name, objective, has_hard_negatives or mined is not None)
-        if mined is not None:
-            yield from _mining(name, study, objective, has_hard_negatives)
+        yield from _objective(name, objective)
+        if getattr(objective, "hard_negatives", None) is not None:
+            yield from _mining(name, study, objective)
     if data.text is not None:
         places = "likelihood studies in the given files"
         yield from unknown("dataset.text", [data.text], texts, places)
@@ -31,31 +29,21 @@ def contradictions(study: TextStudy, texts: Mapping[str, LikelihoodStudy]) -> It
         yield from _scored_texts(data, texts[data.text])
 
 
-def _objective(name: str, objective: Any, has_hard_negatives: bool) -> Iterator[str]:
-    """Report settings for images, and those that do not fit hard negatives."""
+def _objective(name: str, objective: Any) -> Iterator[str]:
+    """Report settings for images."""
     if "left out" in values_of(getattr(objective, "own_report", None)):
         yield (
             f"objectives.{name}.own_report is left out, but texts have no reports; remove it,"
             " or set same_text"
         )
-    if has_hard_negatives and "image" in values_of(getattr(objective, "directions", None)):
-        yield (
-            f"objectives.{name}.directions is image, which has no use for hard"
-            " negatives; set text or both"
-        )
-    if has_hard_negatives and objective.NEEDS_POOLED:
-        yield (
-            f"objectives.{name} compares only pairs, but has hard negatives"
-            " (hard_negatives, dataset.negative_columns); remove one of them"
-        )
     if getattr(getattr(objective, "guide", None), "encoder", None) is not None:
         yield f"objectives.{name}.guide.encoder is a tower of images; set text_encoder instead"
 
 
-def _mining(name: str, study: TextStudy, objective: Any, has_hard_negatives: bool) -> Iterator[str]:
+def _mining(name: str, study: TextStudy, objective: Any) -> Iterator[str]:
     """Report hard negatives that cannot be mined."""
     key = f"objectives.{name}.hard_negatives"
-    if has_hard_negatives:
+    if trained.given_negatives(study):
         yield f"{key} is set, as is dataset.negative_columns; remove one of them"
     if not objective.hard_negatives.in_batch and "both" in values_of(
         getattr(objective, "directions", "both")

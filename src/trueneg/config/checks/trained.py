@@ -39,7 +39,7 @@ def contradictions(study: TrainedStudy, texts: Any) -> Iterator[str]:
     yield from _figures(study)
     yield from _published(study)
     yield from _sweeps(study)
-    yield from _scopes(study)
+    yield from _hard_negatives(study)
     if study.tuning is not None:
         yield from _tuning(study, study.tuning)
     elif study.sweeps == "combined" and (names := several(study)):
@@ -50,11 +50,29 @@ def contradictions(study: TrainedStudy, texts: Any) -> Iterator[str]:
         )
 
 
-def _scopes(study: TrainedStudy) -> Iterator[str]:
-    """Report corrections of hard negatives where there are none."""
+def given_negatives(study: TrainedStudy) -> str:
+    """Return the setting of the data set that gives hard negatives; empty if there is none."""
+    keys = ("negative_columns", "negative_image_columns")
+    return next((f"dataset.{key}" for key in keys if getattr(study.dataset, key, None)), "")
+
+
+def _hard_negatives(study: TrainedStudy) -> Iterator[str]:
+    """Report objectives that do not fit hard negatives, and corrections of hard negatives where
+    there are none.
+    """
     for name, objective in study.objectives.items():
-        mined = getattr(objective, "hard_negatives", None)
-        has_hard = getattr(study.dataset, "negative_columns", ()) or mined
+        mines = getattr(objective, "hard_negatives", None) is not None
+        has_hard = "hard_negatives" if mines else given_negatives(study)
+        if has_hard and "image" in values_of(getattr(objective, "directions", None)):
+            yield (
+                f"objectives.{name}.directions is image, which has no use for hard"
+                " negatives; set text or both"
+            )
+        if has_hard and objective.NEEDS_POOLED:
+            yield (
+                f"objectives.{name} compares only pairs, but {has_hard} gives it hard negatives;"
+                " remove one of them"
+            )
         for scope in values_of(getattr(objective, "scope", "all")):
             if scope != "all" and not has_hard:
                 yield (

@@ -4,7 +4,7 @@ The table has one of the formats of :func:`trueneg.data.tables.read_columns`. Ea
 and one of its texts, or a list of them; an image with several texts may also have several rows.
 Optional columns give the patient (or any group that must not be split between training and test)
 and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all
-of its rows.
+of its rows. A column of hard negatives of the text has an image of another row, or a JSON list.
 """
 
 import functools
@@ -19,13 +19,31 @@ from pathlib import Path
 import numpy as np
 from pandas import DataFrame, Series
 
-from trueneg.data.cells import identifier, is_missing, listed_texts, lists_texts, truth
+from trueneg.data.cells import (
+    identifier,
+    is_missing,
+    items_of,
+    listed_texts,
+    lists_texts,
+    truth,
+)
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import required_path
 from trueneg.data.mistakes import refuse
+from trueneg.data.pairs.hard_negatives import (
+    listed_negatives,
+    refuse_others,
+    usable_negatives,
+)
 from trueneg.data.pairs.pair_images import PairImages, Tables, usable
 from trueneg.data.table_formats import SPACE
-from trueneg.data.tables import ONE_TEXT, Rows, read_columns, require_distinct, required_splits
+from trueneg.data.tables import (
+    ONE_TEXT,
+    Rows,
+    read_columns,
+    require_distinct,
+    required_splits,
+)
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.specs.sections import Section
@@ -68,6 +86,7 @@ def read_images(settings: Section, tables: Tables, threads: int) -> PairImages:
         restricted=settings["restricted"],
         skipped=skipped,
         labels=labels.loc[images.index],
+        negatives=listed_negatives(texts) if "negatives" in texts else None,
         tables={"splits": images[["report", "split"]]} if "split" in images else {},
     )
 
@@ -134,15 +153,15 @@ def read_image_table(
             within the folder), ``text_column``, ``patient_column`` (None: every image is its own
             patient), ``split_sentences`` (True: a text is a report to be split into sentences;
             False: a text is a single sentence, such as a caption), and optionally
-            ``label_columns``, ``split_column`` and ``skip_incomplete`` (which rows may be left out:
-            :mod:`trueneg.data.skipping`).
+            ``label_columns``, ``split_column``, ``negative_image_columns`` and ``skip_incomplete``
+            (which rows may be left out: :mod:`trueneg.data.skipping`).
         has_images: False does not look for the image files.
 
     Returns:
         Two tables with one row per text and the same index: ``report`` (file name of the image),
-            ``patient``, ``text`` and, if there is such a column, ``split``; and the labels of the
-            image as float32, one column per label: 1, 0, or NaN for unknown. Then a sentence about
-            the rows left out (empty if none).
+            ``patient``, ``text`` and, if there are such columns, ``split`` and ``negatives`` (lists
+            of file names); and the labels of the image as float32, one column per label: 1, 0, or
+            NaN for unknown. Then sentences about what is left out (empty if nothing).
 
     Raises:
         UserError: names the file and line of up to two errors of each kind: an empty image, text or
@@ -153,7 +172,38 @@ def read_image_table(
     labels = list(settings.get("label_columns", ()))
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
     split = settings.get("split_column")
+    negatives = settings.get("negative_image_columns") or []
     rows = Rows(settings["table"], _read_table(settings), settings)
+    _check_cells(rows, settings)
+    if has_images:
+        _check_images(rows, image, folder)
+    for column in labels:
+        rows.check(column, ~rows[column].isin(["", "0", "1"]), EXPECTED_LABEL)
+    for column in negatives:
+        rows.check(column, rows[column].map(items_of).isna(), "an image, or a JSON list of images")
+    _check_same(rows, image, filter(None, (patient, split, *labels)))
+    rows.check(
+        image,
+        (rows[image] != "") & rows.table.duplicated([image, text]),
+        "each image–text pair once, but an earlier row has the same pair; remove one",
+        "that repeat the image and text of an earlier row",
+    )
+    table, skipped = rows.usable()
+    texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
+    if split is not None:
+        texts["split"] = table[split]
+    if negatives:
+        named = _named(table[negatives], folder)
+        refuse_others(rows, negatives, named, table[image])
+        texts["negatives"], left_out = usable_negatives(texts, named)
+        skipped = " ".join(filter(None, [skipped, *left_out]))
+    return texts, table[labels].replace("", np.nan).astype(np.float32), skipped
+
+
+def _check_cells(rows: Rows, settings: Section) -> None:
+    """Check images, texts, splits and patients for missing values."""
+    image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
+    split = settings.get("split_column")
     fill_in = "; fill it in, or remove the row"
     lacks = rows[image].map(is_missing)
     rows.check(image, lacks, f"an image's file name{fill_in}", "without an image")
@@ -167,11 +217,11 @@ def read_image_table(
         rows.check(split, rows[split] == "", f"a split{fill_in}", "without a split")
     if patient is not None:
         rows.check_ids(patient, f"a patient or group{fill_in}", "without a patient")
-    if has_images:
-        _check_images(rows, image, folder)
-    for column in labels:
-        rows.check(column, ~rows[column].isin(["", "0", "1"]), EXPECTED_LABEL)
-    for column in filter(None, (patient, split, *labels)):
+
+
+def _check_same(rows: Rows, image: str, columns: Iterable[str]) -> None:
+    """Check that what belongs to an image is the same in all of its rows."""
+    for column in columns:
         first = rows.table.groupby(image)[column].transform("first")
         other = rows.table.index[(rows[image] != "") & (rows[column] != first)]
         rows.mistakes.append(
@@ -180,17 +230,15 @@ def read_image_table(
                 for place in other
             ]
         )
-    rows.check(
-        image,
-        (rows[image] != "") & rows.table.duplicated([image, text]),
-        "each image–text pair once, but an earlier row has the same pair; remove one",
-        "that repeat the image and text of an earlier row",
-    )
-    table, skipped = rows.usable()
-    texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
-    if split is not None:
-        texts["split"] = table[split]
-    return texts, table[labels].replace("", np.nan).astype(np.float32), skipped
+
+
+def _named(cells: DataFrame, folder: Path) -> Series:
+    """Return the images that the cells of each row name, each once."""
+    names = [
+        dict.fromkeys(relative(item, folder) for cell in row for item in items_of(cell) or ())
+        for row in cells.itertuples(index=False)
+    ]
+    return Series(map(list, names), cells.index)
 
 
 def _check_images(rows: Rows, image: str, folder: Path) -> None:
@@ -220,7 +268,7 @@ def _read_table(settings: Section) -> DataFrame:
     table = read_columns(
         settings["table"],
         _columns(settings),
-        texts=[settings["text_column"]],
+        texts=[settings["text_column"], *(settings.get("negative_image_columns") or ())],
         restricted=settings.get("restricted", False),
     )
     split: str | None = settings.get("split_column")
@@ -228,7 +276,7 @@ def _read_table(settings: Section) -> DataFrame:
         table[split] = required_splits(
             settings["table"], split, table[split], settings.get("restricted", False)
         )
-    forms = {
+    forms = dict.fromkeys(settings.get("negative_image_columns") or (), str) | {
         settings["image_column"]: functools.partial(relative, folder=folder),
         settings["text_column"]: str,
         settings["patient_column"]: identifier,
@@ -284,11 +332,12 @@ def files_of(folder: Path, names: Iterable[str]) -> dict[str, list[Path]]:
 
 
 def _columns(settings: Section) -> list[str]:
-    """Return the names of the table's columns: image, text, patient and split (if there are), and
-    labels.
+    """Return the names of the table's columns: image, text, patient and split (if there are),
+    labels and hard negatives.
     """
     names = [settings.get(f"{name}_column") for name in ("image", "text", "patient", "split")]
     names += settings.get("label_columns", ())
+    names += settings.get("negative_image_columns") or ()
     columns = [name for name in names if name is not None]
     require_distinct("reports", columns)
     return columns

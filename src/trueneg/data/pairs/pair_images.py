@@ -34,6 +34,8 @@ class PairImages:
         probabilities: table with ``class``, ``image_probability``: the share of images for which a
             sentence of the class is true; None: unknown.
         shown: bool, shape (n, classes): whether a sentence of the class is true of the image.
+        negatives: table with ``report``, ``index``, ``negative``: a hard negative of a sentence, by
+            the report of its image; None: there are none.
         tables: additional tables, by name (:data:`trueneg.data.pairs.registry.TABLES`).
         skipped: a sentence about the rows left out, by kind, without names; empty if none.
     """
@@ -48,6 +50,7 @@ class PairImages:
     assigned: pd.DataFrame | None = None
     probabilities: pd.DataFrame | None = None
     shown: np.ndarray | None = None
+    negatives: pd.DataFrame | None = None
     tables: Tables = field(default_factory=dict)
     skipped: str = ""
 

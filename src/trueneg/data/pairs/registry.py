@@ -32,6 +32,7 @@ from pandas import DataFrame
 from trueneg.data.identical_images import describe_identical
 from trueneg.data.image_cache import LONGEST, cache_images
 from trueneg.data.image_files import check_images, file_contents
+from trueneg.data.pairs.hard_negatives import join_negatives
 from trueneg.data.pairs.pair_images import PairImages, Tables
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.data.tables import single_spaced
@@ -217,11 +218,12 @@ def _joined(
             )
     count = len(data.reports)
     own = data.tables["splits"].set_index("report") if settings.get("split_column") else None
+    sentences = join_sentences(
+        sentences, assigned=data.assigned, classes=data.probabilities, eta=tables.get("eta")
+    )
     return PairSource(
         settings["source"],
-        sentences=join_sentences(
-            sentences, assigned=data.assigned, classes=data.probabilities, eta=tables.get("eta")
-        ),
+        sentences=sentences,
         images=images,
         reports=data.reports,
         patients=data.patients,
@@ -232,4 +234,5 @@ def _joined(
         skipped=" ".join(filter(None, (data.skipped, skipped))),
         language_model=language_model,
         own_splits=np.array([] if own is None else own.loc[data.reports, "split"], dtype=str),
+        negatives=join_negatives(sentences, data.reports, data.negatives),
     )

@@ -17,6 +17,7 @@ from trueneg.data.cells import class_names, identifier, is_missing, lists_texts,
 from trueneg.data.tables import (
     ONE_TEXT,
     Rows,
+    about_missing,
     first_places,
     read_columns,
     refuse_several_labels,
@@ -139,7 +140,7 @@ def _listed(rows: Rows, columns: Sequence[str]) -> Series:
 
 def _checked_negatives(rows: DataFrame) -> Iterator[str]:
     """Yield sentences about hard negatives that equal their text or a positive of it in any row,
-    and about rows with fewer of them than others.
+    and about rows with fewer of them than others (empty if there are none).
     """
     form_of = functools.cache(normalised)  # many rows share a hard negative
     forms = rows["text"].map(form_of)
@@ -159,12 +160,7 @@ def _checked_negatives(rows: DataFrame) -> Iterator[str]:
             f"Hard negatives that are a positive of their text, or the text itself, are left out of"
             f" its loss: {own.sum():,} ({first_places(own[own > 0])})."
         )
-    if (is_short := sizes < sizes.max()).any():
-        yield (
-            f"Rows with fewer than {sizes.max()} hard negatives: {is_short.sum():,}, of which"
-            f" {(sizes == 0).sum():,} have none ({first_places(sizes[is_short])}); nothing takes"
-            " their place."
-        )
+    yield about_missing(sizes)
 
 
 def _read(settings: Section, path: str, texts: list[str], labels: set[str] | None) -> DataFrame:

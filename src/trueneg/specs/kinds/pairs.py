@@ -366,6 +366,10 @@ class ImageTextStudy(TrainedStudy):
             "objective": at_defaults(objective),
         }
 
+    def negatives(self, batch_size: int) -> int:
+        hard: Any = getattr(self.dataset, "negative_image_columns", None) or ()
+        return (1 + len(hard)) * batch_size - 1
+
     @classmethod
     def data_parts(cls, source: str) -> list[str]:
         return [f"pairs/{source}", f"reports/{source}", "splitter"]

@@ -406,7 +406,8 @@ class TrainedStudy(Study):
     def reading(cls, dataset: Section) -> Section:
         """Return the settings of a data set that determine what is read from its source."""
         # If unset, newer keys are left out, so that no job is rerun.
-        unset = {key for key in ("split_column", "group_column") if dataset.get(key) is None}
+        newer = ("split_column", "group_column", "negative_image_columns")
+        unset = {key for key in newer if dataset.get(key) is None}
         left_out = unset.union(cls.SPLITTING)
         return {key: value for key, value in dataset.items() if key not in left_out}
 

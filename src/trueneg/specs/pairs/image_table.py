@@ -8,17 +8,18 @@ from trueneg.specs.languages import Language
 from trueneg.specs.pairs.base import SplitPairSettings, TextSettings
 from trueneg.specs.settings import SPLIT_COLUMN, Boolean, PathText, SkipIncomplete, Technical
 
+OWN_LOOP = "use CrossModalLoss in a loop of your own (docs/losses.md#pairs-and-hard-negatives)"
 # Hard negative captions belong to images, which are the columns of a training step.
-NO_HARD_NEGATIVES = (
-    "image–text studies train without given hard negatives (to train on them, use CrossModalLoss in"
-    " a loop of your own: docs/losses.md#pairs-and-hard-negatives)"
-)
+NO_CAPTIONS = f"image–text studies train without hard negative captions; for these, {OWN_LOOP}"
 
 
 def _refuse_hard_negatives(settings: Any) -> Any:
-    """Refuse columns of hard negatives, which text studies have."""
+    """Refuse columns of hard negative texts, which text studies have."""
     if isinstance(settings, dict) and "negative_columns" in settings:
-        raise ValueError(f".negative_columns is set, but {NO_HARD_NEGATIVES}; remove it")
+        raise ValueError(
+            f".negative_columns is set, but {NO_CAPTIONS}. Hard negatives of the texts are images:"
+            " set negative_image_columns of the data set, or remove it"
+        )
     return settings
 
 
@@ -65,6 +66,10 @@ class ImageTablePairSettings(SplitPairSettings):
     label_columns: list[str] = Field([])
     """names of label columns, with 1, 0, or empty for unknown"""
     split_column: str | None = Field(None, description=SPLIT_COLUMN)
+    negative_image_columns: list[str] | None = None
+    """names of columns with hard negatives of the row's text: an image that has rows of its own, or
+    a JSON list of such images; rows may have fewer than others, or none
+    """
 
     @property
     def resplit(self) -> bool:
