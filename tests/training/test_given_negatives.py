@@ -137,6 +137,16 @@ def test_missing_hard_negatives_attract_nothing(objective):
     assert loss == pytest.approx(sum(losses) / count, rel=1e-6)
 
 
+@pytest.mark.parametrize("directions", ["text", "both"])
+@pytest.mark.parametrize("loss", ["batch", "global"])
+def test_glofnd_before_its_thresholds_is_the_uncorrected_loss(loss, directions):
+    source = ragged_source(given=True)
+    _, _, expected = first_batch(source, directions=directions)
+    settings = {"name": "glofnd", "loss": loss, "share": 0.1, "start": 0.5, "threshold_rate": 0.05}
+    _, _, found = first_batch(source, directions=directions, **settings)
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
 def test_each_positive_of_a_text_is_drawn_equally_often():
     data = begun(ragged_source(given=True)).data
     generator = torch.Generator().manual_seed(0)
