@@ -595,7 +595,7 @@ def test_hard_negative_captions_are_no_texts_and_said_to_be_unused(capsys):
     assert init("pairs", "table.csv", "--images", "photos") == 0
     said = capsys.readouterr().out
     assert "hard negatives: neg\n" in said
-    assert "neg is not used, no cell names the image of a row" in said
+    assert "neg is not used, no cell names the image of a usable row" in said
     assert "CrossModalLoss" in said
     assert dataset().negative_image_columns is None
     texts = read_configuration(["my_study.yaml"]).studies["my_study_text"]
@@ -606,18 +606,31 @@ def test_hard_negative_images_are_those_of_the_study(capsys):
     photographs(Path("photos"), 250)
     files = [f"{number}.png" for number in range(250)]
     table = questions(250).drop(columns="topic").assign(file=files)
-    table["negative_1"] = [*files[1:], ""]
+    table["negative_image_1"] = [*files[1:], ""]
     table["negatives"] = [json.dumps(files[number % 5 + 5 : 10]) for number in range(250)]
     table.to_csv("table.csv", index=False)
     assert init("pairs", "table.csv", "--images", "photos") == 0
-    assert "hard negatives: negative_1, negatives" in capsys.readouterr().out
-    assert dataset().negative_image_columns == ["negative_1", "negatives"]
+    assert "hard negatives: negative_image_1, negatives" in capsys.readouterr().out
+    assert dataset().negative_image_columns == ["negative_image_1", "negatives"]
     assert main(["check", "my_study.yaml"]) == 0
     said = capsys.readouterr().out
     assert "Hard negatives that show their text are left out" in said
-    assert "hard negatives are left out, because they are no images of the training split" in said
+    assert "hard negatives are left out, because they are not images of the training split" in said
     assert main(["audit", "table.csv", "--images", "photos"]) == 0
     assert "hard negatives are not looked at" in capsys.readouterr().out
+
+
+def test_hard_negatives_that_are_not_drawn_are_counted(capsys):
+    photographs(Path("photos"), 1500)
+    files = [f"{number}.png" for number in range(1500)]
+    table = questions(1500).drop(columns="topic").assign(file=files, neg=files[1:] + files[:1])
+    table.to_csv("table.csv", index=False)
+    assert init("pairs", "table.csv", "--images", "photos", "--minutes", 1) == 0
+    said = capsys.readouterr().out
+    (count,) = re.findall(
+        r"([\d,]+) hard negatives are images that are left out to save time", said
+    )
+    assert 0 < int(count) < 1500
 
 
 @pytest.mark.parametrize("form", [["text"], ["pairs", "--images", "."]])

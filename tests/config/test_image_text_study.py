@@ -716,6 +716,8 @@ def test_hard_negatives_are_those_of_whole_texts():
     words = tiny_words(reports={"source": "image_table", "path": "images", "table": "table.csv"})
     (refused,) = [each for each in rejected(words, **HARD) if "negative_image_columns" in each]
     assert "words.reports.split_sentences is true" in refused
+    others = [each for each in rejected(tiny_words(), **HARD) if "come from 'phantom'" in each]
+    assert len(others) == 1
 
 
 def test_labels_of_the_configuration_are_those_of_the_sources():

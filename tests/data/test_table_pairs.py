@@ -517,6 +517,7 @@ def test_an_image_that_is_left_out_is_nobodys_hard_negative(data):
     source = prepare(data, **GIVEN, skip_incomplete=0.5)
     assert source.reports.tolist() == ["a/1.png", "a/2.jpg"]
     assert source.negatives.tolist() == [[1], [0], [-1]]
+    assert "Hard negatives whose image is left out are left out, too: 2." in source.skipped
 
 
 @pytest.mark.parametrize("restricted", [False, True])
@@ -530,7 +531,7 @@ def test_columns_that_name_no_image_of_the_table_are_refused(data, restricted):
             1,
         )
     message = str(error.value)
-    for fact in ("table.csv", "wrong, more, have 1 hard negative", "docs/losses.md"):
+    for fact in ("table.csv", "wrong, more, name 1 image", "docs/losses.md"):
         assert fact in message
     assert ("another image" in message) != restricted
 

@@ -302,6 +302,13 @@ def test_the_overlap_of_words_is_sensible_in_any_script():
         assert similarity[0, 2] < 0.2
 
 
+def test_a_text_without_words_overlaps_with_itself_also_beside_hard_negatives():
+    texts = ["!", "a dog", "a cat"]
+    for columns in ([0, 1], [0, 1, 2]):
+        similarity = WordOverlap(texts)(torch.arange(2), torch.tensor(columns))
+        assert similarity.diagonal().tolist() == pytest.approx([1, 1])
+
+
 @given(st.lists(st.text("aB9 .,-_é\nñ$'", max_size=30), min_size=1, max_size=5))
 def test_the_words_of_english_texts_are_those_of_scikit_learn(texts):
     expected = [TfidfVectorizer().build_analyzer()(text) for text in texts]

@@ -2,6 +2,7 @@
 config/studies/own_data.yaml.
 """
 
+import json
 import re
 
 import numpy as np
@@ -117,3 +118,34 @@ def test_a_row_that_cannot_be_used_is_refused_before_anything_runs(project):
         r"table\.csv: line 2: image is '0/none\.png'.*data/mine/images", done.stdout + done.stderr
     )
     assert not list((project.path / "results").glob("*"))
+
+
+@pytest.mark.long
+def test_hard_negatives_are_trained_on_and_part_of_what_a_run_is(project):
+    place = project.path / "data/mine/table.csv"
+    table = pd.read_csv(place)
+    # images that show the other text
+    table["negative"] = table["image"].shift(-5, fill_value="0/0.png")
+    table["negatives"] = [json.dumps([name, "nowhere.png"]) for name in table["image"].shift(-7)]
+    table.loc[table.index[-7:], "negatives"] = ""
+    table.to_csv(place, index=False)
+    studies = yaml.safe_load((project.path / "study.yaml").read_text())
+    studies["my_text"]["reports"]["split_sentences"] = False
+    studies["my_study"]["dataset"]["negative_image_columns"] = ["negative", "negatives"]
+    project.configure(**studies)
+    checked = project.trueneg("check", "study.yaml")
+    assert checked.returncode == 0, checked.stderr
+    assert "47 negatives" in checked.stdout  # 16 pairs with two hard negatives each
+    project.run()
+    runs = set(project.models())
+    (path,) = (project.path / "results/pairs").glob("image_table-32px-??????.npz")
+    source = read_pairs(path)
+    assert source.negatives.shape == (IMAGES, 2)
+    page = (project.path / "results/index.html").read_text()
+    for shown in (checked.stdout, page):
+        assert f"Hard negatives that are the image of no row are left out: {IMAGES - 7}" in shown
+        assert "hard negatives are left out, because they are not images of the training" in shown
+    table["negative"] = table["image"].shift(-3, fill_value="0/0.png")
+    table.to_csv(place, index=False)
+    project.run("models")
+    assert len(project.models().keys() - runs) == len(runs)

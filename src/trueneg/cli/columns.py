@@ -56,7 +56,7 @@ POSITIVES = (
     "sentence2",
     "text2",
 )
-NEGATIVE = r"(hard[\W_]?)?neg(ative)?s?[\W_]?\d*"
+NEGATIVE = r"(hard[\W_]?)?neg(ative)?s?([\W_]?(image|file|path)s?)?[\W_]?\d*"
 LABELS = ("label", "class", "category", "intent", "topic", "target")
 NO_LABELS = ("fold", "language", "lang", "annotator")
 SCORES = ("score", "similarity", "rating", "relevance", "gold", "goldlabel", "label")

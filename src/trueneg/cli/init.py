@@ -556,8 +556,15 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
             f"--compare is {vectors}; expected an open_clip model for images with texts, such as"
             " ViT-B-32,openai (for vectors, see docs/encoders.md)."
         )
+    usable = set(table.rows.loc[table.usable, image])
     rows = study.rows(table, unit=image)
-    images = table.rows.loc[table.usable, image].nunique()
+    used = table.rows.loc[table.usable, image]
+    images = used.nunique()
+    negatives = [name for name, role in table.roles.items() if role == "negative"]
+    not_drawn = usable.difference(used)
+    lost = sum(int(_named(table, name, folder).isin(not_drawn).sum()) for name in negatives)
+    if lost:
+        table.found.append(f"{lost:,} hard negatives are images that are left out to save time")
     return study.write(
         "pairs",
         3,
@@ -569,7 +576,7 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
         patient=group,
         split=split,
         labels=labels,
-        negatives=[name for name, role in table.roles.items() if role == "negative"] or None,
+        negatives=negatives or None,
     )
 
 
@@ -599,20 +606,27 @@ def choose_image_and_text(table: UserTable, folder: Path) -> tuple[str, str]:
     if not folder.is_dir():
         raise UserError(f"--images is {folder}; expected the folder of the images in {table.path}.")
     image = _choose_image(table, folder)
-    of_rows = set(table.rows[image])
-    for name in table.negatives("image"):
-        items = table.rows[name].map(items_of).explode().dropna()
-        if of_rows.isdisjoint(image_table.relative(item, folder) for item in items.unique()):
-            table.roles[name] = "not used"
-            table.found.append(
-                f"{name} is not used, no cell names the image of a row: {NO_CAPTIONS}"
-            )
+    negatives = table.negatives("image")
     text = choose_text(table)
     cells = table.rows[text].str.strip(SPACE)
     table.leave_out(cells.map(is_missing), "without a text")
     repeated = table.rows.assign(text=cells)[table.usable].duplicated([image, "text"])
-    table.leave_out(repeated[repeated], "that repeat an image and its text")
+    in_one_row = " (all hard negatives of a text belong in one row, as a list)" if negatives else ""
+    table.leave_out(repeated[repeated], f"that repeat an image and its text{in_one_row}")
+    of_rows = set(table.rows.loc[table.usable, image])
+    for name in negatives:
+        if of_rows.isdisjoint(_named(table, name, folder)):
+            table.roles[name] = "not used"
+            table.found.append(
+                f"{name} is not used, no cell names the image of a usable row: {NO_CAPTIONS}"
+            )
     return image, text
+
+
+def _named(table: UserTable, column: str, folder: Path) -> pd.Series:
+    """Return the images that the cells of the usable rows name."""
+    items = table.rows.loc[table.usable, column].map(items_of).explode().dropna()
+    return items.map(lambda item: image_table.relative(item, folder))
 
 
 def _choose_image(table: UserTable, folder: Path) -> str:

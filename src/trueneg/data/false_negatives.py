@@ -54,15 +54,15 @@ def of_pairs(source: PairSource, subset: Subset, settings: RunSettings) -> Facts
     """Return the facts of a run on pairs, as :func:`of_views` does; anchors are the texts.
 
     ``texts`` counts ``all`` training sentences, and those that are ``repeated``: equal to another
-    one after normalisation. ``certain`` is a sentence about hard negatives that are no images of
-    the training split.
+    one after normalisation. ``certain`` is a sentence about hard negatives that are not images
+    of the training split.
     """
     unit = settings["training"]["unit"]
     rows, weights, numbers = _trained(source, subset, unit)
     table = source.sentences.iloc[rows]
     batch = settings["training"]["batch_size"]
     negatives = batch * (1 + source.negatives.shape[1]) - 1
-    # hard negatives that show their text are no negatives of it
+    # It is not known which of the hard negatives are false.
     in_batch = (batch - 1) / negatives
     expected = {"texts": probability_of_shared_class(numbers, weights) * in_batch}
     if "eta true" in table:
@@ -70,11 +70,11 @@ def of_pairs(source: PairSource, subset: Subset, settings: RunSettings) -> Facts
     eta_of = functools.partial(_eta, source, settings["objective"], rows, None)
     facts = _facts(settings, negatives, expected, eta_of)
     hard = source.negatives[rows]
-    if count := int((hard >= 0).sum()):
-        outside = count - int(np.isin(hard, subset.train).sum())
+    count = int((hard >= 0).sum())
+    if outside := count - int(np.isin(hard, subset.train).sum()):
         facts["certain"] = (
             f"{outside:,} of {counted(count, 'hard negative')} are left out, because they"
-            " are no images of the training split"
+            " are not images of the training split"
         )
     per_epoch = len(subset.train)
     if unit == "study":

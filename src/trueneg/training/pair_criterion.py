@@ -91,7 +91,7 @@ class PairCriterion:
         self._leaves_out_report = settings.get("own_report") == "left out"
         self._same_text = settings.get("same_text") or "keep"
         self._in_batch = (settings.get("hard_negatives") or {"in_batch": True})["in_batch"]
-        self._lacks_negatives = data.lacks_negatives
+        self._has_unused = data.has_unused
         self._all_positives = model.averages_positives(settings)
         self._eta = self._probability(
             values.pop("class_probability", None),
@@ -257,7 +257,7 @@ class PairCriterion:
         would otherwise attract as texts of the anchor's class. A loss whose negatives are the hard
         ones alone keeps them, as columns left out, if there are no others.
         """
-        if not self._lacks_negatives:
+        if not self._has_unused:
             return slice(None)
         is_kept = ~self._data.is_missing(pairs)
         is_without = self.loss.negatives == "hard" and not is_kept[len(pairs.anchors) :].any()
@@ -273,7 +273,7 @@ class PairCriterion:
             is_known = self._same_text == "known"
             same = (self._data.known_positives if is_known else self._data.same_text)(pairs)
             excluded = same if excluded is None else excluded | same
-        if self._lacks_negatives:
+        if self._has_unused:
             unused = self._unused_columns(pairs)
             excluded = unused if excluded is None else excluded | unused
         return excluded
@@ -283,7 +283,7 @@ class PairCriterion:
         anchors if only an anchor's own hard negatives count.
         """
         count = len(pairs.anchors)
-        is_unused = self._data.is_missing(pairs).expand(count, -1)
+        is_unused = self._data.unused(pairs)
         if self._in_batch:
             return is_unused
         owners = pairs.owners
@@ -320,7 +320,9 @@ class PairCriterion:
         return self._data.class_probability(value, a, k)
 
 
-def _kept(rated: Any, kept: Tensor | slice) -> Any:
+def _kept(
+    rated: Tensor | tuple[Tensor, Tensor] | None, kept: Tensor | slice
+) -> Tensor | tuple[Tensor, Tensor] | None:
     """Return a guide's similarities of the kept columns; of a pair, the second has none of them."""
     if isinstance(rated, tuple):
         return rated[0][:, kept], rated[1]

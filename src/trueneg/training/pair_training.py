@@ -104,7 +104,9 @@ class PairTraining(TrainingRun):
         places = [slice(start, start + size) for start in range(0, count * size, size)]
         batches = [epoch.part(place, self.device) for place in places]
         self.shares = {
-            name: share_of_negatives(is_of_kind(self.data, pairs) for pairs in batches)
+            name: share_of_negatives(
+                is_of_kind(self.data, pairs)[:, ~self.data.is_missing(pairs)] for pairs in batches
+            )
             for name, is_of_kind in self.SHARES.items()
         }
         if self.update == count:  # killed between the last update and the end of an epoch

@@ -60,7 +60,7 @@ def test_an_anchor_has_its_image_and_its_hard_negatives_in_the_training_split(gi
         assert given.reports[own[0]] == given.sentences["report"][row]
         usable = set(given.negatives[row]) & set(data.image_rows)
         assert sorted(own[1:]) == sorted([*usable] + [own[0]] * (MOST - len(usable)))
-    assert data.lacks_negatives
+    assert data.has_unused
 
 
 def left_out_by(objective, given, batch, loss):
@@ -82,7 +82,7 @@ def left_out_by(objective, given, batch, loss):
 
     def is_left_out(row, column):
         sentence = table["sentence"][sentences[row]]
-        if missing[column]:
+        if missing[column] or (column >= SIZE and images[column] == images[row]):
             return True
         if objective == "own_report":
             return reports[row] == reports[column]
@@ -146,9 +146,12 @@ def test_losses_with_hard_negatives_equal_loops(
 def test_a_correction_can_look_at_hard_negatives_alone(given, batch, similarity):
     left_out = left_out_by("oracle", given, batch, Settings(similarity))
     missing = is_missing(batch)
+    _, images = rows_of(batch)
     of_own = [
         [
-            missing[column] or (column >= SIZE and column % SIZE == row and left_out[row][column])
+            missing[column]
+            or (column >= SIZE and images[column] == images[row])
+            or (column >= SIZE and column % SIZE == row and left_out[row][column])
             for column in range(SIZE * (1 + MOST))
         ]
         for row in range(SIZE)
@@ -165,6 +168,34 @@ def test_runs_with_more_negatives_lose_more(given, subset, started, objective, s
     run = started(objective, source=given, subset=drawn, **sections)
     fewer = started(objective, **sections)
     assert run.train_epoch()["loss"] > fewer.train_epoch()["loss"] + 0.2
+
+
+def test_missing_hard_negatives_are_no_negatives_of_any_kind(source, subset, started):
+    none = dataclasses.replace(source, negatives=np.full((len(source.sentences), 2), -1))
+    drawn = dataclasses.replace(subset, source_checksum=none.checksum)
+    shares = []
+    for run in (started(), started(source=none, subset=drawn)):
+        row = run.train_epoch()
+        shares.append((row["share of own report"], row["share of same text"]))
+    assert shares[0] == shares[1]
+
+
+def test_an_image_is_no_negative_of_its_own_text_where_two_are_mutual_negatives(
+    source, subset, started
+):
+    first = np.array([np.flatnonzero(source.reports == name)[0] for name in source.reports])
+    alone = np.flatnonzero(np.bincount(first, minlength=len(first)) == 1)
+    pairs = subset.train[np.isin(subset.train, alone)][:4]
+    mutual = np.full((len(source.sentences), 1), -1)
+    for one, other in (pairs[:2], pairs[1::-1], pairs[2:], pairs[:1:-1]):
+        mutual[source.sentences["report"] == source.reports[one]] = other
+    given = dataclasses.replace(source, negatives=mutual)
+    data = PairData(given, dataclasses.replace(subset, train=pairs), CPU)
+    batch = data, data.epoch("image", torch.Generator().manual_seed(0)).part(slice(4), CPU)
+    _, images = rows_of(batch)
+    similarity = torch.tensor(images[:4, None] == images, dtype=torch.float64)
+    loss = loss_of({"name": "cl", "directions": "text"}, given, batch, similarity, 20.0).loss
+    assert loss.item() < 1e-6
 
 
 def test_hard_negatives_are_part_of_what_a_run_is_trained_on(source, given):

@@ -49,7 +49,7 @@ def _reports(study: ImageTextStudy, scored: LikelihoodStudy) -> Iterator[str]:
         for name, objective in study.objectives.items()
         if "text" in values_of(getattr(objective, "by", None))
     ]
-    if trained.given_negatives(study) and reports.split_sentences:
+    if trained.given_negatives(study) and getattr(reports, "split_sentences", False):
         yield (
             f"dataset.negative_image_columns is set, but {data.text}.reports.split_sentences is"
             " true, and the hard negatives of a text are not those of each of its sentences; set it"

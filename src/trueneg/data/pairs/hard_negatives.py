@@ -32,8 +32,8 @@ def refuse_others(rows: Rows, columns: Sequence[str], named: Series, images: Ser
         return
     example = "" if rows.restricted or not found else f", such as {min(found)!r}"
     raise UserError(
-        f"{rows.file}: dataset.negative_image_columns, {', '.join(columns)}, have"
-        f" {counted(len(found), 'hard negative')}{example}, none of which is the image of a row;"
+        f"{rows.file}: the columns in dataset.negative_image_columns, {', '.join(columns)}, name"
+        f" {counted(len(found), 'image')}{example}, none of which is the image of a row;"
         " expected images that have rows of their own; correct the columns, or remove the setting."
         f" For hard negative captions, {OWN_LOOP}."
     )
@@ -86,6 +86,21 @@ def listed_negatives(texts: DataFrame) -> DataFrame:
     index = texts.groupby("report").cumcount()
     negatives = texts.assign(index=index, negative=texts["negatives"]).explode("negative")
     return negatives[["report", "index", "negative"]].dropna()
+
+
+def lost_negatives(reports: ndarray, negatives: DataFrame | None) -> str:
+    """Return a sentence about hard negatives of the used images that are images that are not used,
+    such as unreadable ones; empty if there are none. The arguments are those of
+    :func:`join_negatives`.
+    """
+    if negatives is None:
+        return ""
+    lost = negatives["report"].isin(reports) & ~negatives["negative"].isin(reports)
+    return (
+        f"Hard negatives whose image is left out are left out, too: {lost.sum():,}."
+        if lost.any()
+        else ""
+    )
 
 
 def join_negatives(

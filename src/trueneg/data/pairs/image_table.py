@@ -106,8 +106,8 @@ def check_table(settings: Section) -> str:
     folder is missing.
 
     Returns:
-        A sentence with the number of rows that ``skip_incomplete`` leaves out, by kind (empty if
-            none).
+        Sentences about the rows that ``skip_incomplete`` leaves out, by kind, and about hard
+            negatives that are left out (empty if none).
 
     Raises:
         UserError: as :func:`read_image_table`; also if a label is 1 or 0 for fewer than two
@@ -185,7 +185,8 @@ def read_image_table(
     rows.check(
         image,
         (rows[image] != "") & rows.table.duplicated([image, text]),
-        "each image–text pair once, but an earlier row has the same pair; remove one",
+        "each image–text pair once, but an earlier row has the same pair; remove one (all hard"
+        " negatives of a text belong in one row, as a list)",
         "that repeat the image and text of an earlier row",
     )
     table, skipped = rows.usable()

@@ -37,7 +37,7 @@ class PairImages:
         negatives: table with ``report``, ``index``, ``negative``: a hard negative of a sentence, by
             the report of its image; None: there are none.
         tables: additional tables, by name (:data:`trueneg.data.pairs.registry.TABLES`).
-        skipped: a sentence about the rows left out, by kind, without names; empty if none.
+        skipped: sentences about rows and hard negatives left out, without names; empty if none.
     """
 
     images: EncodedImages | np.ndarray

@@ -32,7 +32,7 @@ from pandas import DataFrame
 from trueneg.data.identical_images import describe_identical
 from trueneg.data.image_cache import LONGEST, cache_images
 from trueneg.data.image_files import check_images, file_contents
-from trueneg.data.pairs.hard_negatives import join_negatives
+from trueneg.data.pairs.hard_negatives import join_negatives, lost_negatives
 from trueneg.data.pairs.pair_images import PairImages, Tables
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.data.tables import single_spaced
@@ -217,6 +217,7 @@ def _joined(
                 threads=threads,
             )
     count = len(data.reports)
+    lost = lost_negatives(data.reports, data.negatives)
     own = data.tables["splits"].set_index("report") if settings.get("split_column") else None
     sentences = join_sentences(
         sentences, assigned=data.assigned, classes=data.probabilities, eta=tables.get("eta")
@@ -231,7 +232,7 @@ def _joined(
         label_names=tuple(data.labels.columns),
         shown=np.zeros((count, 0), bool) if data.shown is None else data.shown,
         restricted=data.restricted,
-        skipped=" ".join(filter(None, (data.skipped, skipped))),
+        skipped=" ".join(filter(None, (data.skipped, skipped, lost))),
         language_model=language_model,
         own_splits=np.array([] if own is None else own.loc[data.reports, "split"], dtype=str),
         negatives=join_negatives(sentences, data.reports, data.negatives),

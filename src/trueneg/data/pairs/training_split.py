@@ -170,9 +170,16 @@ class PairData(TrainingSentences):
         return (self._sentence_counts.cumsum(0) - self._sentence_counts).to(self._device)
 
     @property
-    def lacks_negatives(self) -> bool:
-        """Whether images may stand for missing hard negatives."""
-        return bool((self._hard < 0).any())
+    def has_unused(self) -> bool:
+        """Whether :meth:`unused` may mark some columns."""
+        return bool(self._hard.shape[1])
+
+    def unused(self, pairs: PairBatch) -> Tensor:
+        """Return (B, K) bool: which columns are no negatives of an anchor: missing ones, and hard
+        negatives of other anchors that are its own image.
+        """
+        is_own = pairs.is_hard & (pairs.columns == pairs.positives[:, None])
+        return self.is_missing(pairs) | is_own
 
     def is_missing(self, pairs: PairBatch) -> Tensor:
         """Return (K,) bool: which columns stand for missing hard negatives: further ones of the own

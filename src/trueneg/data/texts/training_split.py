@@ -83,13 +83,17 @@ class TextData(TrainingSentences):
         return bool(self.source.label_names)
 
     @property
-    def lacks_negatives(self) -> bool:
-        """Whether anchors may stand for missing hard negatives."""
+    def has_unused(self) -> bool:
+        """Whether :meth:`unused` may mark some columns."""
         return self._lacks_given or self.hard_negatives is not None
 
     def is_missing(self, pairs: PairBatch) -> Tensor:
         """Return (K,) bool: which columns stand for missing hard negatives: the anchor's text."""
         return pairs.is_hard & (pairs.columns == pairs.anchors[pairs.owners])
+
+    def unused(self, pairs: PairBatch) -> Tensor:
+        """Return (B, K) bool: :meth:`is_missing`, for each anchor."""
+        return self.is_missing(pairs).expand(len(pairs.anchors), -1)
 
     @property
     def class_probabilities(self) -> tuple[str, ...]:

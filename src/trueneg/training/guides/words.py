@@ -58,4 +58,5 @@ class WordOverlap:
         cosines = (self._vectors[anchors.numpy()] @ self._vectors[columns.numpy()].T).toarray()
         cosines = torch.from_numpy(cosines).clamp(max=1)  # rounding can make a cosine exceed 1
         # Without this, the cosine of an empty text with itself would be 0.
-        return cosines.fill_diagonal_(1) if torch.equal(anchors, columns) else cosines
+        is_same = torch.equal(anchors, columns[: len(anchors)])
+        return cosines.fill_diagonal_(1) if is_same else cosines
