@@ -105,7 +105,7 @@ class PairTraining(TrainingRun):
         batches = [epoch.part(place, self.device) for place in places]
         self.shares = {
             name: share_of_negatives(
-                is_of_kind(self.data, pairs)[:, ~self.data.is_missing(pairs)] for pairs in batches
+                (is_of_kind(self.data, pairs), ~self.data.is_missing(pairs)) for pairs in batches
             )
             for name, is_of_kind in self.SHARES.items()
         }
@@ -193,13 +193,19 @@ class PairTraining(TrainingRun):
         return self.networks.tensors()
 
 
-def share_of_negatives(masks: Iterable[Tensor]) -> Tensor:
-    """Return the mean share of the negatives that (B, K) masks mark, which also mark the B
-    positives on the diagonal.
+def share_of_negatives(batches: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return the mean share of the negatives that are marked.
+
+    Args:
+        batches: of each, a (B, K) mask that also marks the B positives on the diagonal, and which
+            of the columns are used, (K,) bool.
     """
-    return torch.stack(
-        [(mask.sum() - len(mask)) / (mask.numel() - len(mask)) for mask in masks]
-    ).mean()
+    # sums instead of a choice of columns, whose number a GPU would have to report
+    shares = [
+        ((mask & is_used).sum() - len(mask)) / (len(mask) * (is_used.sum() - 1))
+        for mask, is_used in batches
+    ]
+    return torch.stack(shares).mean()
 
 
 def optimizer_of(network: nn.Module, training: Mapping[str, Any]) -> torch.optim.Optimizer:
