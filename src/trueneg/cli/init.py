@@ -31,7 +31,7 @@ from trueneg.cli.columns import (
 )
 from trueneg.cli.new_study import HELD_OUT, SAMPLE, NewStudy
 from trueneg.cli.planned_data import DECODED
-from trueneg.data.cells import class_names, is_missing, items_of, truth
+from trueneg.data.cells import class_names, is_missing, truth
 from trueneg.data.doubtful_labels import doubtful_names, merged, several_labels_of, spelling
 from trueneg.data.image_files import EncodedImages, check_images
 from trueneg.data.images.image_source import ListedImages
@@ -625,8 +625,8 @@ def choose_image_and_text(table: UserTable, folder: Path) -> tuple[str, str]:
 
 def _named(table: UserTable, column: str, folder: Path) -> pd.Series:
     """Return the images that the cells of the usable rows name."""
-    items = table.rows.loc[table.usable, column].map(items_of).explode().dropna()
-    return items.map(lambda item: image_table.relative(item, folder))
+    cells = table.rows.loc[table.usable, [column]]
+    return image_table.named_images(cells, folder).explode().dropna()
 
 
 def _choose_image(table: UserTable, folder: Path) -> str:

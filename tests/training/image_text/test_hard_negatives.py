@@ -180,9 +180,7 @@ def test_missing_hard_negatives_are_no_negatives_of_any_kind(source, subset, sta
     assert shares[0] == shares[1]
 
 
-def test_an_image_is_no_negative_of_its_own_text_where_two_are_mutual_negatives(
-    source, subset, started
-):
+def test_an_image_is_no_negative_of_its_own_text_where_two_are_mutual_negatives(source, subset):
     first = np.array([np.flatnonzero(source.reports == name)[0] for name in source.reports])
     alone = np.flatnonzero(np.bincount(first, minlength=len(first)) == 1)
     pairs = subset.train[np.isin(subset.train, alone)][:4]

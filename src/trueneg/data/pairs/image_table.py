@@ -194,7 +194,7 @@ def read_image_table(
     if split is not None:
         texts["split"] = table[split]
     if negatives:
-        named = _named(table[negatives], folder)
+        named = named_images(table[negatives], folder)
         refuse_others(rows, negatives, named, table[image])
         texts["negatives"], left_out = usable_negatives(texts, named)
         skipped = " ".join(filter(None, [skipped, *left_out]))
@@ -233,7 +233,7 @@ def _check_same(rows: Rows, image: str, columns: Iterable[str]) -> None:
         )
 
 
-def _named(cells: DataFrame, folder: Path) -> Series:
+def named_images(cells: DataFrame, folder: Path) -> Series:
     """Return the images that the cells of each row name, each once."""
     names = [
         dict.fromkeys(relative(item, folder) for cell in row for item in items_of(cell) or ())

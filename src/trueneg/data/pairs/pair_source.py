@@ -54,8 +54,8 @@ class PairSource(ScoredSentences):
         own_splits: str, shape (n,): the split of each image in the user's own table; without such
             splits, of shape (0,). Published splits are those of their data set.
 
-        negatives: int64, shape (S, H): images that are hard negatives of each sentence; −1: fewer
-            than H.
+        negatives: int64, shape (S, H): images that are hard negatives of each of the S sentences;
+            −1: it has fewer than H. None: there are none, as with shape (S, 0).
 
     Attributes:
         checksum: hexadecimal SHA-256 of everything except the class probabilities and the language
@@ -107,7 +107,7 @@ class PairSource(ScoredSentences):
     skipped: str = ""
     language_model: Mapping[str, Any] | None = None
     own_splits: ndarray = field(default_factory=lambda: np.empty(0, str))
-    negatives: Any = None  # an array
+    negatives: Any = None  # an array once the source exists
     checksum: str = field(init=False)
 
     def __post_init__(self):
