@@ -251,6 +251,25 @@ def test_the_tables_of_cleaned_files_are_those_of_the_csv(collection):
     assert cells == rows
 
 
+def test_the_labels_are_as_true_as_the_ratings_say():
+    rated, ranks = read("hard_negatives_rated.csv"), read("hard_negatives_ranks.csv")
+    page = (ROOT / "docs/results/hard_negatives.md").read_text()
+    studies = {"BANKING77": "", "MedQuAD": "_medquad", "CLINC150": "_clinc150"}
+    rows = re.findall(
+        r"^\| (\w+)(, but for .*)? \| (\d+) \| (\d+) \| (.+) % \| (.+) % \|$", page, re.M
+    )
+    assert len(rows) == 4
+    for collection, same_request, equal, different, right, by_label in rows:
+        study = f"hard_negatives{studies[collection]}"
+        pairs = rated[rated["study"] == study].groupby("same label")
+        assert pairs.size().to_list() == [100, 100]
+        counts = pairs["same request" if same_request else "rated right"].sum()
+        assert (counts[1], counts[0]) == (int(equal), int(different))
+        [share] = ranks.loc[(ranks["study"] == study) & (ranks["ranks"] == 10), "share"]
+        weighted = share * counts[1] / 100 + (1 - share) * counts[0] / 100
+        assert is_rounded(right, 100 * weighted) and is_rounded(by_label, 100 * share)
+
+
 @pytest.mark.parametrize(
     "cell",
     [
