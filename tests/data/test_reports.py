@@ -1,5 +1,6 @@
 """Every report of every source has a state, and unreadable reports have a reason."""
 
+import gzip
 import io
 import tarfile
 
@@ -89,6 +90,21 @@ def test_damaged_and_missing_archives_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install torchxrayvision"):
         open_i.find_archive()
+
+
+def test_a_damaged_header_does_not_end_the_archive_unsaid(tmp_path):
+    path = tmp_path / open_i.ARCHIVE
+    reports = {
+        number: XML.format(number=number, findings="Clear.", impression="", codes="")
+        for number in range(1, 9)
+    }
+    archive(path, reports)
+    whole = gzip.decompress(path.read_bytes())
+    damaged = whole.replace(b"ecgen-radiology/5.xml", b"ecgen-radiology/4.xml")
+    checksum = gzip.compress(whole)[-8:]
+    path.write_bytes(gzip.compress(damaged)[:-8] + checksum)
+    with pytest.raises(UserError, match=r"CRC check failed.*get the whole archive"):
+        list(open_i.read_archive(path))
 
 
 def test_mimic_cxr_in_its_official_layout(tmp_path):

@@ -2,6 +2,7 @@
 torchxrayvision wheel.
 """
 
+import gzip
 import importlib.util
 import re
 import tarfile
@@ -18,6 +19,7 @@ from trueneg.io.reading import reading
 from trueneg.specs.sections import Section
 
 ARCHIVE = "NLMCXR_reports.tgz"
+CHUNK = 2**20
 SECTIONS = ("FINDINGS", "IMPRESSION")
 
 
@@ -84,7 +86,8 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
         reading(
             path, "the archive of reports", "Reinstall torchxrayvision, or get the whole archive."
         ),
-        tarfile.open(path, "r:gz") as archive,
+        gzip.open(path) as stream,
+        tarfile.open(fileobj=stream, mode="r:") as archive,
     ):
         for member in archive:
             if (
@@ -93,6 +96,9 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
                 and (file := archive.extractfile(member))
             ):
                 contents["CXR" + Path(member.name).stem] = file.read()
+        # At a damaged header, tarfile ends as after the last file; the stream's end has a checksum.
+        while stream.read(CHUNK):
+            pass
     if not contents:
         raise UserError(f"{path} contains no XML files; expected the reports of Open-I.")
     for name in sorted(contents, key=lambda name: (len(name), name)):
