@@ -15,6 +15,8 @@ import psutil
 import pytest
 import torch
 from safetensors.torch import load_file
+from timm.layers import BatchNormAct2d
+from timm.layers.split_batchnorm import SplitBatchNorm2d
 
 from tests.training.distributed_training import trained
 from tests.training.interrupted import CONTEXT, new_job
@@ -86,6 +88,7 @@ def norms_and_batch():
     network = torch.nn.Sequential(
         torch.nn.Conv2d(3, 4, 3),
         torch.nn.BatchNorm2d(4),
+        BatchNormAct2d(4),
         torch.nn.Flatten(),
         torch.nn.LazyBatchNorm1d(),
     ).double()  # before the first batch, whose rounding in float32 depends on the threads
@@ -113,6 +116,12 @@ def test_batch_normalisation_of_two_processes_is_that_of_the_whole_batch(tmp_pat
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs.double(), rtol=1e-9, atol=1e-9)
+
+
+def test_a_batch_normalisation_that_cannot_be_synchronised_is_refused():
+    network = torch.nn.Sequential(SplitBatchNorm2d(4))
+    with pytest.raises(UserError, match=r"SplitBatchNorm2d.*set training\.devices to 1"):
+        distributed.synchronise_norms(network)
 
 
 @pytest.mark.long

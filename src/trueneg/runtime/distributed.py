@@ -25,6 +25,7 @@ from trueneg.losses.execution import gathered
 from trueneg.runtime.processes import end_with, without_main_script
 
 PATIENCE = 600.0  # seconds that a process waits for the others in a collective operation
+ACTIVATION = "act"  # attribute of timm's BatchNormAct2d, which normalises, drops and activates
 GRACE = 2.0  # seconds for the other processes to report their own failures
 
 log = logging.getLogger(__name__)
@@ -202,15 +203,27 @@ def synchronise_norms(network: nn.Module) -> None:
     equal numbers of samples.
 
     torch's SyncBatchNorm works only on GPUs.
+
+    Raises:
+        UserError: if a layer does more than normalise, and is not timm's ``BatchNormAct2d``.
     """
+    plain = nn.modules.batchnorm._BatchNorm
     for layer in network.modules():
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+        if isinstance(layer, plain):
+            if type(layer).forward is not plain.forward and not hasattr(layer, ACTIVATION):
+                raise UserError(
+                    f"training.devices is more than 1, but the network contains"
+                    f" {type(layer).__name__}, whose statistics cannot be synchronised across"
+                    " devices; set training.devices to 1, or choose another encoder."
+                )
             replaced: Any = layer  # for this layer only
             replaced.forward = functools.partial(_synchronised_norm, layer)
 
 
 def _synchronised_norm(layer: Any, batch: Tensor) -> Tensor:
-    """Normalise a (B, C, …) batch with the statistics of all processes."""
+    """Normalise a (B, C, …) batch with the statistics of all processes; timm's layers then drop
+    and activate.
+    """
     if not layer.training:
         return type(layer).forward(layer, batch)
     dimensions = [0, *range(2, batch.dim())]
@@ -229,6 +242,6 @@ def _synchronised_norm(layer: Any, batch: Tensor) -> Tensor:
             )
     shape = (1, -1, *(1 for _ in dimensions[1:]))
     scale = torch.rsqrt(variance + layer.eps) * layer.weight
-    return ((values - mean.view(shape)) * scale.view(shape) + layer.bias.view(shape)).to(
-        batch.dtype
-    )
+    normalised = (values - mean.view(shape)) * scale.view(shape) + layer.bias.view(shape)
+    normalised = normalised.to(batch.dtype)
+    return layer.act(layer.drop(normalised)) if hasattr(layer, ACTIVATION) else normalised
