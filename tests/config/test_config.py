@@ -15,7 +15,7 @@ from tests.config.mistakes import mistakes, with_key
 from tests.studies import tiny_study
 from trueneg.cli.main import main
 from trueneg.config import reference
-from trueneg.config.reading import load_configuration, read_configuration
+from trueneg.config.reading import load_configuration, merged_files, read_configuration
 from trueneg.errors import UserError
 from trueneg.store.data_input import of_dataset
 
@@ -386,6 +386,10 @@ def test_a_mistake_is_one_sentence_with_the_key_the_value_and_the_expected_value
         ("- 1\n- 2\n", "found a list"),
         ("", "found nothing"),
         ("resources: {}\n", "no studies found"),
+        ("a:\n  seeds: 1\n  title: A\n  seeds: 2\n", "seeds in line 4 is already.*in line 2"),
+        ("a: {<<: 3}", "<< is 3; expected a mapping, or a list of them.*line 1"),
+        ("a: {seeds: 1, seeds: 1}", "seeds in line 1 is already.*in line 1"),
+        ("a: {seeds: 1,\n title: A}\n'a': 1\n", "a in line 3 is already a key.*in line 1"),
     ],
 )
 def test_a_file_without_a_configuration_is_rejected(tmp_path, content, message):
@@ -393,6 +397,23 @@ def test_a_file_without_a_configuration_is_rejected(tmp_path, content, message):
     path.write_text(content)
     with pytest.raises(UserError, match=message):
         read_configuration([path])
+
+
+def test_own_keys_and_earlier_mappings_take_precedence_in_a_merge(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "a: &a {k: 1, seeds: 1, title: a}\n"
+        "b: &b {<<: *a, k: 2, seeds: 2}\n"
+        "c: {<<: *b, title: c}\n"
+        "d: {<<: [*b, {k: 4, seeds: 4, note: d}], title: d}\n"
+        "e: {title: e, <<: *b, <<: {k: 5, note: e}}\n"
+    )
+    merged = merged_files([path])
+    assert merged["b"] == {"k": 2, "seeds": 2, "title": "a"}
+    assert merged["c"] == {"k": 2, "seeds": 2, "title": "c"}
+    assert merged["d"] == {"k": 2, "seeds": 2, "title": "d", "note": "d"}
+    assert merged["e"] == {"k": 2, "seeds": 2, "title": "e", "note": "e"}
+    assert list(merged["b"]) == list(merged["e"])[:3] == ["k", "seeds", "title"]
 
 
 def test_the_command_line_prints_one_sentence_and_exits_with_code_1(tmp_path, capsys):

@@ -26,6 +26,52 @@ EXPECTED = dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "
 }
 
 
+MERGE = "tag:yaml.org,2002:merge"
+
+
+class Loader(yaml.SafeLoader):
+    """Reads plain values; a key that a mapping has twice is refused, where PyYAML keeps the last,
+    and ``<<`` merges as YAML defines it, which PyYAML 6.0.4 does not.
+    """
+
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
+        """Compose a mapping as it is written.
+
+        Raises:
+            UserError: if a key occurs twice.
+        """
+        mapping = super().compose_mapping_node(anchor)
+        lines = dict[tuple[str, str], int]()
+        for key, _ in mapping.value:
+            known = key.tag, str(key.value)
+            line = key.start_mark.line + 1
+            if known in lines and key.tag != MERGE:
+                raise UserError(
+                    f"{key.start_mark.name}: {key.value} in line {line} is already a key of the"
+                    f" same mapping, in line {lines[known]}; keep one of them, or rename it."
+                )
+            lines[known] = line
+        return mapping
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Merge other mappings: own keys take precedence, then those of earlier mappings."""
+        pairs = dict[tuple[str, str], tuple[yaml.Node, yaml.Node]]()
+        for key, value in node.value:
+            if key.tag != MERGE:
+                continue
+            for other in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if not isinstance(other, yaml.MappingNode):
+                    raise yaml.MarkedYAMLError(
+                        problem=f"<< is {other.value}; expected a mapping, or a list of them",
+                        problem_mark=other.start_mark,
+                    )
+                self.flatten_mapping(other)
+                for pair in other.value:
+                    pairs.setdefault((pair[0].tag, str(pair[0].value)), pair)
+        pairs |= {(key.tag, str(key.value)): (key, value) for key, value in node.value}
+        node.value = [pair for (tag, _), pair in pairs.items() if tag != MERGE]
+
+
 def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
     """Validate a configuration as read from YAML or JSON, and report all mistakes at once.
 
@@ -108,7 +154,7 @@ def _read(path: Path, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
         reading(path, "a YAML file", "Correct the file.", missing=missing),
         path.open(encoding="utf-8") as file,
     ):
-        raw = yaml.safe_load(file)
+        raw = yaml.load(file, Loader)
     if not isinstance(raw, Mapping):
         raise UserError(
             f"{path}: found {_shown(raw)}; expected a mapping from study names to studies."
