@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.config.mistakes import mistakes, with_key
+from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.specs.temperature import temperature_of
 
 SCALE = {"logit_scale": 20, "learned_logit_scale": True, "maximum_logit_scale": 50}
@@ -39,3 +41,34 @@ def test_a_logit_scale_at_its_maximum_stays_there():
     settings = {"similarity": SCALE | {"logit_scale": 49, "maximum_logit_scale": 49}}
     temperature = temperature_of(settings)
     assert temperature.logit_scale == temperature.maximum_logit_scale == pytest.approx(49)
+
+
+def test_a_swept_temperature_that_an_objective_does_not_use_is_refused():
+    """Its runs would be equal, under several labels."""
+    study = with_key(tiny_study(sweeps="one at a time"), "training.temperature", [0.1, 0.3])
+    assert not mistakes(mine=study)
+    (sentence,) = mistakes(mine=with_key(study, "objectives.CL.temperature", 0.2))
+    assert sentence == (
+        "mine.training.temperature is a list, but objectives.CL.temperature is set, so that its"
+        " runs would be equal; give the list to each objective that uses it."
+    )
+
+
+def test_a_temperature_of_an_objective_without_one_is_refused():
+    study = with_key(tiny_world(), "objectives.ReCo", {"name": "reco"})
+    assert not mistakes(mine=study, words=tiny_words())
+    (sentence,) = mistakes(
+        mine=with_key(study, "objectives.ReCo.logit_scale", 5), words=tiny_words()
+    )
+    assert (
+        sentence == "mine.objectives.ReCo.logit_scale is set, but ReCo has no temperature;"
+        " remove it."
+    )
+    study |= {"sweeps": "one at a time"}
+    sentences = mistakes(
+        mine=with_key(study, "similarity.logit_scale", [5, 20]), words=tiny_words()
+    )
+    assert any(
+        "similarity.logit_scale is a list, but ReCo has no temperature" in each
+        for each in sentences
+    )

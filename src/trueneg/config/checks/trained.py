@@ -25,10 +25,11 @@ from trueneg.specs.kinds.trained import (
     TrainedStudy,
     Tuning,
 )
+from trueneg.specs.objectives.base import Objective
 from trueneg.specs.settings import format_value, values_of
 from trueneg.specs.tasks import METRICS, comparable
 from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
-from trueneg.specs.temperature import INITIAL_TEMPERATURE
+from trueneg.specs.temperature import INITIAL_TEMPERATURE, TEMPERATURE_KEYS
 from trueneg.stats.measurement import Measurement
 
 
@@ -150,6 +151,9 @@ def _sweeps(study: TrainedStudy) -> Iterator[str]:
                         f"{both} are both lists, which labels cannot tell apart; sweep one of them"
                     )
                 places[field] = section
+    for name, objective in study.objectives.items():
+        if objective.TRAINED:
+            yield from _unused_temperatures(study, name, objective)
     for field in study.conditions:
         if field not in swept(study.training):
             value = getattr(study.training, field)
@@ -157,6 +161,26 @@ def _sweeps(study: TrainedStudy) -> Iterator[str]:
                 f"conditions contains {field}, but training.{field} is {value}; expected a list of"
                 " values"
             )
+
+
+def _unused_temperatures(study: TrainedStudy, name: str, objective: Objective) -> Iterator[str]:
+    """Report temperatures that an objective does not use, but that would tell its runs apart."""
+    own = [key for key in sorted(TEMPERATURE_KEYS) if getattr(objective, key, None) is not None]
+    if not objective.SCALED:
+        reason = f"{name} has no temperature"
+        yield from (f"objectives.{name}.{key} is set, but {reason}; remove it" for key in own)
+    elif initial := [key for key in own if key in INITIAL_TEMPERATURE]:
+        reason = f"objectives.{name}.{initial[0]} is set"
+    else:
+        return
+    for section in ("training", "similarity"):
+        shared = getattr(study, section, None)
+        for field in swept(shared) if shared is not None else ():
+            if field in INITIAL_TEMPERATURE:
+                yield (
+                    f"{section}.{field} is a list, but {reason}, so that its runs would be equal;"
+                    " give the list to each objective that uses it"
+                )
 
 
 def _tuning(study: TrainedStudy, tuning: Tuning) -> Iterator[str]:
