@@ -285,10 +285,23 @@ def test_controls_without_a_text_of_the_wished_label_are_counted():
     source = source_of_labels([0, 0, 1, 1, 1])
     vectors = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     found = drawing(source, vectors, num_negatives=2, false_share=0.999)
-    found.draw(torch.arange(5), torch.tensor([1, 0, 3, 4, 2]), torch.Generator().manual_seed(0))
+    positives = torch.tensor([1, 0, 3, 4, 2])
+    drawn = found.draw(torch.arange(5), positives, torch.Generator().manual_seed(0))
+    assert (drawn != positives[:, None]).all()
+    assert (drawn != torch.arange(5)[:, None]).all()
+    assert (drawn[:, 0] != drawn[:, 1]).all()
     # the only text with the label of texts 0 and 1 is their positive; of the others, one is left
     share = found.measured["share of hard negatives without the wished label"]
     assert share == pytest.approx(0.7)
+
+
+def test_controls_without_any_text_left_are_missing():
+    source = source_of_labels([0, 1, 1, 1])
+    vectors = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    found = drawing(source, vectors, num_negatives=3, false_share=0.5)
+    drawn = found.draw(torch.arange(4), torch.tensor([1, 0, 3, 2]), torch.Generator())
+    assert [sorted(row) for row in drawn.tolist()] == [[0, 2, 3], [1, 2, 3], [0, 1, 2], [0, 1, 3]]
+    assert found.measured["share of missing hard negatives"] == pytest.approx(1 / 3)
 
 
 def test_the_share_of_false_ones_by_rank_is_counted():

@@ -114,7 +114,8 @@ class HardNegatives:
         fits = ~is_missing
         if self._settings["false_share"] is not None:
             is_false = self._labels[candidates] == self._labels[anchors][:, None]
-            chosen, fits = self._matched(usable, is_false, similarity, chosen, generator)
+            chosen, fits, is_left = self._matched(usable, is_false, similarity, chosen, generator)
+            is_missing |= ~is_left
         drawn = torch.where(is_missing, anchors[:, None], candidates.gather(1, chosen))
         return drawn, is_missing, fits
 
@@ -154,23 +155,26 @@ class HardNegatives:
         similarity: Tensor,
         chosen: Tensor,
         generator: torch.Generator,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return usable candidates with the similarities of the chosen ones, as nearly as possible,
-        that are false with the wished share, and which ones there are; where there are none, the
-        nearest text takes their place.
+        that are false with the wished share; which ones have the wished label, the nearest other
+        candidate taking the place of those that there are not; and which ones are usable at all.
         """
         is_wished = torch.rand(chosen.shape, generator=generator) < self._settings["false_share"]
         wished = similarity.gather(1, chosen)
         matched = []
         found = []
+        is_left = []
         for number in range(chosen.shape[1]):
             gap = (similarity - wished[:, number, None]).abs()
             fits = usable & (is_false == is_wished[:, number, None])
-            nearest = gap.masked_fill(~fits, math.inf).argmin(1, keepdim=True)
+            found.append(fits.any(1, keepdim=True))
+            is_left.append(usable.any(1, keepdim=True))
+            nearest_of = torch.where(found[-1], fits, usable)
+            nearest = gap.masked_fill(~nearest_of, math.inf).argmin(1, keepdim=True)
             usable = usable.scatter(1, nearest, False)
             matched.append(nearest)
-            found.append(fits.any(1, keepdim=True))
-        return torch.cat(matched, 1), torch.cat(found, 1)
+        return torch.cat(matched, 1), torch.cat(found, 1), torch.cat(is_left, 1)
 
     def _cosine(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the similarities of texts, rounded as those of the mined ones."""
