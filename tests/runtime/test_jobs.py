@@ -1,5 +1,6 @@
 """A job that a signal ends is reported in a sentence, whichever process the signal reaches."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ with job(sys.argv[1]):
             # A signal just before a long sleep would be noticed after it.
             for _ in range(6000): time.sleep(0.1)
         case "exits": sys.exit(3)
+        case "MemoryError": raise MemoryError
+        case "torch.OutOfMemoryError": raise type("OutOfMemoryError", (RuntimeError,), {})
         case name if name != "ends": os.kill(os.getpid(), signal.Signals[name])
 print("after")
 """
@@ -73,6 +76,21 @@ def test_a_job_ends_with_the_status_of_its_work_and_prints_everything_once(
     assert process.communicate() == (BEGINNING + rest, "")
     assert process.returncode == code
     assert "epoch 7" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("ending", "remedy"),
+    [
+        ("MemoryError", "Out of memory: raise mem_mb in this job's section"),
+        ("torch.OutOfMemoryError", "The GPU is out of memory: .* set device: cpu in this job's"),
+    ],
+)
+def test_out_of_memory_is_one_sentence_with_the_remedy_for_this_memory(start, ending, remedy):
+    process, path = start(ending)
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert re.fullmatch(rf"{remedy} .*\. Log: {re.escape(str(path))}", said.strip())
+    assert "Traceback" in path.read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

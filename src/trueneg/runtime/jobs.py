@@ -18,6 +18,10 @@ from trueneg.legible import LegibleFormatter, print_traceback
 from trueneg.runtime.processes import end_with
 
 OUT_OF_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
+GPU_OUT_OF_MEMORY = (
+    "The GPU is out of memory: stop other programs that use it, or set device: cpu in this job's"
+    " section of the configuration."
+)
 _CRASHED = (
     "A native library crashed; the log contains the stack trace. Run the job again; if it crashes"
     " again, report the trace."
@@ -112,10 +116,11 @@ def job(
         if not isinstance(error, UserError) and not is_out_of_memory(error):
             logger.exception("Error: the job failed")
             raise
-        message = error if isinstance(error, UserError) else OUT_OF_MEMORY
-        logger.error("Error: %s", message, exc_info=message is OUT_OF_MEMORY)
+        of_memory = OUT_OF_MEMORY if isinstance(error, MemoryError) else GPU_OUT_OF_MEMORY
+        message = error if isinstance(error, UserError) else of_memory
+        logger.error("Error: %s", message, exc_info=message is of_memory)
         print(
-            f"\n{message}{f' Log: {log_file}' if message is OUT_OF_MEMORY else ''}\n",
+            f"\n{message}{f' Log: {log_file}' if message is of_memory else ''}\n",
             file=sys.stderr,
         )
         sys.exit(1)
