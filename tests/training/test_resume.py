@@ -300,6 +300,16 @@ def test_a_job_killed_while_it_writes_each_file_ends_with_the_same_model(
     }
 
 
+def test_a_job_killed_while_it_trains_a_run_without_weights_again_is_not_finished(
+    reference, tmp_path
+):
+    job = new_job(tmp_path).finish()
+    (job.run / RunStore.MODEL).unlink()
+    job.killed_at(RunStore.MODEL, "written")
+    assert job.store.state(job.run.name) == "started"
+    assert job.finish().model == reference.model
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_a_job_killed_at_other_random_times_ends_with_the_same_model(reference, tmp_path, seed):

@@ -228,6 +228,7 @@ class TrainingJob:
                 rows = [UNTRAINED]
                 updates = 0
                 weights = self._untrained_weights(run)
+        self.store.clear(identifier)  # with the new weights, an old record would be a finished run
         _write_finished(run, folder, weights, rows, updates)
         subset = self._subset_of(run)
         source = {
