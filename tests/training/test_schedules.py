@@ -1,5 +1,6 @@
 """Scheduled parameters follow their schedules, and measured ones equal their definition."""
 
+import dataclasses
 import math
 
 import pytest
@@ -124,3 +125,21 @@ def test_the_network_trains_after_a_location_was_measured(source):
     training.train_epoch()
     assert training.network.training
     assert any((value != before[name]).any() for name, value in training.network.named_buffers())
+
+
+def test_all_classes_are_measured_if_the_images_are_sorted_by_class(source, monkeypatch):
+    monkeypatch.setattr("trueneg.data.images.training_split.MEASURED_IMAGES", 60)
+    order = source.labels.argsort(kind="stable")
+    by_class = dataclasses.replace(source, images=source.images[order], labels=source.labels[order])
+    training = started(by_class, settings=settings_with({"alpha": 0.7}, epochs=2))
+    images, labels = training.data.held_out
+    assert len(images) == len(labels) == 60
+    assert len(labels.unique()) == 10
+
+
+def test_a_location_that_cannot_be_measured_is_one_sentence(source, monkeypatch):
+    monkeypatch.setattr("trueneg.data.images.training_split.MEASURED_IMAGES", 1)
+    setting = {"schedule": "adjusted", "every": 0.5}
+    training = started(source, settings=settings_with({"alpha": setting}, epochs=2))
+    with pytest.raises(UserError, match=r"the 1 measured ones, no class has two images.*more"):
+        training.train_epoch()

@@ -11,6 +11,7 @@ adds the terms of the loss to the monitors. What is shared with training on pair
 """
 
 import functools
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
@@ -194,6 +195,9 @@ class SimCLR(TrainingRun):
     def _measured_location(self, link: str) -> float:
         """Measure BCL's α by the macro-AUC of held-out embeddings, clipped to [0.5, 0.99] (at 1,
         the nearest negative has weight 0).
+
+        Raises:
+            UserError: if the held-out images do not have two classes.
         """
         images, labels = (part.to(self.device) for part in self.data.held_out)
         self.network.eval()
@@ -201,7 +205,15 @@ class SimCLR(TrainingRun):
             self.augmentation.normalise(images).contiguous(memory_format=torch.channels_last)
         )
         self.network.train()
-        return min(max(location_of(macro_auc(embeddings, labels), link), 0.5), 0.99)
+        area = macro_auc(embeddings, labels)
+        if math.isnan(area):
+            raise UserError(
+                f"{self.name}: α has the schedule adjusted, which compares classes of validation"
+                f" images, but among the {len(labels)} measured ones, no class has two images"
+                " beside those of another class. Hold out more images with dataset.validation, or"
+                " set alpha to a number."
+            )
+        return min(max(location_of(area, link), 0.5), 0.99)
 
 
 def compares_samples(loss: EstimatorLoss) -> bool:

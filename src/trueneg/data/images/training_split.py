@@ -56,7 +56,9 @@ class ViewData:
         self.rare = torch.tensor(
             [label in subset.rare_classes for label in range(len(source.class_names))]
         )
-        held_out = subset.validation[:MEASURED_IMAGES]
+        held_out = subset.validation
+        if len(held_out) > MEASURED_IMAGES:  # a source may be sorted by class
+            held_out = np.random.default_rng(subset.seed).permutation(held_out)[:MEASURED_IMAGES]
         self.held_out = (
             torch.from_numpy(images[held_out]),
             torch.from_numpy(source.labels[held_out]),
