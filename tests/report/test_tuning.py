@@ -215,6 +215,7 @@ def test_rows_of_another_variant_than_the_winner_raise_an_error(both, tmp_path):
     [
         ({}, "no winner of HCL on digits"),
         ({"HCL": {"beta": 3.0}}, "HCL on digits is .*3.*expected"),
+        ({"HCL": {"beta": 2.0, "temperature": 0.2}}, "HCL on digits was .*without .*0.5.*Repeat"),
     ],
 )
 def test_winners_that_do_not_match_the_study_raise_an_error(tmp_path, winners, fact):

@@ -32,7 +32,7 @@ def test_only_the_winner_is_trained_and_a_finished_run_is_reused(tmp_path):
     }
     winner = {
         "variant": {"temperature": 0.5},
-        "candidates": [{"variant": {"temperature": 0.5}, **numbers}],
+        "candidates": [{"variant": {"temperature": value}, **numbers} for value in (0.2, 0.5)],
     }
     content = {
         "rule": "largest mean",
@@ -88,14 +88,15 @@ def test_winners_are_selected_on_validation_rows_alone():
 def test_winners_selected_on_a_compared_seed_are_refused(tmp_path):
     (study,) = load_configuration({"tuned": tuned_study(seeds=1)}, "test").studies.values()
     (job,) = [job for job in jobs("tuned", study) if job.family == "CL"]
-    candidate = dict.fromkeys(CANDIDATE, 0) | {"variant": {"temperature": 0.5}}
+    numbers = dict.fromkeys(CANDIDATE, 0)
     for column in ("dataset", "objective", "chosen"):
-        del candidate[column]
+        del numbers[column]
+    candidates = [numbers | {"variant": {"temperature": value}} for value in (0.2, 0.5)]
     content = {
         "rule": "largest mean",
         "seeds": [100, *study.seed_list],
         "measured": Measurement("knn", "accuracy")._asdict(),
-        "winners": {"digits": {"CL": {"variant": {"temperature": 0.5}, "candidates": [candidate]}}},
+        "winners": {"digits": {"CL": {"variant": {"temperature": 0.5}, "candidates": candidates}}},
     }
     path = tmp_path / "winners.json"
     path.write_text(json.dumps(content))

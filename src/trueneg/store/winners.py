@@ -168,9 +168,8 @@ def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[di
     family = undecided["family"]
     choices = undecided["choices"]
     _, table, pilots = read_winners(path)
-    won = table.loc[
-        table["chosen"] & (table["dataset"] == dataset) & (table["objective"] == family), "variant"
-    ].tolist()
+    candidates = table[(table["dataset"] == dataset) & (table["objective"] == family)]
+    won = candidates.loc[candidates["chosen"], "variant"].tolist()
     if not won:
         raise UserError(
             f"{path} has no winner of {family} on {dataset}. Repeat the first stage, or correct"
@@ -182,6 +181,12 @@ def chosen(undecided: Mapping[str, Any], path: str | Path) -> tuple[str, list[di
             f"{path}: the winner of {family} on {dataset} is {winner}; expected one of the study's"
             f" configurations: {', '.join(choices)}. Correct tuning.winners, or the values of"
             f" objectives.{family}."
+        )
+    tried = candidates["variant"].tolist()
+    if untried := [choice for choice in choices if choice not in tried]:
+        raise UserError(
+            f"{path}: the winner of {family} on {dataset} was selected without {untried[0]}, which"
+            f" is among the values of objectives.{family}. Repeat the first stage, or remove them."
         )
     if shared := sorted(pilots.intersection(run["seed"] for run in choices[winner]["runs"])):
         raise UserError(
