@@ -239,6 +239,25 @@ def test_each_seed_has_its_own_corpus_if_configured():
         assert (run["seed"], run["settings"]["dataset"]["corpus"]) == (seed, f"seed={seed}")
 
 
+@pytest.mark.parametrize("downloads", [(True, False), (False, True), (False, False)])
+def test_a_source_is_downloaded_if_one_of_its_studies_wants_it(downloads):
+    data = tiny_study()["dataset"] | {"source": "cifar10", "path": "data"}
+    studies = {
+        name: tiny_study(dataset=data | {"download": download})
+        for name, download in zip(("first", "second"), downloads, strict=True)
+    }
+    configuration = load_configuration(studies, "test")
+    training_jobs = TrainingJobs(configuration)
+    inputs = DataInputs(training_jobs, Corpora(configuration), lambda data_input, results: {})
+    blocks = [
+        Wildcards(study=name, dataset="cifar10", objective="CL", block="seed0-1")
+        for name in studies
+    ]
+    (place,) = {training_jobs.source(block) for block in blocks}
+    settings = inputs.settings(place.removeprefix("results/").removesuffix(".npz"))({})
+    assert settings["download"] == any(downloads)
+
+
 @pytest.mark.parametrize(
     ("extra", "is_used"),
     [

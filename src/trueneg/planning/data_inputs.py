@@ -32,7 +32,9 @@ class DataInputs:
     ):
         self._training_jobs = training_jobs
         self._corpora = corpora
-        self._by_place = {data.place: data for data in self._all()}
+        # if one of the studies that share a source downloads it, its job does
+        inputs = sorted(self._all(), key=lambda data: bool(data.settings.get("download")))
+        self._by_place = {data.place: data for data in inputs}
         # Cached, because Snakemake evaluates parameters several times, and there may be many files.
         self._files = functools.cache(
             lambda place: file_parameter(self._by_place[place], Path("results"))
