@@ -13,7 +13,7 @@ from tests.textures import texture_source
 from tests.training.interrupted import assert_same_weights, without_times
 from tests.training.test_simclr import settings_of
 from trueneg.config.reading import load_configuration
-from trueneg.config.runs import all_runs, features_key, frozen_towers
+from trueneg.config.runs import all_runs, features_key, frozen_towers, variants
 from trueneg.data.images.image_source import write_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
@@ -21,6 +21,7 @@ from trueneg.data.pairs.pair_source import distinct_texts, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.stored_features import StoredFeatures
 from trueneg.errors import UserError
+from trueneg.report.labels import variant_name
 from trueneg.store.identity import identity
 from trueneg.store.run_files import named_files, run_checksums
 from trueneg.store.versions import training_versions
@@ -290,6 +291,10 @@ def test_the_model_of_a_guides_tower_can_be_swept():
         "a/b",
         "c/d",
     }
+    # of files, whose names end at a slash
+    labels = {f"Guided,guide.text_encoder.model={name}" for name in ("a_b", "c_d")}
+    assert {run.objective for run in runs} == labels
+    assert {variant_name("Guided", each) for each in variants(study)["Guided"].values()} == labels
 
 
 @pytest.mark.parametrize(

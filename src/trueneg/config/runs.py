@@ -21,7 +21,7 @@ from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.pairs.base import SEED
 from trueneg.specs.resources import Device
 from trueneg.specs.sections import RunSettings, Section
-from trueneg.specs.settings import Settings, format_value, is_sweepable
+from trueneg.specs.settings import Settings, is_sweepable, label_of
 from trueneg.specs.sources import data_name
 
 Sections = dict[str, Any]  # models by section
@@ -193,7 +193,7 @@ def _resolved(
             resolved[name] = _replaced(resolved[name], field, value)
             chosen[field] = value
         yield (
-            ",".join(f"{field}={format_value(value)}" for field, value in chosen.items()),
+            ",".join(f"{field}={label_of(value)}" for field, value in chosen.items()),
             chosen,
             resolved,
         )

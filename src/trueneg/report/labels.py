@@ -8,7 +8,7 @@ from typing import Any
 
 from trueneg.report.metrics import evaluation_name, metric_name, unit
 from trueneg.specs.kinds.trained import FEW_PILOTS
-from trueneg.specs.settings import format_value
+from trueneg.specs.settings import format_value, label_of
 from trueneg.stats.measurement import Measurement
 
 INTERVAL = "95\u00a0% t intervals over seeds"
@@ -44,7 +44,7 @@ def variant_name(objective: str, variant: str) -> str:
         ('DCL,class_probability=0.1', 'CL')
     """
     return ",".join(
-        [objective, *(f"{key}={format_value(value)}" for key, value in json.loads(variant).items())]
+        [objective, *(f"{key}={label_of(value)}" for key, value in json.loads(variant).items())]
     )
 
 

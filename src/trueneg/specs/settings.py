@@ -34,8 +34,18 @@ def format_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def label_of(value: Any) -> str:
+    """Format a sweep value for labels that name files, which ``/`` would end.
+
+    Example:
+        >>> label_of("BAAI/bge-small-en-v1.5")
+        'BAAI_bge-small-en-v1.5'
+    """
+    return format_value(value).replace("/", "_")
+
+
 def _each_once(values: list[Value]) -> list[Value]:
-    if len(set(map(format_value, values))) != len(values):
+    if len(set(map(label_of, values))) != len(values):
         raise ValueError(f" is {values}; expected distinct values")
     return values
 
