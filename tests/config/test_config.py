@@ -399,6 +399,12 @@ def test_a_file_without_a_configuration_is_rejected(tmp_path, content, message):
         read_configuration([path])
 
 
+def test_threads_of_a_rule_that_takes_those_of_a_study_are_refused():
+    (sentence,) = mistakes(mine=tiny_study(), resources={"features": {"threads": 8}})
+    assert "resources.features.threads" in sentence
+    assert not mistakes(mine=tiny_study(), resources={"flickr8k_pairs": {"threads": 8}})
+
+
 def test_own_keys_and_earlier_mappings_take_precedence_in_a_merge(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(

@@ -30,7 +30,7 @@ def _rule(default: Resources) -> Any:
     complete = BeforeValidator(
         lambda keys: default.model_dump() | keys if isinstance(keys, dict) else keys
     )
-    return Annotated[Resources, complete], Field(default, description=f"default: {default}")
+    return Annotated[type(default), complete], Field(default, description=f"default: {default}")
 
 
 RuleResources = create_model(

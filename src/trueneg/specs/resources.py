@@ -52,14 +52,19 @@ class Resources(Settings):
     """memory in MB"""
     runtime: Count = 10
     """time limit in minutes"""
+
+
+class ReadingResources(Resources):
+    """Resources of rules that read many files at once."""
+
     threads: Count = 1
-    """threads, for rules that use more than one"""
+    """number of files read at once"""
 
 
 RESOURCES = {
     "source": Resources(mem_mb=4000, runtime=30),
     "texts": Resources(mem_mb=4000, runtime=60),
-    "chexpert_8x200": Resources(mem_mb=4000, runtime=60, threads=2),
+    "chexpert_8x200": ReadingResources(mem_mb=4000, runtime=60, threads=2),
     "subsets": Resources(mem_mb=4000),
     "mine": Resources(mem_mb=8000, runtime=60),
     "phantom_reports": Resources(runtime=30),

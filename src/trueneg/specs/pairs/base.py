@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from trueneg.specs.resources import Resources
+from trueneg.specs.resources import ReadingResources
 from trueneg.specs.settings import (
     Count,
     Integer,
@@ -69,7 +69,7 @@ class PairSettings(Settings):
     greyscale: ClassVar[bool] = True
     rated: ClassVar[bool] = False
     TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
-    RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=120, threads=2)
+    RESOURCES: ClassVar[ReadingResources] = ReadingResources(mem_mb=4000, runtime=120, threads=2)
 
     text: Technical[str]
     """likelihood study that provides the reports, their classes and their class probabilities"""

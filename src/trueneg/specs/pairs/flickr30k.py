@@ -3,7 +3,7 @@
 from typing import Literal
 
 from trueneg.specs.pairs.base import PairSettings, TextSettings
-from trueneg.specs.resources import Resources
+from trueneg.specs.resources import ReadingResources
 from trueneg.specs.settings import PathText, Technical
 
 
@@ -22,7 +22,7 @@ class Flickr30kPairSettings(PairSettings):
 
     labelled = False
     greyscale = False
-    RESOURCES = Resources(mem_mb=8000, runtime=240, threads=4)
+    RESOURCES = ReadingResources(mem_mb=8000, runtime=240, threads=4)
 
     source: Literal["flickr30k"]
     split: Literal["karpathy", "reco"] = "karpathy"

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from trueneg.specs.pairs.base import PairSettings, TextSettings
-from trueneg.specs.resources import Resources
+from trueneg.specs.resources import ReadingResources
 from trueneg.specs.settings import PathText, Technical
 
 
@@ -26,7 +26,7 @@ class MimicCxrPairSettings(PairSettings):
 
     restricted: ClassVar[bool] = True
     boxed_splits = ("test",)
-    RESOURCES = Resources(mem_mb=16000, runtime=720, threads=8)
+    RESOURCES = ReadingResources(mem_mb=16000, runtime=720, threads=8)
 
     source: Literal["mimic_cxr"]
     path: Technical[PathText]
