@@ -1,6 +1,7 @@
 """Hard negatives and what filters leave of them, beside plain loops over all pairs of texts."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -248,3 +249,55 @@ def test_a_folder_of_queries_and_a_corpus_is_audited_and_rated(tmp_path, capsys)
         (line,) = capsys.readouterr().err.splitlines()
         assert named in line
     assert not (folder / "audit").exists()
+
+
+def test_texts_without_a_label_are_no_positives_of_each_other(capsys):
+    generator = np.random.default_rng(3)
+    texts = [f"text number {number}" for number in range(40)]
+    labels = ["a", ""] * 20
+    pd.DataFrame({"text": texts, "label": labels}).to_csv("texts.csv", index=False)
+    vectors = vectors_of(texts, generator)
+    audit(capsys, "--mine")
+    by_filter = pd.read_csv("texts_audit/by_filter.csv", index_col="filter")["left"]
+    kept = []
+    for text, label in zip(texts, labels, strict=True):
+        own = [
+            cosine(vectors, text, other)
+            for other, theirs in zip(texts, labels, strict=True)
+            if label and other != text and theirs == label
+        ] or [1.0]
+        kept += [
+            np.mean([cosine(vectors, text, other) <= each - 0.1 for each in own])
+            for other in texts
+            if other != text
+        ]
+    assert by_filter["absolute_margin=0.1"] == pytest.approx(np.mean(kept), abs=1e-3)
+    assert ">nan<" not in Path("texts_audit/rate.html").read_text(encoding="utf-8")
+
+
+def test_shares_of_few_known_negatives_count_no_pair_that_is_known_because_it_is_false(capsys):
+    rows = [
+        (f"query number {number}", f"reply number {number}", f"reply number {number}")
+        for number in range(30)
+    ]
+    table = pd.DataFrame(rows, columns=["query", "positive", "negative_1"])
+    table["negative_2"] = [f"reply number {(number + 1) % 30}" for number in range(30)]
+    table["topic"] = ["red", "blue", *[""] * 28]
+    table.to_csv("texts.csv", index=False)
+    vectors_of([*table["query"], *table["positive"]], np.random.default_rng(4))
+    printed = audit(capsys, "--label", "topic")
+    # of row 0: its own reply, and that of another topic; of row 1: its own
+    assert "it is known of 3 of them whether they are false" in printed
+    assert "32 given hard negatives" in printed
+
+
+def test_a_bound_for_random_negatives_needs_that_none_is_known(capsys):
+    texts = [f"text number {number}" for number in range(40)]
+    labels = [*"aabb"] * 5 + [""] * 20
+    pd.DataFrame({"text": texts, "label": labels}).to_csv("texts.csv", index=False)
+    vectors_of(texts, np.random.default_rng(5))
+    audit(capsys, "--mine", "--pairs", "10")
+    sample = pd.read_csv("texts_audit/sample.csv").assign(false="n")
+    sample.to_csv("rated.csv", index=False)
+    assert main(["audit", "texts.csv", "--ratings", "rated.csv"]) == 0
+    assert "of random in-batch negatives, at most" not in capsys.readouterr().out

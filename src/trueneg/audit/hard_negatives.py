@@ -103,7 +103,7 @@ def given(cells: DataFrame, vectors: ndarray, reasons: Series | None = None) -> 
             text.
         vectors: (T, D), by number.
         reasons: of :func:`~trueneg.data.texts.text_rows.certain`, which are found if not given;
-            pairs with one are false or, without labels, left out.
+            pairs with one are false or, without labels of both texts, left out.
     """
     if reasons is None:
         reasons = certain(cells)
@@ -161,7 +161,7 @@ def mined(cells: DataFrame, vectors: ndarray, of_margins: bool = True) -> HardNe
     if not (is_paired or of_margins):
         both = both[:0]
     elif not is_paired:
-        of_label = anchors[["number", "label"]].drop_duplicates()
+        of_label = anchors.loc[anchors["label"] != "", ["number", "label"]].drop_duplicates()
         merged = of_label.merge(of_label, on="label")
         both = merged[["number_x", "number_y"]].to_numpy()
         both = both[both[:, 0] != both[:, 1]]
@@ -181,8 +181,10 @@ def _judged(pairs: DataFrame, cells: DataFrame, positives: Any) -> HardNegativeP
     ends = [has_label[pairs[end].to_numpy()] for end in ("anchor", "negative")]
     is_known = np.logical_and(*(end.sum(1) > 0 for end in ends))
     shares = ends[0].multiply(ends[1]).sum(1) > 0
-    is_false = np.where(pairs["is_certain"], 1.0, np.where(is_known, shares, np.nan))
-    pairs = pairs.drop(columns="is_certain").assign(is_false=is_false)
+    is_false = np.where(is_known, shares | pairs["is_certain"], np.nan)
+    # a share of the known ones counts no pair that is known only because it is false
+    is_chosen = is_known | ~pairs["is_certain"]
+    pairs = pairs.assign(is_false=is_false)[is_chosen].drop(columns="is_certain")
     return HardNegativePairs(pairs.sort_values(["unit", "rank"], ignore_index=True), positives)
 
 

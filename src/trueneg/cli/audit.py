@@ -247,11 +247,12 @@ def _write_sample(
     texts = DataFrame(
         {
             "anchor": pairs["anchor"].map(different["text"]),
-            "positive": pairs["anchor"].map(file.positives()),
+            "positive": pairs["anchor"].map(file.positives()).astype(object).fillna(""),
             "negative": pairs["negative"].map(different["text"]),
         }
     )
-    candidates = len(anchors) * negatives.candidates
+    # the bound for random negatives would need the shares among the known pairs, too
+    candidates = len(anchors) * negatives.candidates if is_false.isna().all() else 0
     about: dict[str, Any] = {"what": what, "candidates": candidates, "thresholds": []}
     if file.images is not None:
         about["thresholds"] = images.thresholds_of(pairs["similarity"].to_numpy())
