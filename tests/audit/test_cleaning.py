@@ -277,6 +277,101 @@ def test_hard_negatives_with_the_label_of_their_anchor_are_removed(monkeypatch, 
     assert reasons.count(cleaning.SAME_LABEL) > 10
 
 
+@pytest.mark.parametrize("at_once", [1, 2000])
+def test_labels_of_other_rows_of_a_text_are_its_labels_too(monkeypatch, capsys, at_once):
+    monkeypatch.setattr(cleaning, "AT_ONCE", at_once)
+    rows = [
+        {"query": f"may I ask {number}", "pos": [f"this is reply {number}"], "topic": topic}
+        for number, topic in enumerate(["red", "red", "blue", "", "blue"])
+    ]
+    # its label is known from the first row, and it has another one, too
+    again = {"query": "May I ask 0", "pos": ["another reply"], "topic": ""}
+    both = {"query": "may I ask 2", "pos": ["a third reply"], "topic": "green"}
+    negatives = ["this is reply 1", "this is reply 2", "this is reply 3"]
+    others = ["this is reply 4", "this is reply 3"]
+    write_lines(Path("rows.jsonl"), [*rows, again | {"neg": negatives}, both | {"neg": others}])
+    clean("rows.jsonl", "out.jsonl", "--positive", "pos", "--label", "topic")
+    lines = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert lines[-2]["neg"] == ["this is reply 2", "this is reply 3"]
+    assert lines[-1]["neg"] == ["this is reply 3"]
+    printed = capsys.readouterr().out
+    assert "query as anchor, pos as positive, neg as negative, topic as label; not used" in printed
+
+
+def test_a_block_without_usable_rows_is_copied(monkeypatch):
+    monkeypatch.setattr(cleaning, "AT_ONCE", 3)
+    lines = [
+        f"question number {number},answer number {number},answer number {number + 1}"
+        for number in range(5)
+    ]
+    text = "\n".join(["query,positive,negative_1", *lines, "", ""])
+    Path("rows.csv").write_text(text)
+    np.save("vectors.npy", np.eye(11, dtype=np.float32))
+    clean("rows.csv", "out.csv", "--filter", "max_score=2", "--encoder", VECTORS)
+    assert Path("out.csv").read_text() == text
+
+
+def test_hard_negatives_that_begin_late_are_refused(monkeypatch, capsys):
+    monkeypatch.setattr("trueneg.cli.clean.LOOKED_AT", 3)
+    rows = [
+        {"query": f"may I ask {number}", "pos": [f"this is reply {number}"]} for number in range(6)
+    ]
+    write_lines(
+        Path("rows.jsonl"), [*rows[:4], rows[4] | {"neg": ["this is reply 4"], "id": 1}, rows[5]]
+    )
+    assert main(["clean", "rows.jsonl", "--out", "out.jsonl"]) == 1
+    said = capsys.readouterr().err
+    assert "line 5 has neg, which none of the first 3 lines has" in said
+    assert not Path("out.jsonl").exists()
+
+
+def test_metadata_of_a_parquet_file_are_kept():
+    schema = pa.schema(
+        [("query", pa.string()), ("positive", pa.string())], {"huggingface": "names of classes"}
+    )
+    rows = [
+        {"query": f"may I ask {number}", "positive": f"this is reply {number}"}
+        for number in range(4)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema), "rows.parquet")
+    clean("rows.parquet", "out.parquet")
+    assert pq.read_schema("out.parquet").equals(schema, check_metadata=True)
+
+
+def test_vectors_of_a_file_have_one_order_in_an_audit_and_in_cleaning(capsys):
+    """The query of the first row, which equals its answer, occurs again in the last one."""
+    rows = [("same text here", "Same text here!", "this is reply 3")]
+    rows += [
+        (f"question number {number}", f"this is reply {number}", f"this is reply {number - 1}")
+        for number in (1, 2)
+    ]
+    rows += [
+        (f"question number {number}", f"this is reply {number}", f"this is reply {number - 1}")
+        for number in (3, 4)
+    ]
+    rows += [("same text here", "this is reply 5", "this is reply 4")]
+    columns = ["query", "positive", "negative_1"]
+    pd.DataFrame(rows, columns=columns).to_csv("rows.csv", index=False)
+    # anchors, positives, negatives
+    texts = [row[place].lower().rstrip("!") for place in range(3) for row in rows]
+    different = list(dict.fromkeys(texts))
+    values = np.random.default_rng(0).normal(size=(len(different), 6)).astype(np.float32)
+    np.save("vectors.npy", values)
+    unit = dict(zip(different, values / np.linalg.norm(values, axis=1, keepdims=True), strict=True))
+    expected = {
+        (query, negative): round(float(unit[query] @ unit[negative]), 4)
+        for query, _, negative in rows
+    }
+    clean("rows.csv", "out.csv", "--filter", "max_score=-1", "--encoder", VECTORS)
+    removed = pd.read_csv("out.csv.removed.csv")["similarity"].dropna()
+    assert sorted(removed) == pytest.approx(sorted(expected.values()), abs=2e-4)
+    assert main(["audit", "rows.csv", "--encoder", VECTORS]) == 0
+    similar = pd.read_csv("rows_audit/most_similar_pairs.csv").set_index(["anchor", "negative"])
+    del expected["same text here", "this is reply 3"]  # of the row that is left out
+    assert similar["similarity"].to_dict() == pytest.approx(expected, abs=2e-4)
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize("at_once", [7, 1000])
 def test_filters_and_ratings_remove_what_they_mark(tmp_path, monkeypatch, capsys, at_once):
     monkeypatch.setattr(cleaning, "AT_ONCE", at_once)
@@ -327,6 +422,7 @@ def test_filters_and_ratings_remove_what_they_mark(tmp_path, monkeypatch, capsys
     [
         (["--out", "texts.jsonl"], "texts.jsonl"),
         (["--out", "out.csv"], ".jsonl"),
+        (["--out", "out.jsonl.gz"], ".jsonl"),
         (["--out", "out.jsonl", "--filter", "range_min=30"], "range_min=30"),
         (["--out", "out.jsonl", "--filter", "max_score=high"], "max_score=high"),
         (["--out", "out.jsonl", "--ratings", "rated.csv"], "texts_audit"),

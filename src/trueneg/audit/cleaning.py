@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy import ndarray
 from pandas import DataFrame, Series
-from pandas.util import hash_pandas_object
+from pandas.util import hash_array
 
 from trueneg.audit.hard_negatives import FrozenTexts, given, kept
 from trueneg.audit.row_files import AT_ONCE, Row, reading_rows, row_file, without
@@ -70,26 +70,29 @@ def judged_false(codes: ndarray) -> Marks:
     return mark
 
 
-def same_label(codes: ndarray) -> Marks:
-    """Return a function that marks hard negatives with the label of their anchor; arguments as
-    returned by :func:`labelled`.
+def same_label(known: DataFrame) -> Marks:
+    """Return a function that marks hard negatives that have a label of their anchor in common.
+
+    Args:
+        known: of :func:`labelled`, for all rows of the file.
     """
 
     def mark(cells: DataFrame, reasons: Series) -> tuple[Series, Series]:
-        is_false = (cells["role"] == NEGATIVE) & np.isin(_label_codes(cells), codes)
+        negatives = cells["role"] == NEGATIVE
+        ends = DataFrame({"anchor": anchor_forms(cells), "negative": cells["form"]})[negatives]
+        both = ends.reset_index().merge(known, left_on="negative", right_on="form")
+        shared = both.merge(known, left_on=["anchor", "label"], right_on=["form", "label"])
+        is_false = reasons.index.isin(shared["index"])
         return reasons.mask(is_false & (reasons == ""), SAME_LABEL), Series(np.nan, cells.index)
 
     return mark
 
 
-def labelled(cells: DataFrame) -> ndarray:
-    """Return the codes of the anchors and positives with their labels."""
+def labelled(cells: DataFrame) -> DataFrame:
+    """Return each ``form`` of an anchor or a positive with each of its labels, as a number."""
     is_labelled = (cells["role"] != NEGATIVE) & (cells["label"] != "")
-    return np.unique(_label_codes(cells)[is_labelled])
-
-
-def _label_codes(cells: DataFrame) -> ndarray:
-    return hash_pandas_object(cells[["form", "label"]], index=False).to_numpy()
+    found = cells.loc[is_labelled, ["form", "label"]].drop_duplicates()
+    return found.assign(label=hash_array(found["label"].to_numpy(object), categorize=False))
 
 
 def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
@@ -100,6 +103,8 @@ def filtered(settings: Mapping[str, float], encoder: FrozenTexts) -> Marks:
     def mark(cells: DataFrame, reasons: Series) -> tuple[Series, Series]:
         cells = cells.assign(number=pd.factorize(cells["form"])[0], label="")
         texts = cells.drop_duplicates("number")
+        if texts.empty:  # none of the rows is usable
+            return reasons, Series(np.nan, cells.index)
         if len(embedded) > KEPT_VECTORS:
             embedded.clear()
         new = texts[~texts["form"].isin(embedded)]
@@ -150,13 +155,13 @@ def clean(
     removed: list[DataFrame] = []
     blocks = functools.partial(_blocks, file, roles, label, _classes(path, label))
     pairs: list[ndarray] = []
-    labels: list[ndarray] = []
+    labels: list[DataFrame] = []
     with reading_rows(path):
         for _, cells in blocks():
             pairs.append(known_pairs(cells))
             labels.append(labelled(cells))
     known = np.unique(np.concatenate(pairs))
-    marks = [same_label(np.unique(np.concatenate(labels))), *marks]
+    marks = [same_label(pd.concat(labels).drop_duplicates()), *marks]
     seen: set[int] = set()
     counts: list[tuple[int, int, int, int]] = []
 

@@ -131,7 +131,8 @@ class ParquetFile:
     def write(self, path: Path, blocks: Iterator[list[Any]]) -> None:
         """Write rows."""
         # what is removed is null
-        schema = pa.schema(field.with_nullable(True) for field in pq.read_schema(self._path))
+        original = pq.read_schema(self._path)
+        schema = pa.schema([field.with_nullable(True) for field in original], original.metadata)
         with pq.ParquetWriter(path, schema) as writer:
             for block in blocks:
                 writer.write_table(pa.Table.from_pylist(block, schema))

@@ -140,7 +140,8 @@ def read_audited(path: Path, chosen: Mapping[str, Any]) -> Audited:
     audited = form.read(path, chosen)
     cells = audited.cells
     texts = cells if audited.images is None else cells[cells["role"] != ANCHOR]
-    audited = audited._replace(forms=texts["form"].unique())
+    if not len(audited.forms):
+        audited = audited._replace(forms=texts["form"].unique())
     if (audited.rows["split"] != "train").any():
         audited = _of_training(audited)
     if len(audited.rows) < 2:
@@ -233,11 +234,14 @@ def _read_folder(folder: Path, chosen: Mapping[str, Any]) -> Audited:
 def _read_table(path: Path, chosen: Mapping[str, Any]) -> Audited:
     table = UserTable(path, chosen)
     roles, label = text_roles(table)
+    is_readable = Series(True, table.rows.index)
     for column, role in roles.items():
         texts = table.rows[column].map(texts_of)
         table.leave_out(texts.isna(), f"whose {column} is a list that cannot be read")
+        is_readable &= texts.notna()
         if role != NEGATIVE:
             table.leave_out(texts.str.len() == 0, f"without a {column}")
+            is_readable &= texts.str.len() > 0
     table.split()
     group = table.group("text")
     table.found.append(table.unused(table.roles))
@@ -246,9 +250,16 @@ def _read_table(path: Path, chosen: Mapping[str, Any]) -> Audited:
     if label is not None:
         labels = class_names(rows[label])
         refuse_several_labels(path, label, labels.unique())
-    cells = text_cells(rows, roles, labels)
+    # a file of vectors has the texts that trueneg clean reads, also those that are left out here
+    cells = text_cells(table.rows[is_readable], roles, None)
+    forms = cells["form"].unique()
+    is_used = table.usable[is_readable].to_numpy()
+    cells = cells[is_used[cells["row"]]].reset_index(drop=True)
+    cells["row"] = (is_used.cumsum() - 1)[cells["row"]]
+    if labels is not None:
+        cells["label"] = labels.to_numpy()[cells["row"]]
     of_rows = _rows(table.splits[table.usable], rows.get(group))
-    return Audited("; ".join(table.found), cells, of_rows)
+    return Audited("; ".join(table.found), cells, of_rows, forms=forms)
 
 
 def _read_images(path: Path, chosen: Mapping[str, Any]) -> Audited:

@@ -2,7 +2,7 @@
 
 import itertools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 from trueneg.audit.cleaning import clean, different_forms, filtered, judged_false
 from trueneg.audit.hard_negatives import FrozenTexts
 from trueneg.audit.ratings import read_ratings
-from trueneg.audit.row_files import AT_ONCE, reading_rows, row_file
+from trueneg.audit.row_files import AT_ONCE, JsonLinesFile, Row, reading_rows, row_file
 from trueneg.cli.audit_inputs import text_roles, tower_of
-from trueneg.cli.columns import UserTable
+from trueneg.cli.columns import UserTable, is_of_negatives
 from trueneg.data.texts.text_rows import POSITIVE
 from trueneg.errors import UserError
 from trueneg.legible import counted
@@ -43,11 +43,11 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
     for file in (out, report):
         if file.exists():
             raise UserError(f"{file} already exists and is not overwritten. Choose another --out.")
-    if path.suffixes[-1:] != out.suffixes[-1:]:
-        raise UserError(f"--out is {out}; expected the format of {path}: {path.suffix}.")
+    if (ending := _ending(path)) != _ending(out):
+        raise UserError(f"--out is {out}; expected the format of {path}: {ending}.")
     if chosen.get("matches") not in (None, "all"):
         raise UserError("--matches of clean may only be all: each row is read as a pair.")
-    roles, label = _columns(path, chosen)
+    roles, label, columns = _columns(path, chosen)
     if label is None and POSITIVE not in roles.values():
         raise UserError(f"{path} has neither labels nor positives.")
     marks = []
@@ -71,7 +71,12 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
             f" {counted(cleaned.rows, 'row')}, {cleaned.emptied:,} have lost all of theirs{unknown}"
         )
     wrote = f"Wrote {out}, and to {report} what was removed."
-    return "\n".join([f"{path}: {counted(len(removed), 'removal')}", *listed, wrote])
+    return "\n".join([f"{path}: {columns}", counted(len(removed), "removal"), *listed, wrote])
+
+
+def _ending(path: Path) -> str:
+    """Return the ending of a file's name, with that before .gz."""
+    return "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:])
 
 
 def filter_settings(filters: Sequence[str]) -> dict[str, float]:
@@ -96,17 +101,40 @@ def filter_settings(filters: Sequence[str]) -> dict[str, float]:
     return settings
 
 
-def _columns(path: Path, chosen: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
-    """Choose columns by the first rows, because the whole table may not fit into memory."""
+def _columns(path: Path, chosen: Mapping[str, Any]) -> tuple[dict[str, str], str | None, str]:
+    """Choose columns by the first rows, because the whole table may not fit into memory; return
+    their roles, the column of labels, and a sentence about them.
+
+    Raises:
+        UserError: if columns are ambiguous, or hard negatives begin in a later row.
+    """
     if not path.is_file():
         raise UserError(f"{path} is not a file; expected a table of texts. Images are not cleaned.")
     with tempfile.TemporaryDirectory() as folder:
         head = Path(folder) / path.name
         file = row_file(path)
         with reading_rows(path):
-            first = [row.raw for row in itertools.islice(file.rows(), LOOKED_AT)]
-            file.write(head, iter([first]))
+            rows = file.rows()
+            first = list(itertools.islice(rows, LOOKED_AT))
+            file.write(head, iter([[row.raw for row in first]]))
+            if isinstance(file, JsonLinesFile):
+                _refuse_later_negatives(path, first, rows)
         try:
-            return text_roles(UserTable(head, chosen))
+            table = UserTable(head, chosen)
+            roles, label = text_roles(table)
         except UserError as error:
             raise UserError(str(error).replace(str(head), str(path))) from error
+    used = [f"{column} as {role}" for column, role in roles.items()]
+    used += [f"{label} as label"] * (label is not None)
+    return roles, label, f"{', '.join(used)}; {table.unused([*roles, label or ''])}"
+
+
+def _refuse_later_negatives(path: Path, first: Sequence[Row], others: Iterable[Row]) -> None:
+    known = set[str]().union(*(row.values for row in first))
+    for row in others:
+        for name in row.values.keys() - known:
+            if is_of_negatives(name):
+                raise UserError(
+                    f"{path}: {row.place} has {name}, which none of the first {len(first):,} lines"
+                    " has, by which columns are chosen. Move this line to the top."
+                )

@@ -121,7 +121,7 @@ def kind_of(name: str, cells: Series) -> Kind:
     if values.str.lower().str.endswith(IMAGES).mean() > 0.9:
         return Kind("image", "names of images")
     # hard negatives are often the same few texts
-    return _kind_of_words(values, is_text=re.fullmatch(NEGATIVE, name.lower()) is not None)
+    return _kind_of_words(values, is_text=is_of_negatives(name))
 
 
 def _all(values: Series, holds: Callable[[Series], Series]) -> bool:
@@ -151,6 +151,11 @@ def known(names: Iterable[str], likely: Sequence[str]) -> list[str]:
     plain_names = {name: re.sub(r"[\W_]", "", name.lower()) for name in names}
     found = [name for name, letters in plain_names.items() if letters in likely]
     return sorted(found, key=lambda name: likely.index(plain_names[name]))
+
+
+def is_of_negatives(name: str) -> bool:
+    """Return whether a name means hard negatives."""
+    return re.fullmatch(NEGATIVE, name.lower()) is not None
 
 
 def is_group(name: str, words: str = "|".join(GROUPS)) -> bool:
@@ -249,7 +254,7 @@ class UserTable:
         them.
         """
         free = self.free("text", "texts", "list", *further)
-        found = [name for name in free if re.fullmatch(NEGATIVE, name.lower())]
+        found = [name for name in free if is_of_negatives(name)]
         self.roles |= dict.fromkeys(found, "negative")
         if found:
             self.found.append(f"hard negatives: {', '.join(found)}")
