@@ -16,6 +16,7 @@ from trueneg.io.seals import seal
 from trueneg.report import findings
 from trueneg.report.findings import finding, sentence
 from trueneg.report.gathered import Gathered
+from trueneg.report.tables.building import Named, comparisons
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.stats.comparison import primary_contrast
 from trueneg.stats.measurement import Measurement
@@ -183,3 +184,28 @@ def test_the_terminal_shows_the_sentence_of_each_study_on_the_page_with_a_link(t
     earlier = findings.report(tmp_path, names, ())
     assert answer not in earlier
     assert earlier.count("earlier") == 2
+
+
+@pytest.mark.parametrize(("low", "outcome"), [(0.02, "equivalent"), (-0.021, "undecided")])
+def test_the_oracles_gain_over_samples_decides_whether_equivalence_is_tested(low, outcome):
+    """Over seeds alone, it exceeds the margin in both cases."""
+    cl = np.linspace(0.5, 0.54, 8)
+    noise = np.tile([0.0005, -0.0005], 4)
+    rows = tidy(
+        ACCURACY, {"CL": cl, "DCL": cl + noise, "Oracle": cl + 0.03 + noise}, dataset="mine"
+    )
+    common = {"baseline": "CL", "p": 0.2, "clusters": 100, "samples": 100}
+    crossed = pd.DataFrame(
+        [
+            common | {"objective": "DCL", "low": -0.004, "high": 0.004, "p equivalence": 0.001},
+            common | {"objective": "Oracle", "low": low, "high": 0.084, "p equivalence": 1.0},
+        ],
+        dtype=object,
+    )
+    row = primary_contrast(
+        rows, "DCL", "CL", ACCURACY, "mine", 0.005, oracle="Oracle", crossed=crossed
+    )
+    assert row["outcome"] == outcome
+    named = Named("mine", ACCURACY, "DCL", oracle="Oracle", crossed=crossed)
+    table = comparisons(rows, "CL", [ACCURACY], {ACCURACY: 0.005}, named)
+    assert table.set_index("contrast").loc["DCL − CL", "outcome"] == outcome

@@ -513,8 +513,9 @@ def primary_contrast(
     table = paired_differences(chosen, baseline, [treatment], margins)
     if oracle is not None:
         over = uncorrected or [baseline]
-        gains = pd.concat([paired_differences(chosen, each, [oracle]) for each in over])
-        table = within_headroom(table, gains, over[0])
+        gains = [paired_differences(chosen, each, [oracle]) for each in over]
+        wider = over_samples(pd.concat(gains, ignore_index=True), crossed)
+        table = within_headroom(table, wider, over[0])
     row = over_samples(table, crossed).iloc[0].copy()
     row["outcome"] = outcome(row["difference"], row["p"], row["p equivalence"])
     return row

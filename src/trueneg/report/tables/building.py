@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
+from numpy import ndarray
 from pandas import DataFrame, Series
 
 from trueneg.report.formats import Cell, Head, Table, pivot
@@ -103,12 +104,9 @@ def comparisons(
     table = _all_differences(_test_rows(rows, measured), baseline, margins, named)
     is_named = (table["family"] == OTHERS) & table.duplicated([*KEYS, "contrast"])
     table = table[~is_named].reset_index(drop=True)
-    of_dataset = table[table["dataset"] == named.dataset]
-    is_measured = table.index.isin(named.measured.rows_of(of_dataset).index)
+    is_measured = _is_primary_measurement(table, named)
     is_plain = table["contrast"] == table["objective"] + " − " + table["baseline"]
-    crossed = over_samples(table[is_measured & is_plain], named.crossed)
-    table = table.reindex(columns=crossed.columns)
-    table.loc[crossed.index] = crossed
+    table = _widened(table, is_measured & is_plain, named)
     is_primary = is_measured & (table["contrast"] == f"{named.treatment} − {baseline}")
     table["family"] = table["family"].mask(is_primary, PRIMARY)
     is_tested = table["family"].notna()
@@ -147,7 +145,26 @@ def _all_differences(
     gains = [others[others["objective"] == named.oracle]]
     if named.oracle is not None and named.same is not None:
         gains.append(paired_differences(chosen, named.same, [named.oracle]))
-    return within_headroom(table, pd.concat(gains), baseline)
+    of_oracle = pd.concat(gains, ignore_index=True)
+    wider = _widened(of_oracle, _is_primary_measurement(of_oracle, named), named)
+    return within_headroom(table, wider, baseline)
+
+
+def _is_primary_measurement(table: DataFrame, named: Named) -> ndarray:
+    """Return which rows are of the primary measurement on its data set."""
+    of_dataset = table[table["dataset"] == named.dataset]
+    is_measured: ndarray = table.index.isin(named.measured.rows_of(of_dataset).index)
+    return is_measured
+
+
+def _widened(table: DataFrame, is_wider: ndarray | Series, named: Named) -> DataFrame:
+    """Return differences, some of them with intervals and tests over samples, too, if there are
+    any.
+    """
+    wider = over_samples(table[is_wider], named.crossed)
+    table = table.reindex(columns=wider.columns)
+    table.loc[wider.index] = wider
+    return table
 
 
 def _test_rows(rows: DataFrame, measured: Sequence[Measurement]) -> DataFrame:
@@ -477,7 +494,8 @@ def test_notes(values: DataFrame) -> list[str]:
     if values.get("clusters", Series(dtype=float)).notna().any():
         notes.append(
             "In the primary measurement, intervals and tests (not signed-rank) cover other test"
-            f" samples, too: {values['clusters'].max():,.0f} independent groups of them."
+            f" samples, too: {values['clusters'].max():,.0f} independent groups of them. Those of"
+            " differences of differences cover seeds alone."
         )
     tested = values.dropna(subset="margin")
     if tested.empty:
