@@ -137,10 +137,11 @@ def of_methods(gathered: Gathered) -> list[str]:
     ]
     if len(found) > 1 and (row := best_of(gathered, [*found])) is not None:
         metric = row["metric"]
+        same = "" if gathered.crossed is None else ", on the same test samples"
         clauses.append(
             f"the best in one half of the seeds, {row['objective']}, differs by"
             f" {amount(row['difference'], metric, signed=True, difference=True)}"
-            f" ({ends(row['low'], row['high'], metric)}) in the other half"
+            f" ({ends(row['low'], row['high'], metric)}) in the other half{same}"
         )
     count = counted(len(found), "other method")
     kind = kind_of_methods(gathered)
