@@ -399,6 +399,14 @@ def test_a_file_without_a_configuration_is_rejected(tmp_path, content, message):
         read_configuration([path])
 
 
+@pytest.mark.parametrize("name", [[1, "a"], {"a": 1}])
+def test_a_name_of_an_encoder_that_is_no_text_is_one_sentence(name):
+    assert any(
+        "encoder.name" in each
+        for each in mistakes(mine=with_key(tiny_study(), "encoder.name", name))
+    )
+
+
 def test_threads_of_a_rule_that_takes_those_of_a_study_are_refused():
     (sentence,) = mistakes(mine=tiny_study(), resources={"features": {"threads": 8}})
     assert "resources.features.threads" in sentence

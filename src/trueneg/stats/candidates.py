@@ -95,9 +95,9 @@ def select(
 
 def cross_fitted(rows: pd.DataFrame, objectives: Sequence[str]) -> pd.DataFrame:
     """Return the rows of the best of several objectives: in each half of the seeds, those of the
-    objective with the largest mean over the other half. No seed that is measured was used to choose,
-    so the best of objectives that are equal on the test samples is no better than they are; seeds
-    that share test samples share what these favour.
+    objective with the largest mean over the other half. No seed that is measured was used to
+    choose, so the best of objectives that are equal on the test samples is no better than they are;
+    seeds that share test samples share what these favour.
 
     Args:
         rows: tidy rows of one measurement on one data set, one variant per objective.

@@ -113,7 +113,9 @@ def compare(drawn, root):
     model = SentenceTransformer(str(folder), device="cpu")
     tower = built(folder, truncate=True, maximum_tokens=drawn["maximum_tokens"])
     if (longest := drawn["maximum_tokens"]) and drawn["kind"] == "static":
-        model.tokenizer.enable_truncation(longest, direction=drawn["truncation_side"])
+        # a tokenizer that does not truncate has no side
+        side = drawn["truncation_side"] if drawn["longest"] else "right"
+        model.tokenizer.enable_truncation(longest, direction=side)
         model.tokenizer.no_padding()
     elif longest:
         model.max_seq_length = longest

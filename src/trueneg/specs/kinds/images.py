@@ -274,7 +274,7 @@ class ImageStudy(TrainedStudy):
     @classmethod
     def before_training(cls, keys: Section) -> Section | None:
         encoder = keys.get("encoder")
-        is_tower = isinstance(encoder, Mapping) and encoder.get("name") in IMAGE_TOWERS
+        is_tower = isinstance(encoder, Mapping) and str(encoder.get("name")) in IMAGE_TOWERS
         return {"name": UNTRAINED} if is_tower and one_network(encoder, encoder) else None
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
