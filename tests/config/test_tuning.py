@@ -370,3 +370,13 @@ def test_the_baseline_at_a_temperature_is_found_by_its_loss_and_its_value():
 def test_what_labels_are_used_for_is_what_the_study_draws_with_them(study, expected):
     tuned = loaded(study)
     assert {name: tuned.labels_used(name) for name in expected} == expected
+
+
+def test_an_unknown_baseline_of_a_study_with_followers_is_one_sentence():
+    study = tuned_study()
+    study["objectives"]["CL-as-HCL"] = {"name": "cl"}
+    study["tuning"]["follow"] |= {"CL-as-HCL": "HCL"}
+    assert not mistakes(tuned=study)
+    sentences = mistakes(tuned=with_key(study, "primary.baseline", "ö"))
+    assert all("baseline" in sentence for sentence in sentences)
+    assert sentences
