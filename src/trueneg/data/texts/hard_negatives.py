@@ -157,8 +157,8 @@ class HardNegatives:
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return usable candidates with the similarities of the chosen ones, as nearly as possible,
-        that are false with the wished share; which ones have the wished label, the nearest other
-        candidate taking the place of those that there are not; and which ones are usable at all.
+        that are false with the wished share; which ones have the wished label, the nearest text
+        taking the place of those that there are not; and which ones are usable at all.
         """
         is_wished = torch.rand(chosen.shape, generator=generator) < self._settings["false_share"]
         wished = similarity.gather(1, chosen)
@@ -170,8 +170,8 @@ class HardNegatives:
             fits = usable & (is_false == is_wished[:, number, None])
             found.append(fits.any(1, keepdim=True))
             is_left.append(usable.any(1, keepdim=True))
-            nearest_of = torch.where(found[-1], fits, usable)
-            nearest = gap.masked_fill(~nearest_of, math.inf).argmin(1, keepdim=True)
+            matching = gap.masked_fill(~fits, math.inf).argmin(1, keepdim=True)
+            nearest = torch.where(found[-1], matching, usable.int().argmax(1, keepdim=True))
             usable = usable.scatter(1, nearest, False)
             matched.append(nearest)
         return torch.cat(matched, 1), torch.cat(found, 1), torch.cat(is_left, 1)
