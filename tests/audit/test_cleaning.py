@@ -311,6 +311,22 @@ def test_a_block_without_usable_rows_is_copied(monkeypatch):
     assert Path("out.csv").read_text() == text
 
 
+def test_rows_with_several_queries_are_left_out_of_an_audit_and_copied(capsys):
+    rows = [
+        {"query": f"may I ask {number}", "pos": [f"this is reply {number}"], "neg": ["what else"]}
+        for number in range(5)
+    ]
+    rows[2]["query"] = ["may I ask", "do you know"]
+    rows[3]["neg"] = ["this is reply 3"]
+    write_lines(Path("rows.jsonl"), rows)
+    np.save("vectors.npy", np.eye(9, dtype=np.float32))
+    assert main(["audit", "rows.jsonl", "--encoder", VECTORS]) == 0
+    assert "left out: 1 row with several texts in query" in capsys.readouterr().out
+    clean("rows.jsonl", "out.jsonl")
+    lines = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert lines == [*rows[:3], rows[3] | {"neg": []}, rows[4]]
+
+
 def test_hard_negatives_that_begin_late_are_refused(monkeypatch, capsys):
     monkeypatch.setattr("trueneg.cli.clean.LOOKED_AT", 3)
     rows = [

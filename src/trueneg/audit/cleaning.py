@@ -22,6 +22,7 @@ from trueneg.data.texts.text_rows import (
     POSITIVE,
     anchor_forms,
     certain,
+    fits_role,
     known_pairs,
     pair_codes,
     row_codes,
@@ -138,8 +139,8 @@ def clean(
     """Write a file without what is certainly false or marked, and return what was removed.
 
     A negative leaves its cell or its list; a row is left out if it has no positive left, or repeats
-    an earlier one. Rows without an anchor or a positive, or with a list that cannot be read, are
-    copied.
+    an earlier one. Rows without an anchor or a positive, with several anchors, or with a list that
+    cannot be read, are copied.
 
     Args:
         path: the file.
@@ -209,9 +210,8 @@ def _blocks(
             for column in roles
         }
         table = DataFrame(texts)
-        counts = table.map(lambda cell: -1 if (texts := texts_of(cell)) is None else len(texts))
-        least = Series(roles).ne(NEGATIVE).astype(int)
-        is_usable = (counts >= least).all(axis=1)
+        fits = {column: fits_role(table[column].map(texts_of), roles[column]) for column in roles}
+        is_usable = DataFrame(fits).all(axis=1)
         labels = None
         if label is not None:
             named = Series([cell_text(row.values.get(label)) for row in block], dtype=object)

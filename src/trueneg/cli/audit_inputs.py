@@ -39,7 +39,14 @@ from trueneg.data.pairs import image_table
 from trueneg.data.samples import Samples
 from trueneg.data.tables import refuse_several_labels
 from trueneg.data.texts import beir
-from trueneg.data.texts.text_rows import ANCHOR, NEGATIVE, POSITIVE, about_certain, text_cells
+from trueneg.data.texts.text_rows import (
+    ANCHOR,
+    NEGATIVE,
+    POSITIVE,
+    about_certain,
+    fits_role,
+    text_cells,
+)
 from trueneg.errors import UserError
 from trueneg.io.reading import reading
 from trueneg.legible import counted
@@ -238,10 +245,11 @@ def _read_table(path: Path, chosen: Mapping[str, Any]) -> Audited:
     for column, role in roles.items():
         texts = table.rows[column].map(texts_of)
         table.leave_out(texts.isna(), f"whose {column} is a list that cannot be read")
-        is_readable &= texts.notna()
+        is_readable &= fits_role(texts, role)
         if role != NEGATIVE:
             table.leave_out(texts.str.len() == 0, f"without a {column}")
-            is_readable &= texts.str.len() > 0
+        if role == ANCHOR:
+            table.leave_out(texts.str.len() > 1, f"with several texts in {column}")
     table.split()
     group = table.group("text")
     table.found.append(table.unused(table.roles))

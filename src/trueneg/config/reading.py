@@ -24,8 +24,6 @@ EXPECTED = dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "
         "a name that starts with a letter and contains only letters, digits and _ . + -"
     ),
 }
-
-
 MERGE = "tag:yaml.org,2002:merge"
 
 

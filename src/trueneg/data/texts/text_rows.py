@@ -56,6 +56,19 @@ def text_cells(rows: DataFrame, roles: Mapping[str, str], labels: Series | None)
     return cells
 
 
+def fits_role(texts: Series, role: str) -> Series:
+    """Return whether cells have as many texts as their role needs: one anchor, any positives.
+
+    Args:
+        texts: of :func:`~trueneg.data.cells.texts_of`; None: a list that cannot be read.
+        role: anchor, positive or negative.
+    """
+    counts = texts.str.len().fillna(-1)
+    if role == ANCHOR:
+        return counts == 1
+    return counts >= (0 if role == NEGATIVE else 1)
+
+
 def cells_of_source(source: TextSource, samples: ndarray) -> DataFrame:
     """Return one line per text of some samples of a source, as :func:`text_cells` does; those that
     stand for missing ones are left out.
