@@ -496,9 +496,10 @@ def test_notes(values: DataFrame) -> list[str]:
             "In the primary measurement, intervals and tests (not signed-rank) cover other test"
             f" samples, too: {values['clusters'].max():,.0f} independent groups of them."
         )
-        plain = values["objective"] + " − " + values["baseline"]
-        if "contrast" in values and (values["contrast"] != plain).any():
-            notes.append("Those of differences of differences cover seeds alone.")
+        if "contrast" in values:
+            plain = values["objective"] + " − " + values["baseline"]
+            if (values["contrast"] != plain).any():
+                notes.append("Those of differences of differences cover seeds alone.")
     tested = values.dropna(subset="margin")
     if tested.empty:
         return notes
