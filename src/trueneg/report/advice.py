@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from trueneg.report.claims import losses
+from trueneg.report.claims import losses, over_untrained
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
 from trueneg.report.methods import kind_of_methods, outcomes
@@ -18,7 +18,8 @@ class Candidate(NamedTuple):
     Attributes:
         name: the objective.
         outcome: of its comparison with the baseline, also at equal temperatures.
-        over_untrained: of its comparison with the towers before training; None: not compared.
+        over_untrained: of its comparison with the towers before training, after Holm's correction
+            over all methods; None: not compared.
         losses: the other families of tasks in which it is worse than the baseline.
         at_edge: its settings at the edge of their grid, beyond which better ones may lie.
         settings: number of settings that it states and the baseline does not.
@@ -119,7 +120,7 @@ def advice(gathered: Gathered) -> Advice:
     """Advise on the primary measurement of a trained study, on its primary data set."""
     study = gathered.study
     rows = compared_rows(gathered)
-    untrained = study.first_baseline if study.first_baseline in {*rows["objective"]} else None
+    trained = over_untrained(study, rows, gathered.dataset, gathered.crossed)
     selection = gathered.selection
     of_dataset = selection[selection["dataset"] == gathered.dataset].set_index("objective")
     edges = of_dataset["at edge"].to_dict() if "at edge" in of_dataset else {}
@@ -132,14 +133,14 @@ def advice(gathered: Gathered) -> Advice:
             rows, name, other, gathered.primary, gathered.dataset, crossed=gathered.crossed
         )
 
-    def over_untrained(name: str) -> str | None:
-        return None if untrained is None else str(compared(name, untrained)["outcome"])
+    def gain(name: str) -> str | None:
+        return str(trained[name]["outcome"]) if name in trained else None
 
     candidates = [
         Candidate(
             name,
             outcome,
-            over_untrained(name),
+            gain(name),
             # of the others, nobody asks
             losses(rows, compared(name, gathered.baseline)) if outcome == BETTER else (),
             edges.get(name) or "",
@@ -151,11 +152,11 @@ def advice(gathered: Gathered) -> Advice:
     advised = advise(
         ordered,
         gathered.baseline,
-        over_untrained(gathered.baseline),
+        gain(gathered.baseline),
         lambda one, other: compared(one, other)["outcome"].split(" ")[0] in (BETTER, "worse"),
         kind_of_methods(gathered),
     )
-    rival = advised.name or untrained or gathered.baseline
+    rival = advised.name or (study.first_baseline if trained else gathered.baseline)
     measured = [name for name in study.compared if name in {*rows["objective"]}]
     better = [name for name in measured if compared(name, rival)["outcome"] == BETTER]
     if not better:

@@ -9,6 +9,7 @@ import pandas as pd
 from pandas import DataFrame
 
 from trueneg.config.equal_temperature import baseline_at, oracle_gains_over
+from trueneg.report.gathered import methods
 from trueneg.report.labels import few_pilots
 from trueneg.report.metrics import (
     DISPLAYED,
@@ -20,7 +21,13 @@ from trueneg.report.metrics import (
     unit,
 )
 from trueneg.specs.kinds.trained import TrainedStudy
-from trueneg.stats.comparison import paired_differences, primary_contrast, with_exact_ends
+from trueneg.stats.comparison import (
+    holm,
+    outcome,
+    paired_differences,
+    primary_contrast,
+    with_exact_ends,
+)
 from trueneg.stats.measurement import Measurement, measurements
 
 
@@ -106,6 +113,37 @@ def smaller_gain(
         for baseline in dict.fromkeys(filter(None, (primary.baseline, same)))
     ]
     return min(found, key=lambda row: row["difference"]), same
+
+
+def over_untrained(
+    study: TrainedStudy, rows: DataFrame, dataset: str, crossed: DataFrame | None = None
+) -> dict[str, Any]:
+    """Compare the baseline, the treatment and every method with the towers before training, in the
+    primary measurement; these comparisons are a family, corrected by Holm's method.
+
+    Args:
+        study, rows, dataset, crossed: as for :func:`claim`.
+
+    Returns:
+        The rows of :func:`trueneg.stats.comparison.primary_contrast` by name, ``p`` and ``outcome``
+            after the correction; empty if the towers before training were not measured.
+    """
+    first = study.first_baseline
+    primary = study.primary
+    measured = {*rows["objective"]}
+    if first not in measured:
+        return {}
+    names = dict.fromkeys((primary.baseline, primary.treatment, *methods(study)))
+    found = {
+        name: primary_contrast(rows, name, first, primary.measurement, dataset, crossed=crossed)
+        for name in names
+        if name in measured - {first}
+    }
+    corrected = holm([row["p"] for row in found.values()])
+    for row, p in zip(found.values(), corrected, strict=True):
+        row["p"] = p
+        row["outcome"] = outcome(row["difference"], p)
+    return found
 
 
 def disagreements(rows: DataFrame, row: Any) -> list[str]:

@@ -15,7 +15,7 @@ from trueneg.errors import UserError
 from trueneg.io.seals import require_intact, sealed_files
 from trueneg.legible import counted, legible
 from trueneg.report.advice import advice
-from trueneg.report.claims import claim
+from trueneg.report.claims import claim, over_untrained
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import choice, chosen_name, edge_notes, seed_count
 from trueneg.report.layouts import compared_rows
@@ -156,17 +156,14 @@ def against_no_training(
     Returns:
         Sentences about the primary measurement; empty if the study has no such baseline.
     """
-    primary = study.primary
-    first = study.first_baseline
-    if first is None:
-        return []
-    sentences = []
-    for name in dict.fromkeys((primary.baseline, primary.treatment)):
-        if name == first:
-            continue
-        row = primary_contrast(rows, name, first, primary.measurement, dataset, crossed=crossed)
-        sentences.append(f"{finding(row, name, first)}.")
-    return sentences
+    found = over_untrained(study, rows, dataset, crossed)
+    family = f", after Holm's correction over {len(found)} objectives" if len(found) > 1 else ""
+    names = dict.fromkeys((study.primary.baseline, study.primary.treatment))
+    return [
+        f"{finding(found[name], name, found[name]['baseline'])}{family}."
+        for name in names
+        if name in found
+    ]
 
 
 def selection_of(

@@ -54,6 +54,21 @@ SAME_TEST = (
 NEW_DATA = "Each seed has its own corpus, so intervals over seeds also cover the data."
 
 
+def methods(study: Any) -> list[str]:
+    """Return the names of the trained objectives that can be used on a study's data, follow no
+    other, and are no controls. Where positives are drawn by label, losses may use labels, too.
+    """
+    follow = runs.followed(study)
+    return [
+        name
+        for name, objective in study.objectives.items()
+        if name not in follow
+        and objective.TRAINED
+        and not objective.is_control
+        and (study.positives_by_label or not objective.uses_labels)
+    ]
+
+
 class Gathered:
     """The artefacts of a study, most of which are read on first access.
 
@@ -156,18 +171,8 @@ class Gathered:
 
     @property
     def methods(self) -> list[str]:
-        """Names of the trained objectives that can be used on the study's data, follow no other,
-        and are no controls. Where positives are drawn by label, losses may use labels, too.
-        """
-        follow = runs.followed(self.study)
-        return [
-            name
-            for name, objective in self.study.objectives.items()
-            if name not in follow
-            and objective.TRAINED
-            and not objective.is_control
-            and (self.study.positives_by_label or not objective.uses_labels)
-        ]
+        """Names of its :func:`methods`."""
+        return methods(self.study)
 
     @property
     def label_notes(self) -> list[str]:
