@@ -522,11 +522,19 @@ COMPARED = {"treatment": "DCL", "baseline": "CL", "oracle": "Oracle"}
 BY_PRECISION = COMPARED | {"task": "chexpert 8x200", "metric": "Prec"}
 
 
+def test_a_trained_language_model_is_not_causal():
+    causal = tiny_words(scoring={"variant": "causal", "device": "cpu"})
+    (sentence,) = mistakes(words=causal)
+    assert sentence.startswith("words.language_models.BERT.train is true, but scoring.variant is")
+    causal["language_models"] = {"GPT-2": {"model": "gpt2", "train": False}}
+    assert not mistakes(words=causal)
+
+
 def test_a_causal_language_model_does_not_embed():
     objectives = tiny_world()["objectives"] | {"Remove": {"name": "remove"}}
-    (sentence,) = rejected(
-        tiny_words(scoring={"variant": "causal", "device": "cpu"}), objectives=objectives
-    )
+    models = {"GPT-2": {"model": "gpt2", "train": False}}
+    causal = tiny_words(scoring={"variant": "causal", "device": "cpu"}, language_models=models)
+    (sentence,) = rejected(causal, objectives=objectives)
     assert sentence.startswith("objectives.Remove.by is text, but words.scoring.variant is causal;")
     assert not rejected(objectives=objectives)
 

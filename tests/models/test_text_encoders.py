@@ -24,6 +24,7 @@ from transformers import (
 
 from trueneg.errors import UserError
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert, tokenise
+from trueneg.text.tokenizing import train_tokenizer
 from trueneg.training.guides.ema import EmaGuide
 
 WORDS = [
@@ -83,6 +84,20 @@ def test_encoder_and_tokenizer_are_loaded_from_a_masked_language_model(folder):
     assert not bert.training
     assert BertTextEncoder(bert).dimensions == 16
     assert BertTextEncoder(bert).maximum_tokens == 24
+
+
+def test_a_checkpoint_in_half_precision_is_computed_in_float32(folder):
+    BertModel.from_pretrained(folder, dtype=torch.float16).save_pretrained(folder)
+    assert {parameter.dtype for parameter in load_bert(folder)[0].parameters()} == {torch.float32}
+
+
+def test_the_tokenizer_keeps_its_rules_for_other_scripts(folder):
+    texts = ["Выпота нет, лёгкий йод.", "ปอดใสดี"]
+    words = train_tokenizer(texts, 300, 24)
+    words.save_pretrained(folder)
+    expected = tokenise(words, texts, maximum_tokens=24)
+    found = tokenise(load_bert(folder)[1], texts, maximum_tokens=24)
+    assert found["input_ids"].equal(expected["input_ids"])
 
 
 def test_weights_saved_by_torch_are_loaded(folder):

@@ -43,6 +43,20 @@ def test_a_saved_model_scores_the_same_after_loading(tmp_path, make, variant):
     assert_same_scores(loaded, tokenizer, model, variant)
 
 
+@pytest.mark.parametrize("make", [models.bert, models.roberta])
+def test_a_masked_model_does_not_score_as_a_causal_one(tmp_path, make):
+    folder = save(make(len(TOKENIZER)), tmp_path / "masked")
+    with pytest.raises(UserError, match="is not causal: the prediction of a token depends on"):
+        load_language_model(folder, variant="causal")
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_a_checkpoint_in_half_precision_is_computed_in_float32(tmp_path, kind):
+    folder = save(models.bert(len(TOKENIZER)).to(kind), tmp_path / "half")
+    loaded, _ = load_language_model(folder)
+    assert {parameter.dtype for parameter in loaded.parameters()} == {torch.float32}
+
+
 def test_cxr_bert_loads_as_bert_without_running_its_code(tmp_path):
     """The folder is like that of BiomedVLP-CXR-BERT: its own model type and code, a projection
     head, and pickled weights.

@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.nn import functional
+from torch.nn.functional import cross_entropy
 
 from tests.text import corpus, models
 from trueneg.errors import UserError
@@ -128,6 +130,24 @@ def test_every_sentence_has_a_masked_token_and_special_tokens_are_never_masked(m
         assert text[0] == tokenizer.cls_token_id
         assert text[-1] == tokenizer.sep_token_id
         assert (text == tokenizer.mask_token_id).sum() >= 1
+
+
+def test_a_text_without_a_known_word_is_not_learned(monkeypatch):
+    unknown = "a" * 150
+    training = begin([unknown, unknown, *TEXTS[:6]], batch_size=2)
+    learned = []
+    monkeypatch.setattr(
+        functional,
+        "cross_entropy",
+        lambda logits, targets, **settings: (
+            learned.append(targets) or cross_entropy(logits, targets, **settings)
+        ),
+    )
+    training.train_epoch(lambda: None)
+    assert learned
+    special = torch.tensor(training.tokenizer.all_special_ids)
+    assert not torch.isin(torch.cat(learned), special).any()
+    assert all(parameter.isfinite().all() for parameter in training.model.parameters())
 
 
 def test_names_of_special_tokens_are_masked_and_predicted_as_text():

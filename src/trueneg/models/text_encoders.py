@@ -141,7 +141,7 @@ def load_bert(
         UserError: if the model cannot be found or reached, requires a login or custom code, is not
             a BERT, or lacks weights.
     """
-    from transformers import BertConfig, BertModel, BertTokenizer
+    from transformers import AutoTokenizer, BertConfig, BertModel, BertTokenizer
     from transformers.utils import logging
 
     # Suppress the table of dropped heads and the progress bars, which would clutter the log.
@@ -168,9 +168,13 @@ def load_bert(
             add_pooling_layer=False,
             output_loading_info=True,
             weights_only=True,
+            dtype=torch.float32,  # not that of the checkpoint
             **where,
         )
-        tokenizer = BertTokenizer.from_pretrained(name, **where)
+        # AutoTokenizer keeps the model's own rules for accents and scripts; CXR-BERT's type is not
+        # in the library
+        tokenizers: Any = BertTokenizer if kind == "cxr-bert" else AutoTokenizer
+        tokenizer = tokenizers.from_pretrained(name, **where)
     bert, report = loaded
     missing = sorted(report["missing_keys"])
     if missing:

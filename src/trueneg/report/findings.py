@@ -34,7 +34,7 @@ from trueneg.specs.experiments import DRAWN
 from trueneg.specs.kinds.likelihood import LikelihoodStudy
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.sources import described
-from trueneg.stats.comparison import NOT_ABOVE_CHANCE, primary_contrast
+from trueneg.stats.comparison import NOT_ABOVE_CHANCE
 from trueneg.stats.measurement import Measurement
 
 LEVEL = "95 %"  # confidence level of every interval

@@ -2,9 +2,11 @@
 
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from trueneg.errors import UserError, causes, is_out_of_memory
 from trueneg.io.files import file_checksum
@@ -38,7 +40,7 @@ def load_language_model(
 
     Raises:
         UserError: if the model is missing or inaccessible, needs custom code but may not run it, is
-            damaged, or lacks weights.
+            damaged, lacks weights, or is to be causal and is not.
     """
     import transformers
     from transformers.utils import logging as transformers_logging
@@ -71,6 +73,8 @@ def load_language_model(
                 if variant == CAUSAL
                 else transformers.AutoModelForMaskedLM
             )
+        # else a checkpoint in half precision would train and score in it
+        where["dtype"] = torch.float32
         model, report = model_class.from_pretrained(name, output_loading_info=True, **where)
     # the hub's, and almost any other if a file is damaged or the weights do not fit
     except Exception as error:
@@ -84,13 +88,34 @@ def load_language_model(
             f" {name}`. If it needs custom code, review it, then set trust_remote_code and"
             " revision."
         ) from error
-    if missing := sorted(report["missing_keys"]):
+    model.eval()
+    _require_usable(model, name, sorted(report["missing_keys"]), variant)
+    return model, tokenizer
+
+
+def _require_usable(model: Any, name: str, missing: Sequence[str], variant: str) -> None:
+    """Raise an error if a model lacks weights, or is to be causal and is not."""
+    if missing:
         raise UserError(
             f"language_models: model {name} lacks {len(missing)} weights of {type(model).__name__}"
             f" ({', '.join(missing[:3])}, …); they would be random. It may be an encoder without a"
             " language-model head; choose a model that has one."
         )
-    return model.eval(), tokenizer
+    if variant == CAUSAL and not _is_causal(model):
+        raise UserError(
+            f"language_models: model {name} is not causal: the prediction of a token depends on"
+            " that token, so its likelihoods would mean nothing. Use scoring.variant original, or a"
+            " causal model such as GPT-2."
+        )
+
+
+@torch.inference_mode()
+def _is_causal(model: Any) -> bool:
+    """Return whether predictions depend on earlier tokens alone. Masked models also load as causal
+    ones, with their attention in both directions.
+    """
+    after_first = model(input_ids=torch.tensor([[0, 1], [0, 2]])).logits[:, 0]
+    return torch.allclose(after_first[0], after_first[1], rtol=1e-4, atol=1e-6)
 
 
 def weights_checksum(model: Mapping[str, Any]) -> str:

@@ -232,10 +232,13 @@ class MaskedLMTraining:
         ids = pad_sequence(texts, batch_first=True, padding_value=self.tokenizer.pad_token_id).to(
             self.device
         )
-        draws = (
-            torch.rand(ids.shape).to(self.device).masked_fill(torch.isin(ids, self._special), 2.0)
-        )
-        masked = (draws < self.settings["mask_share"]) | (draws == draws.amin(1, keepdim=True))
+        words = ~torch.isin(ids, self._special)
+        draws = torch.rand(ids.shape).to(self.device).masked_fill(~words, 2.0)
+        first = draws == draws.amin(1, keepdim=True)
+        # a text of unknown tokens alone has no words
+        masked = words & ((draws < self.settings["mask_share"]) | first)
+        if not masked.any():
+            return
         attention = (ids != self.tokenizer.pad_token_id).long()
         inputs = ids.masked_fill(masked, self.tokenizer.mask_token_id)
         logits = logits_at(self.model, inputs, attention, masked.nonzero(as_tuple=True))

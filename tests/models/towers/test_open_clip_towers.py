@@ -436,9 +436,14 @@ def test_without_weights_the_seed_decides(models):
     assert not torch.equal(values[0], values[2])
 
 
-def test_the_activation_is_that_of_the_published_weights(tmp_path, monkeypatch):
+@pytest.mark.parametrize("stated_by", ["the weights", "the network"])
+def test_the_activation_is_that_of_the_published_weights(tmp_path, monkeypatch, stated_by):
     """Written by open_clip itself, because the published weights cannot be downloaded."""
-    monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "RN50", CONFIGS["resnet"])
+    config = CONFIGS["resnet"]
+    if stated_by == "the network":
+        config = config | {"quick_gelu": True}
+        monkeypatch.delitem(open_clip.get_pretrained_cfg("RN50", "openai"), "quick_gelu")
+    monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "RN50", config)
     torch.save(open_clip.create_model("RN50").state_dict(), tmp_path / "weights.pt")
     monkeypatch.setattr(open_clip, "download_pretrained", lambda tag: str(tmp_path / "weights.pt"))
     tower = OpenClipTexts.build(

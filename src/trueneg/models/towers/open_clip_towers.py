@@ -65,7 +65,8 @@ class OpenClipTower(Tower):
         if tag:
             preprocessing |= {"mean": tag["mean"], "std": tag["std"]}
             # the activation that the weights were trained with
-            architecture["quick_gelu"] = tag.get("quick_gelu", False)
+            activation = architecture.get("quick_gelu", False)
+            architecture["quick_gelu"] = tag.get("quick_gelu", activation)
             with explain_download(
                 f"{model} {weights}", tag.get("hf_hub", "").strip("/") or tag.get("url", "")
             ):
