@@ -28,7 +28,8 @@ def with_loss_of_baseline(study: TrainedStudy) -> list[str]:
 
 def baseline_at(study: TrainedStudy, variants: Mapping[str, str], treatment: str) -> str | None:
     """Return the name of the baseline, or of an objective with its loss, that has the temperature
-    of a treatment; None: there is none. Without a temperature, it is the baseline.
+    of a treatment; None: there is none. Of a treatment without a temperature, or with the
+    baseline's loss, whose gain is that of its temperature, it is the baseline.
 
     Args:
         study: a trained study.
@@ -36,10 +37,11 @@ def baseline_at(study: TrainedStudy, variants: Mapping[str, str], treatment: str
         treatment: name of the objective that is compared with the baseline.
     """
     objective = study.objectives[treatment]
-    if not (objective.TRAINED and objective.SCALED):
+    same_loss = with_loss_of_baseline(study)
+    if treatment in same_loss or not (objective.TRAINED and objective.SCALED):
         return study.primary.baseline
     wanted = _temperature(study, treatment, variants)
-    names = (name for name in with_loss_of_baseline(study) if name in variants)
+    names = (name for name in same_loss if name in variants)
     return next((name for name in names if _temperature(study, name, variants) == wanted), None)
 
 

@@ -105,7 +105,8 @@ def advise(
         verb = "is" if len(gaining) == 1 else "are"
         gain = f"{' and '.join(gaining)} {verb}"
         return Advice(None, f"Whether to train is undecided: {untrained}, but {gain}; {reason}.")
-    return Advice(None, f"Do not train: {untrained}; {reason}.")
+    unless = " unless more seeds or data show a gain" * (baseline_over_untrained == "undecided")
+    return Advice(None, f"Do not train{unless}: {untrained}; {reason}.")
 
 
 def _objected(candidates: Sequence[Candidate], baseline: str) -> list[str]:

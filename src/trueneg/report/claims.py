@@ -16,7 +16,7 @@ from trueneg.report.metrics import (
     amount,
     ends,
     higher_is_better,
-    measured_name,
+    name_beside,
     scale,
     unit,
 )
@@ -155,7 +155,7 @@ def disagreements(rows: DataFrame, row: Any) -> list[str]:
         metric = other["metric"]
         said.setdefault(
             other["task"],
-            f"{measured_name(Measurement.of(other))} differs by"
+            f"{name_beside(Measurement.of(other), Measurement.of(row))} differs by"
             f" {amount(other['difference'], metric, signed=True, difference=True)}"
             f" ({ends(other['low'], other['high'], metric)})",
         )

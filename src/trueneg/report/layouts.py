@@ -262,6 +262,16 @@ LAYOUTS: Mapping[str, Callable[[DataFrame], list[Place]]] = {
 }
 
 
+def with_primary(places: list[Place], primary: Measurement) -> list[Place]:
+    """Return places with that of the primary measurement, which comes first if it was missing, as
+    for one class.
+    """
+    if any(place.measured == primary for place in places):
+        return places
+    place = Place("primary", evaluation_name(primary), metric_name(primary), primary)
+    return [place, *places]
+
+
 def present(places: Iterable[Place], rows: DataFrame) -> list[Measurement]:
     """Return the measurements of a layout that the rows contain, without duplicates."""
     measured = set(measurements(rows))

@@ -21,36 +21,54 @@ from trueneg.stats.candidates import cross_fitted
 from trueneg.stats.comparison import paired_differences, primary_contrast
 
 ELSEWHERE = "better at another temperature"
+WORSE_THERE = "worse at equal temperature"
 # how the sentence says each outcome, in its order
 WORDS = {
     "better": "better than {}",
     "better by less than the margin": "better than {} by less than the margin",
     ELSEWHERE: "better than {} at its own temperature, but not shown to be at theirs",
+    WORSE_THERE: "worse than {} at their temperature (not corrected)",
     "worse": "worse",
     "worse by less than the margin": "worse by less than the margin",
     "equivalent": "equivalent",
     "undecided": "we cannot tell",
+    "interval only": "not tested",
 }
 
 
 @functools.lru_cache(maxsize=1)
 def gains(gathered: Gathered) -> Mapping[str, Any]:
-    """Return the smaller gain (:func:`least_gain`) of each objective whose loss is not the
-    baseline's. Its outcome is that of the comparison with the baseline, after Holm's correction;
-    better only if the smaller gain's interval is above zero, too.
+    """Return the smaller gain (:func:`least_gain`) of the treatment and of each objective whose
+    loss is not the baseline's. Its outcome is that of the comparison with the baseline, after
+    Holm's correction, as far as the smaller gain agrees (:func:`_agreed`).
     """
     table = of_primary(gathered)
     table = table[table["contrast"] == table["objective"] + f" − {gathered.baseline}"]
     same_loss = with_loss_of_baseline(gathered.study)
-    names = [name for name in gathered.study.objectives if name not in same_loss]
+    asked = gathered.study.primary.treatment
+    names = [name for name in gathered.study.objectives if name == asked or name not in same_loss]
     found = {}
     for row in table[table["objective"].isin(names)].to_dict("records"):
         gain = least_gain(gathered, row["objective"])
-        low = gain["difference"] if math.isnan(gain["low"]) else gain["low"]  # all seeds agree
-        is_elsewhere = row["outcome"].startswith("better") and not low > 0
-        outcome = ELSEWHERE if is_elsewhere else row["outcome"]
+        is_same = gain["baseline"] == gathered.baseline
+        outcome = row["outcome"] if is_same else _agreed(row["outcome"], gain)
         found[row["objective"]] = {**gain, "outcome": outcome}
     return found
+
+
+def _agreed(outcome: str, gain: Any) -> str:
+    """Return what can be said of the comparison with the baseline and of that at equal
+    temperature, where the gain is smaller: better only if the smaller gain's interval is
+    above zero, equivalent only if the smaller gain is, and nothing but worse if that is worse.
+    """
+    if gain["outcome"].startswith("worse") and not outcome.startswith("worse"):
+        return WORSE_THERE
+    low = gain["difference"] if math.isnan(gain["low"]) else gain["low"]  # all seeds agree
+    if outcome.startswith("better") and not low > 0:
+        return ELSEWHERE
+    if outcome == "equivalent" and gain["outcome"] != outcome:
+        return "undecided"
+    return outcome
 
 
 def outcomes(gathered: Gathered) -> dict[str, str]:

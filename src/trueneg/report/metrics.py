@@ -225,6 +225,20 @@ def measured_name(of: Measurement) -> str:
     return task + metric_name(of)
 
 
+def name_beside(of: Measurement, other: Measurement) -> str:
+    """Return the display name of a metric (:func:`measured_name`), with its evaluation if another
+    measurement in the same place has the same name.
+
+    Example:
+        >>> name_beside(
+        ...     Measurement("region retrieval", "R", k=1), Measurement("retrieval", "R", k=1)
+        ... )
+        'region retrieval, R@1'
+    """
+    name = measured_name(of)
+    return full_name(of) if name == measured_name(other) else name
+
+
 def evaluation_name(of: Measurement) -> str:
     """Return the name of the evaluation with its settings.
 

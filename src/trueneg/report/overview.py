@@ -10,6 +10,7 @@ from typing import Any
 
 from pandas import DataFrame
 
+from trueneg.config.equal_temperature import with_loss_of_baseline
 from trueneg.errors import UserError
 from trueneg.report.drawing import Figure, add_legend, dots, finish, in_style, line_styles, panels
 from trueneg.report.gathered import Gathered
@@ -56,7 +57,12 @@ def differences(gathered: Gathered) -> list[dict[str, Any]]:
     """
     study, primary = gathered.study, gathered.study.primary
     kinds: dict[str, Any] = {}
-    methods = [name for name in outcomes(gathered) if not study.objectives[name].uses_labels]
+    same_loss = with_loss_of_baseline(study)
+    methods = [
+        name
+        for name in outcomes(gathered)
+        if name not in same_loss and not study.objectives[name].uses_labels
+    ]
     if methods and (best := best_of(gathered, methods)) is not None:
         kinds[METHOD] = best
     controls = [name for name in gathered.oracles if study.objectives[name].shuffled]
@@ -111,6 +117,8 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, DataFrame]:
     plot.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     plot.set_xlabel("Gain over the baseline (points or hundredths)")
     add_legend(figure, dots(styles))
+    wider = table[table["clusters"].notna()] if "clusters" in table else table.iloc[:0]
+    over = f"Also over test samples: {'; '.join(wider['title'] + ': ' + wider['objective'])}."
     best = table[table["kind"] == METHOD]
     listed = best["title"] + ": " + best["objective"] + " of " + best["of"].astype(str)
     return finish(
@@ -119,5 +127,6 @@ def overview(folders: Iterable[Path]) -> tuple[Figure, DataFrame]:
         " intervals over seeds, not corrected. Where the baseline at a method's temperature was"
         " measured, the smaller of both gains, and random removal over it; best methods are chosen"
         " on one half of the seeds and measured on the other.",
+        *([over] if len(wider) else []),
         f"Best methods: {'; '.join(listed)}.",
     ), table[COLUMNS]

@@ -10,7 +10,7 @@ from trueneg.report.figures.dose_response import gain_panels, gains_of
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, measurement_name, seed_count
 from trueneg.report.layouts import compared_rows
-from trueneg.report.metrics import minus
+from trueneg.report.metrics import minus, scale, unit
 from trueneg.report.tables.building import records
 from trueneg.specs.kinds.trained import TrainedStudy
 from trueneg.specs.objectives.base import PartlyTrue, uses_truth
@@ -113,9 +113,12 @@ def eta_quality(gathered: Gathered) -> Figure:
         f"{measurement_name(gathered.primary, gathered.dataset)}. Exploratory. Bars:"
         f" {PAIRED_INTERVAL}, not corrected ({seed_count(points['seeds'].dropna())})."
     ]
+    metric = gathered.primary.metric
+    of_unit = f" {unit(metric, difference=True)}".rstrip()
     for row in records(trend):
-        ends = "no interval" if pd.isna(row["low"]) else f"{row['low']:+.2g}, {row['high']:+.2g}"
-        slope = minus(f"{row['shown']:+.2g} [{ends}]")
+        shown, low, high = (scale(metric) * row[name] for name in ("shown", "low", "high"))
+        ends = "no interval" if pd.isna(low) else f"{low:+.2g}, {high:+.2g}"
+        slope = minus(f"{shown:+.2g} [{ends}]") + of_unit
         sentences.append(f"Slope on the error over {row['objective']}: {slope} ({INTERVAL}).")
     return finish(
         figure,

@@ -58,7 +58,7 @@ def by_class(gathered: Gathered, files: tuple[str, ...]) -> Table:
     right = pd.MultiIndex.from_arrays([samples.index, samples.index], names=CLASSES)
     counts = counts.reindex(counts.index.union(right), fill_value=0)
     counts = counts[[name for name in names if name in counts]]
-    shares = 100 * counts / counts.groupby("label").transform("sum")
+    shares = 100 * counts / counts.groupby(level="label").transform("sum")
     confused = counts.drop(right).sum(axis=1).nlargest(CONFUSED)
     lines = []
     for title, pairs in (("accuracy", right), ("most often confused", confused.index)):

@@ -29,6 +29,7 @@ from trueneg.report.layouts import (
     compared_rows,
     present,
     with_means,
+    with_primary,
 )
 from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.tables.building import (
@@ -147,6 +148,8 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     """
     rows = compared_rows(gathered)
     layout = accuracy(gathered.study, rows) if name == "accuracy" else LAYOUTS[name](rows)
+    if name in ("accuracy", "texts"):
+        layout = with_primary(layout, gathered.primary)
     values = compare(
         rows, gathered.baseline, present(layout, rows), gathered.margins, named_by(gathered)
     )
@@ -215,6 +218,7 @@ def differences(gathered: Gathered) -> Table:
         places = accuracy(study, rows)
     else:
         places = [place for layout in LAYOUTS.values() for place in layout(rows)]
+    places = with_primary(places, gathered.primary)
     values = comparisons(
         rows, gathered.baseline, present(places, rows), gathered.margins, named_by(gathered)
     )

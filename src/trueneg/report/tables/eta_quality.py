@@ -9,6 +9,7 @@ from trueneg.report.figures import eta_quality
 from trueneg.report.formats import Table, from_frame
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, measurement_name
+from trueneg.report.metrics import scale
 from trueneg.specs.kinds.trained import TrainedStudy
 
 ORDER = 25
@@ -21,6 +22,7 @@ NOTE = (
     f"{ERROR} Gain over the baseline: {PAIRED_INTERVAL}, not corrected, exploratory. Slope: fitted"
     f" in each seed, {INTERVAL}."
 )
+FRACTIONS = "Gains and slopes are fractions: 0.01 is one point."
 
 
 def drawings(study: TrainedStudy) -> list[Drawing]:
@@ -45,6 +47,7 @@ def draw(gathered: Gathered) -> Table:
         table,
         notes=[
             f"{measurement_name(gathered.primary, gathered.dataset)}. {NOTE}",
+            *([FRACTIONS] if scale(gathered.primary.metric) != 1 else []),
             *gathered.table_notes,
         ],
     )

@@ -12,7 +12,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, with_unit
 from trueneg.report.layouts import compared_rows
 from trueneg.report.methods import gains
-from trueneg.report.metrics import format_metric, interval, measured_name, unit
+from trueneg.report.metrics import format_metric, interval, measured_name, name_beside, unit
 from trueneg.report.tables.building import mean_cell, runs_of_difference
 from trueneg.report.tables.comparisons import LABELS
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -90,7 +90,7 @@ def _heads(gathered: Gathered, other: Measurement | None) -> list[Head]:
     ]
     if other is not None:
         shown = with_unit(gain, unit(other.metric, difference=True))
-        heads.append((measured_name(other), shown))
+        heads.append((name_beside(other, primary), shown))
     return [*heads, ("", COST), ("", LABELS)]
 
 
