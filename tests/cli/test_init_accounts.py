@@ -579,6 +579,24 @@ def test_a_folder_of_queries_and_a_corpus_makes_a_study(names, capsys):
     assert main(["check", "my_study.yaml"]) == 0
 
 
+def test_a_folder_of_queries_and_a_corpus_takes_a_model_to_compare_and_no_columns(capsys):
+    corpus = [{"_id": f"d{n}", "text": f"Answer {n}."} for n in range(300)]
+    queries = [{"_id": f"q{n}", "text": f"Question {n}?"} for n in range(260)]
+    write_folder(
+        Path("data"), corpus, queries, {"test": [(f"q{n}", f"d{n}", 1) for n in range(260)]}
+    )
+    accepted(capsys, "text", "data", "--compare", "my-model", "--output", "compared.yaml")
+    assert "my-model" in Path("compared.yaml").read_text()
+    for options, named in (
+        (["--label", "intent"], "leave out --label"),
+        (["--merge-labels"], "leave out --merge-labels"),
+        (["--leave-out", "unknown"], "leave out --leave-out"),
+        (["--compare", "mine.npy"], "--compare is mine.npy, a file of vectors"),
+    ):
+        assert main(["init", "text", "data", *options]) == 1
+        assert named in capsys.readouterr().err
+
+
 def test_queries_without_a_right_answer_are_left_out_and_counted(capsys):
     corpus = [{"_id": f"d{n}", "text": f"Answer {n}."} for n in range(300)]
     queries = [{"_id": f"q{n}", "text": f"Question {n}?"} for n in range(1000)]

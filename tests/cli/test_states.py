@@ -136,6 +136,13 @@ def test_all_commands_say_the_same_of_a_file(results, capsys, place, damage):
         assert all(line in each for each in about if each.strip() != str(path))
 
 
+def test_no_results_are_not_intact_results(tmp_path, capsys):
+    assert main(["check", "--files", "--results", str(tmp_path / "none")]) == 1
+    assert "expected the folder of the results" in capsys.readouterr().err
+    assert main(["check", "--files", "--time"]) == 1
+    assert "leave out --time" in capsys.readouterr().err
+
+
 def test_a_language_model_without_its_folder_is_missing_unless_it_was_released(results):
     manifest = results / "words/text/reports/language_models/BERT.json"
     manifest.parent.mkdir(parents=True)

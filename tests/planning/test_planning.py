@@ -266,7 +266,9 @@ def test_a_source_is_downloaded_if_one_of_its_studies_wants_it(downloads):
         ({"name": "remove", "by": "text", "threshold": 0.8}, True),
     ],
 )
-def test_likelihoods_that_no_objective_uses_are_not_computed(extra, is_used):
+def test_likelihoods_that_no_objective_uses_are_not_computed(extra, is_used, tmp_path, monkeypatch):
+    """They are joined if another configuration computed them: its table is the same file."""
+    monkeypatch.chdir(tmp_path)
     objectives = {"CL": {"name": "cl"}, "Hardness": {"name": "hcl", "class_probability": 0}}
     primary = tiny_world()["primary"] | {"treatment": "Hardness", "baseline": "CL", "oracle": None}
     world = tiny_world(
@@ -281,6 +283,10 @@ def test_likelihoods_that_no_objective_uses_are_not_computed(extra, is_used):
     tables = inputs.pair_texts(Wildcards(pairs=place))
     assert ({"eta", "language_models"} <= tables.keys()) == is_used
     assert {"sentences", "assigned", "classes"} <= tables.keys()
+    computed = Path(corpora.table(training_jobs.dataset(block), "eta"))
+    computed.parent.mkdir(parents=True)
+    computed.touch()
+    assert {"eta", "language_models"} <= inputs.pair_texts(Wildcards(pairs=place)).keys()
     assert corpora.wanted == ({"words"} if is_used else set())
     assert corpora_of(words=tiny_words()).wanted == {"words"}
 

@@ -281,6 +281,17 @@ def test_an_import_replaces_what_was_damaged_or_lost(exported, imported):
     assert len(times) == 1
 
 
+def test_an_import_replaces_a_run_that_was_killed_before_its_record(exported, tmp_path):
+    results = tmp_path / "results"
+    identifier = records(exported)[0]["id"]
+    store = RunStore(results / "runs")
+    with store.owned(identifier) as folder:
+        (folder / RunStore.MODEL).write_bytes(b"of another training")
+    import_study(exported, results)
+    assert store.state(identifier) == "imported"
+    assert not (folder / RunStore.MODEL).exists()
+
+
 def test_an_import_keeps_the_commit_and_date_of_the_protocol(results, tmp_path, monkeypatch):
     (tmp_path / "protocol.md").write_text("DCL - CL\n")
     monkeypatch.chdir(tmp_path)

@@ -314,9 +314,7 @@ def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subs
 def test_jobs_that_need_the_same_released_run_wait_for_each_other(
     job, finished, tmp_path, monkeypatch
 ):
-    """The second job waits for an owner that loads for longer than the usual patience."""
     monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
-    monkeypatch.setattr(engine, "PATIENCE", 0.0)
     ready, end = threading.Event(), threading.Event()
 
     def load_for_long():

@@ -84,6 +84,8 @@ def audit(path: Path, folder: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
 def _refuse_options(path: Path, folder: Path, chosen: Mapping[str, Any]) -> None:
     if folder.exists():
         raise UserError(f"{folder} already exists. Choose another folder with --out, or remove it.")
+    if files := [parent for parent in folder.parents if parent.is_file()]:
+        raise UserError(f"--out is {folder}, but {files[0]} is a file; choose another folder.")
     if path.is_dir() and folder.resolve().is_relative_to(path.resolve()):
         raise UserError(f"{folder} is inside of {path}, which is audited; choose another --out.")
     for option, least in (("batch", 2), ("pairs", 1), ("judged", 1)):

@@ -1,6 +1,7 @@
 """Write the user's file without what is false."""
 
 import itertools
+import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
         out: file to write, in the same format.
         folder: folder of the sample that was rated.
         chosen: columns, as for :func:`trueneg.cli.audit_inputs.read_audited`; ``filter``,
-            ``encoder`` and ``ratings``.
+            ``encoder``, ``ratings`` and ``audit``.
 
     Returns:
         What was removed.
@@ -40,13 +41,7 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
         UserError: if a file cannot be read or written, or an option is wrong.
     """
     report = out.with_name(f"{out.name}.removed.csv")
-    for file in (out, report):
-        if file.exists():
-            raise UserError(f"{file} already exists and is not overwritten. Choose another --out.")
-    if (ending := _ending(path)) != _ending(out):
-        raise UserError(f"--out is {out}; expected the format of {path}: {ending}.")
-    if chosen.get("matches") not in (None, "all"):
-        raise UserError("--matches of clean may only be all: each row is read as a pair.")
+    _refuse_options(path, out, report, chosen)
     roles, label, columns = _columns(path, chosen)
     if label is None and POSITIVE not in roles.values():
         raise UserError(f"{path} has neither labels nor positives.")
@@ -74,6 +69,19 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
     return "\n".join([f"{path}: {columns}", counted(len(removed), "removal"), *listed, wrote])
 
 
+def _refuse_options(path: Path, out: Path, report: Path, chosen: Mapping[str, Any]) -> None:
+    for file in (out, report):
+        if file.exists():
+            raise UserError(f"{file} already exists and is not overwritten. Choose another --out.")
+    if (ending := _ending(path)) != _ending(out):
+        raise UserError(f"--out is {out}; expected the format of {path}: {ending}.")
+    for option, reader in (("audit", "ratings"), ("encoder", "filter")):
+        if chosen.get(option) and not chosen[reader]:
+            raise UserError(f"--{option} is given without --{reader}, which reads it; add that.")
+    if chosen.get("matches") not in (None, "all"):
+        raise UserError("--matches of clean may only be all: each row is read as a pair.")
+
+
 def _ending(path: Path) -> str:
     """Return the ending of a file's name, with that before .gz."""
     return "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:])
@@ -93,7 +101,7 @@ def filter_settings(filters: Sequence[str]) -> dict[str, float]:
             settings[name] = float(value)
         except ValueError:
             name = ""
-        if name not in BOUNDS:
+        if name not in BOUNDS or not math.isfinite(settings[name]):
             raise UserError(
                 f"--filter is {text}; expected NAME=NUMBER with one of the names"
                 f" {', '.join(BOUNDS)}."

@@ -108,7 +108,7 @@ def init_text(path: Path, minutes: float, file: Path, chosen: Chosen) -> str:
         )
     study = NewStudy("text", path, minutes, file, chosen.get("train", "head"))
     if path.is_dir():
-        return _corpus(study, path)
+        return _corpus(study, path, chosen)
     table = UserTable(path, chosen)
     study.found = table.found
     negatives = table.negatives()
@@ -182,8 +182,19 @@ def _shared_texts(settings: Section) -> str:
     return without_leaks(source.samples, "leave_out")[1]
 
 
-def _corpus(study: NewStudy, folder: Path) -> str:
+def _corpus(study: NewStudy, folder: Path, chosen: Chosen) -> str:
     """Write a study of queries and a corpus in a folder."""
+    for option in (*TEXT_COLUMNS, "matches", "merge_labels", "leave_out"):
+        if chosen.get(option):
+            raise UserError(
+                f"{folder} is read as queries and a corpus, whose columns are known; leave out"
+                f" --{option.replace('_', '-')}."
+            )
+    if study.compare(chosen.get("compare")):
+        raise UserError(
+            f"--compare is {chosen['compare']}, a file of vectors, which are those of rows of one"
+            f" table; name a model to compare it on {folder}."
+        )
     splits = "official" if beir.has_splits(folder) else "drawn"
     settings = {"path": str(folder), "splits": splits, "candidates": "corpus"}
     rows, corpus, skipped = beir.read_rows(settings | {"restricted": False} | beir.SKIPPING)

@@ -256,7 +256,8 @@ def _add_runs_and_why(commands: Commands) -> None:
     )
     runs.add_argument("study", nargs="*", help="list only finished runs of these studies")
     runs.add_argument("--sort", metavar="COLUMN", help="sort by a column of the CSV")
-    runs.add_argument(
+    formats = runs.add_mutually_exclusive_group()
+    formats.add_argument(
         "--csv",
         metavar="FILE",
         help="write all columns as CSV to a file instead ('-': standard output)",
@@ -270,10 +271,11 @@ def _add_runs_and_why(commands: Commands) -> None:
         help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run",
     )
     whys.set_defaults(command=_why)
-    for command in (runs, whys):
-        command.add_argument(
+    for written in (formats, whys):
+        written.add_argument(
             "--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)"
         )
+    for command in (runs, whys):
         _add_results(command)
 
 
@@ -344,6 +346,8 @@ def _check(options: argparse.Namespace) -> bool:
     require_plain_path(CHECKOUT)
     studies = read_configuration(options.config).studies
     if options.files:
+        if options.time or options.images:
+            raise UserError("--files compares files alone; leave out --time and --images.")
         faults, text = verify.verify(options.results, studies)
         print(legible(text))
         return faults > 0
@@ -382,6 +386,10 @@ def _audit(options: argparse.Namespace) -> None:
     from trueneg.cli.audit import audit, rated_audit
 
     folder = options.out or _audit_folder(options)
+    if options.mine and (options.ratings or options.judge):
+        raise UserError(
+            "Ratings are of a sample that an audit wrote, so its --mine is known; leave it out."
+        )
     if options.ratings or options.judge:
         lines = iter(rated_audit(options.file, folder, options.ratings or (), options.judge))
     else:
@@ -453,6 +461,8 @@ def _export(options: argparse.Namespace) -> None:
         raise UserError(
             f"--study is {', '.join(sorted(unknown))}; expected one of: {', '.join(studies)}."
         )
+    if options.folder.is_file():
+        raise UserError(f"{options.folder} is a file; expected the folder of the archives.")
     said = [
         exchange.export_study(name, studies, options.results, options.folder)
         for name in options.study or studies

@@ -22,6 +22,9 @@ LISTED = {
 }
 # Other files are made again when a job needs them.
 SHOWN = ("artefacts", "figures", "tables", "tuning")
+# folders of data that several studies may read
+INTERMEDIATE = ("sources", "pairs", "texts", "benchmarks", "features")
+NOT_NEEDED = " that this configuration does not need"
 
 
 def verify(results: Path, studies: Mapping[str, Study]) -> tuple[int, str]:
@@ -34,10 +37,15 @@ def verify(results: Path, studies: Mapping[str, Study]) -> tuple[int, str]:
         results: the results folder.
         studies: the studies of the configuration.
 
+    Raises:
+        UserError: if there is no results folder.
+
     Returns:
         The number of damaged and missing files, and a text with a line for each of them that says
             how to replace it.
     """
+    if not results.is_dir():
+        raise UserError(f"--results is {results}; expected the folder of the results.")
     sealed = [
         path
         for path in sealed_files(results, "")
@@ -61,7 +69,8 @@ def verify(results: Path, studies: Mapping[str, Study]) -> tuple[int, str]:
     )
     others = Counter(path.relative_to(results).parts[0] for path in gone if path not in missing)
     removed = [
-        f"{results / top}: {counted(count, 'file')} removed that this configuration does not need"
+        f"{results / top}: {counted(count, 'file')} removed"
+        + (", made again when needed" if top in INTERMEDIATE else NOT_NEEDED)
         for top, count in others.items()
     ]
     return len(faults) + len(lost), "\n  ".join([verified, *faults, *lost, *removed])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on this disk or in your quota"),
     **dict.fromkeys((errno.EACCES, errno.EPERM), "get write permission for its folder"),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "choose a folder that is not below a file"),
     errno.EROFS: "choose a folder on a writable disk",
     errno.EFBIG: "raise the file-size limit (ulimit -f)",
 }

@@ -97,14 +97,17 @@ class DataInputs:
         of their language models.
         """
         settings = self._by_place[f"texts/{wildcards.texts}"].settings
-        if settings["text"] not in self._corpora.wanted:
+        if settings["text"] not in self._corpora.studies:
             return {}
-        return self._joined(settings, ("sentences", "eta"))
+        tables = self._joined(settings, ("sentences", "eta"))
+        return tables if "eta" in tables else {}
 
     def _joined(self, settings: Section, names: Iterable[str]) -> dict[str, str]:
-        """Return paths by name; what no objective uses is not computed."""
+        """Return paths by name; what no objective uses is not computed, but joined if another
+        configuration computed it, so that the two do not rewrite each other's table.
+        """
         tables = {name: self._corpora.table(settings, name) for name in names}
-        if settings["text"] in self._corpora.wanted:
+        if settings["text"] in self._corpora.wanted or Path(tables["eta"]).is_file():
             return {**tables, "language_models": self._corpora.embedding_models(settings)}
         tables.pop("eta")
         return tables

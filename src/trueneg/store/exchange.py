@@ -414,7 +414,8 @@ def _import_run(archive: Archive, identifier: str, store: RunStore) -> bool:
             return False
         else:  # nothing of an earlier training or import may remain
             store.clear(identifier)
-            (folder / RunStore.CURVES).unlink(missing_ok=True)
+            for name in (RunStore.CURVES, RunStore.MODEL):
+                (folder / name).unlink(missing_ok=True)
         for name, content in files.items():
             path = folder / name
             is_own = path.match(RunStore.EVALUATED)

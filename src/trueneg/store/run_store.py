@@ -14,6 +14,7 @@ model, but a file ``imported``.
 import contextlib
 import json
 import logging
+import math
 import os
 import platform
 from collections.abc import Iterator
@@ -228,10 +229,8 @@ class RunStore:
         folder = self.folder(identifier)
         path = folder / self.LOCK
         if patience and (owner := self.owner(identifier)):
-            log.info(
-                f"{folder}: waiting up to {patience:.0f} s for process {owner}, which is writing"
-                " this run",
-            )
+            limit = "" if math.isinf(patience) else f"up to {patience:.0f} s "
+            log.info(f"{folder}: waiting {limit}for process {owner}, which is writing this run")
         try:
             with writable(path):
                 folder.mkdir(parents=True, exist_ok=True)

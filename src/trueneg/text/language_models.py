@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import logging
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -33,7 +34,7 @@ from trueneg.text.tokenizing import unexpressed
 log = logging.getLogger(__name__)
 
 TECHNICAL = ("device", "threads", "checkpoint_minutes")  # settings that do not affect the result
-PATIENCE = 15.0  # seconds to wait for the previous owner of a training run to exit
+PATIENCE = math.inf  # seconds to wait for the owner of a training run: as long as it lives
 
 
 def train_language_models(

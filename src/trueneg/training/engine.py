@@ -39,11 +39,9 @@ from trueneg.training.loop import TrainingRun
 
 log = logging.getLogger(__name__)
 
-# seconds to wait for a run's current owner, possibly a job of the same pipeline for another study
-PATIENCE = 60.0
-# Seconds to wait while another job loads or downloads released weights: all conditions of a study
-# share the same run.
-PATIENCE_FOR_RELEASED = 1800.0
+# Seconds to wait for a run's current owner: as long as it lives. It may be a job of the same
+# pipeline, because studies and objectives share runs, or have outlived a killed Snakemake.
+PATIENCE = math.inf
 # Row for a run without training: curve tables list every run, and figures skip NaN.
 UNTRAINED = {"epoch": 0, "loss": math.nan}
 
@@ -182,8 +180,7 @@ class TrainingJob:
     def _train_owned(
         self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm
     ) -> None:
-        patience = PATIENCE if is_trained(run.settings) else PATIENCE_FOR_RELEASED
-        with self.store.owned(identifier, patience=patience) as folder:
+        with self.store.owned(identifier, patience=PATIENCE) as folder:
             finished = self.store.state(identifier) in RunStore.TRAINED
             processes.same(finished)
             if not finished:
