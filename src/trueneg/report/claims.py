@@ -131,7 +131,7 @@ def over_untrained(
     first = study.first_baseline
     primary = study.primary
     measured = {*rows["objective"]}
-    if first not in measured:
+    if first is None or first not in measured:
         return {}
     names = dict.fromkeys((primary.baseline, primary.treatment, *methods(study)))
     found = {
