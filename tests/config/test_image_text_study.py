@@ -530,6 +530,17 @@ def test_a_trained_language_model_is_not_causal():
     assert not mistakes(words=causal)
 
 
+def test_a_language_model_with_its_own_code_does_not_embed():
+    own = {"model": "mine", "train": False, "trust_remote_code": True}
+    objectives = tiny_world()["objectives"] | {"Remove": {"name": "remove"}}
+    models = tiny_words()["language_models"] | {"Mine": own}
+    (sentence,) = rejected(
+        tiny_words(language_models=models, eta={"language_model": "Mine"}), objectives=objectives
+    )
+    assert sentence.startswith("objectives.Remove.by is text, but words.language_models.Mine.trust")
+    assert not rejected(tiny_words(language_models=models), objectives=objectives)
+
+
 def test_a_causal_language_model_does_not_embed():
     objectives = tiny_world()["objectives"] | {"Remove": {"name": "remove"}}
     models = {"GPT-2": {"model": "gpt2", "train": False}}

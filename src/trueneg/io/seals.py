@@ -13,6 +13,7 @@ from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, write_text
 
 FOLDER = ".checksums"  # in the results folder; a seal has the path of its file
+IMPORTED = ("protocol.json",)  # files that no job writes, only the import of a study
 
 
 def seal(results: Path, paths: Iterable[str | Path]) -> None:
@@ -74,6 +75,8 @@ def fault(results: Path, path: Path) -> str:
         return ""
     start = "Remove it and run" if path.is_file() else "Run"
     remedy = f"{start} `snakemake {path}` with the study's configuration to recreate it."
+    if path.name in IMPORTED:
+        remedy = "Import the exported study again (`trueneg rows import`)."
     return f"{path} {problem}. {remedy}"
 
 

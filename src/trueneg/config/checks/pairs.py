@@ -60,3 +60,12 @@ def _reports(study: ImageTextStudy, scored: LikelihoodStudy) -> Iterator[str]:
             f"objectives.{by_text[0]}.by is text, but {data.text}.scoring.variant is causal;"
             " embeddings need a masked model"
         )
+    custom = [name for name, each in scored.language_models.items() if each.trust_remote_code]
+    embedding = scored.eta.language_model or next(iter(scored.language_models))
+    if by_text and embedding in custom:
+        yield (
+            f"objectives.{by_text[0]}.by is text, but"
+            f" {data.text}.language_models.{embedding}.trust_remote_code is true, and sentences are"
+            " embedded without a model's own code; choose another model for"
+            f" {data.text}.eta.language_model"
+        )
