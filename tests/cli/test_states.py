@@ -136,6 +136,17 @@ def test_all_commands_say_the_same_of_a_file(results, capsys, place, damage):
         assert all(line in each for each in about if each.strip() != str(path))
 
 
+def test_a_damaged_protocol_is_imported_again(results):
+    """No job makes it."""
+    protocol = results / "digits/protocol.json"
+    protocol.write_text("{}")
+    seal(results, [protocol])
+    protocol.write_text("{ }")
+    _, text = verify(results, STUDIES)
+    (line,) = (line for line in text.splitlines() if str(protocol) in line)
+    assert line.endswith("Import the exported study again (`trueneg rows import`).")
+
+
 def test_no_results_are_not_intact_results(tmp_path, capsys):
     assert main(["check", "--files", "--results", str(tmp_path / "none")]) == 1
     assert "expected the folder of the results" in capsys.readouterr().err
