@@ -364,7 +364,7 @@ def test_sampling_keeps_some_rows_of_every_label(monkeypatch):
     )
 
 
-def test_captions_are_sampled_by_image(monkeypatch):
+def test_captions_are_sampled_by_image(monkeypatch, capsys):
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     photographs(Path("photos"), 600)
     captions = (
@@ -372,8 +372,10 @@ def test_captions_are_sampled_by_image(monkeypatch):
         .drop(columns="topic")
         .assign(file=[f"{number // 3}.png" for number in range(1800)])
     )
+    # two images of each rare label, which may not both be drawn
+    rare = {f"rare{n}": (np.arange(1800) // 6 == n).astype(int) for n in range(8)}
     captions.assign(
-        site=[number // 3 % 2 for number in range(1800)], subject=captions["file"]
+        site=[number // 3 % 2 for number in range(1800)], subject=captions["file"], **rare
     ).to_csv("table.csv", index=False)
     columns = ["--image", "file"]
     assert init("pairs", "table.csv", "--images", "photos", "--minutes", "1", *columns) == 0
@@ -382,7 +384,11 @@ def test_captions_are_sampled_by_image(monkeypatch):
     assert kept["file"].nunique() == 450
     assert set(kept["file"].value_counts()) == {3}
     assert study["my_study_text"].reports.patient_column == "subject"
-    assert study["my_study"].dataset.label_columns == ["site"]
+    both = [name for name in rare if kept[kept[name] == 1]["file"].nunique() == 2]
+    assert 0 < len(both) < len(rare)
+    assert study["my_study"].dataset.label_columns == ["site", *both]
+    others = ", ".join(name for name in rare if name not in both)
+    assert f"not used, too rare in the images that are drawn: {others}" in capsys.readouterr().out
 
 
 def test_images_that_are_missing_are_left_out(capsys):
@@ -783,6 +789,32 @@ def test_vectors_of_the_user_s_model_are_those_of_the_rows_that_are_used(is_pair
         np.testing.assert_array_equal(vector, expected[text])
     compared = [(contrast.treatment, contrast.baseline) for contrast in study.contrasts]
     assert {("Guided", name), (name, "untrained")} <= set(compared)
+
+
+def test_columns_that_a_study_does_not_read_stop_no_check(capsys):
+    table = questions(300)
+    table.to_csv("table.csv", index=False)
+    assert init("text", "table.csv") == 0
+    notes = pd.DataFrame({"note": "", "more": ""}, table.index).set_axis(["note", "note"], axis=1)
+    pd.concat([table, notes], axis=1).to_csv("table.csv", index=False)
+    assert main(["check", "my_study.yaml"]) == 0
+    assert "table.csv: its columns are not accounted for" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_paired", [False, True])
+def test_vectors_do_not_fit_rows_with_hard_negatives(is_paired, capsys):
+    table = questions(300)
+    if is_paired:
+        table = table.drop(columns="topic").assign(
+            answer=[f"It is answer {n}." for n in range(300)]
+        )
+    negatives = [f"This is never right, number {number}." for number in range(300)]
+    table.assign(negative=negatives).to_csv("table.csv", index=False)
+    shape = (300, 2, 5) if is_paired else (300, 5)
+    np.save("mine.npy", np.random.default_rng(0).normal(size=shape))
+    assert init("text", "table.csv", "--compare", "mine.npy") == 1
+    assert "has several positives or hard negatives in a row" in capsys.readouterr().err
+    assert not Path("my_study.yaml").exists()
 
 
 @pytest.mark.parametrize(

@@ -395,6 +395,36 @@ def test_leaks_are_refused():
             refuse_leakage(checked, dataclasses.replace(subset, **changes))
 
 
+def test_groups_that_official_splits_share_may_be_allowed():
+    source = texts_source(texts=10**9)
+    sentences = source.sentences.assign(
+        group=np.arange(len(source.sentences)) % 50,
+        split=["train", "train", "test"] * 133 + ["test"],
+    )
+    source = dataclasses.replace(source, sentences=sentences)
+    subset = text_subset(source, DRAWN | {"leakage": "allow"}, 0)
+    refuse_leakage(source, subset)
+    groups = source.samples.groups["groups"]
+    assert np.intersect1d(groups[subset.train], groups[subset.test]).size
+    assert "allow" in subset.leakage
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_group_of_pairs_is_in_one_split_over_all_sets_of_labels(seed):
+    source = pairs_source(seed, size=400, texts=10**6, labels=11)
+    groups = np.random.default_rng(seed).integers(0, 60, 400)
+    sentences = source.sentences.assign(group=-1)
+    for column in source.pairs[:, :2].T:
+        sentences.loc[column, "group"] = groups
+    source = dataclasses.replace(source, sentences=sentences)
+    settings = DRAWN | {"positives": "given", "labels": LABELS}
+    subset = text_subset(source, settings, seed)
+    for name in ("validation", "test", "validation_unseen", "test_unseen"):
+        held_out = getattr(subset, name)
+        assert len(held_out)
+        assert not np.intersect1d(groups[held_out], groups[subset.bank]).size
+
+
 def test_empty_splits_are_refused():
     source, settings = texts_source(texts=10**9), DRAWN | {"labels": LABELS}
     official = source.sentences.assign(split="train")

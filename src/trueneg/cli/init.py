@@ -169,6 +169,12 @@ def _vectors_of_rows(study: NewStudy, path: Path, table: UserTable, is_paired: b
     def write(settings: Section) -> None:
         source = text_table.read_source(settings)
         places = source.pairs if is_paired else source.anchors
+        if len(source.pairs) and source.pairs.shape[1] > 1 + is_paired:
+            raise UserError(
+                f"--compare is {path}, a file of vectors, but {study.place} has several positives"
+                " or hard negatives in a row, for which it has none; name a model, or remove these"
+                " columns."
+            )
         values = np.empty((len(source.sentences), vectors.shape[-1]), np.float32)
         values[places] = vectors[table.usable.to_numpy()]
         np.save(target, values)
@@ -569,6 +575,9 @@ def init_pairs(path: Path, folder: Path, minutes: float, file: Path, chosen: Cho
         )
     usable = set(table.rows.loc[table.usable, image])
     rows = study.rows(table, unit=image)
+    if rare := [name for name in labels if not _is_label(table, name, image, group or image)]:
+        labels = [name for name in labels if name not in rare]
+        table.found.append(f"not used, too rare in the images that are drawn: {', '.join(rare)}")
     used = table.rows.loc[table.usable, image]
     images = used.nunique()
     negatives = [name for name, role in table.roles.items() if role == "negative"]

@@ -157,7 +157,11 @@ def _accounts(settings: Section) -> list[str]:
     lines = []
     for file, _ in tables_of(settings):
         if Path(file).expanduser().is_file():
-            table = UserTable(Path(file), {})
+            try:
+                table = UserTable(Path(file), {})
+            except UserError as error:  # in a column that the study does not read
+                lines.append(f"{file}: its columns are not accounted for: {error}")
+                continue
             columns = f"; used: {table.columns(filter(used.__contains__, table.kinds))}"
             columns += f"; {table.unused(used)}"
             lines.append(f"{file}: {table.found[0]}{'' if settings['restricted'] else columns}")

@@ -21,8 +21,12 @@ SPLITS = {
 }
 OF_SPLITS = {"split", "splits", "partition", "subset", "set"}
 NUMBERED = {"0": "train", "1": "validation", "2": "test"}  # as Ludwig numbers splits
-# a list of texts, as Python, NumPy and JSON write it
-LISTED = re.compile(r"\s*\[\s*(['\"]).*\1\s*,?\s*]\s*", re.DOTALL)
+# a list of texts, as Python, NumPy and JSON write it, even if its first or last item is none
+BARE = r"(?:nan|NaN|None|null|-?\d[\d.]*)"
+LISTED = re.compile(
+    rf"""\s*\[\s*(?:['"].*['"]|['"].*['"]\s*,?\s*{BARE}|{BARE}\s*,?\s*['"].*['"])\s*,?\s*]\s*""",
+    re.DOTALL,
+)
 QUOTED = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
 SEPARATORS = "|;,"
 
@@ -100,13 +104,19 @@ def split_name(word: str) -> str:
     return next(named, "")
 
 
-def split_names(name: str, cells: Series) -> Series | None:
+def split_names(name: str, cells: Series, is_chosen: bool = False) -> Series | None:
     """Return the split of each row: train, validation or test, empty if it is missing; None if a
     column has no splits, or nothing to train on or to hold out.
 
     Splits are named in any usual way (``dev``, ``Training``), or numbered as by Ludwig (0, 1, 2, in
     a column whose name says that it has splits); a column ``is_valid``, ``is_test`` or ``is_train``
     is true or false. What is held out is for testing unless there are test rows, too.
+
+    Args:
+        name: name of the column.
+        cells: the column.
+        is_chosen: whether the user names the column, so that ``valid``, too, may be true or false
+            in it; unasked, this may say which rows are valid.
 
     Example:
         >>> split_names("fold", Series(["train", "DEV", "Test", ""])).tolist()
@@ -118,9 +128,11 @@ def split_names(name: str, cells: Series) -> Series | None:
     """
     values = cells.map({cell: truth(cell) for cell in cells.unique()})
     words = re.findall("[a-z]+", plain(name).lower())
-    named = split_name("".join(words).removeprefix("is"))
-    numbered = NUMBERED if OF_SPLITS.intersection(words) else {}
-    if named and set(values) <= {"", "0", "1"}:
+    joined = "".join(words)
+    is_of_splits = not OF_SPLITS.isdisjoint(words)
+    named = split_name(joined.removeprefix("is"))
+    numbered = NUMBERED if is_of_splits else {}
+    if named and (is_chosen or joined.startswith("is")) and set(values) <= {"", "0", "1"}:
         numbered = {"1": named, "0": "test" if named == "train" else "train"}
     splits = values.map({value: numbered.get(value) or split_name(value) for value in set(values)})
     present = set(splits) - {""}
@@ -151,7 +163,7 @@ def listed_texts(cell: str) -> list[str]:
     with contextlib.suppress(ValueError):  # no JSON
         texts = json.loads(cell)
         return texts if all(isinstance(text, str) for text in texts) else []
-    if not re.fullmatch(rf"\s*\[\s*{QUOTED}(?:\s*,?\s*{QUOTED})*\s*,?\s*]\s*", cell):
+    if not re.fullmatch(rf"\s*\[\s*{QUOTED}(?:\s*(?:,\s*)?{QUOTED})*\s*(?:,\s*)?]\s*", cell):
         return []
     with contextlib.suppress(SyntaxError):  # a damaged escape sequence
         return [ast.literal_eval(text) for text in re.findall(QUOTED, cell)]

@@ -277,7 +277,7 @@ def required_splits(
     Raises:
         UserError: if the column has no splits; without its values if the table is restricted.
     """
-    splits = split_names(column, cells)
+    splits = split_names(column, cells, is_chosen=True)
     if splits is None:
         values = "other values" if restricted else f"the values {', '.join(sorted(set(cells))[:5])}"
         raise UserError(

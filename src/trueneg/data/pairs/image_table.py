@@ -284,7 +284,9 @@ def _read_table(settings: Section) -> DataFrame:
     }
     table = table.apply(lambda cells: cells.map(forms.get(cells.name, truth)))
     text = settings["text_column"]
-    table[text] = table[text].map(lambda cell: listed_texts(cell) or cell)
+    table[text] = table[text].map(
+        lambda cell: "" if cell.strip() == "[]" else listed_texts(cell) or cell
+    )
     table = table.explode(text)
     table[text] = table[text].str.strip(SPACE)
     numbers = table.groupby(level=0, sort=False).cumcount()

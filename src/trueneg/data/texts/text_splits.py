@@ -83,6 +83,7 @@ def text_subset(source: TextSource, settings: Section, seed: int, official: None
         labels=np.unique(labels[train]).tolist() if source.label_names else [],
         left_out=" ".join(filter(None, (left_out.sentence(), too_few, _fewer(limits, train)))),
         leakage=shared,
+        allowed=settings.get("leakage") == "allow",
     )
 
 
@@ -128,10 +129,11 @@ def _splits(
         stratum = label_set[free]
         # mined hard negatives are texts of other pairs, and would join all pairs
         shared = [source.text_numbers[free]]
-        if group is not None:
-            shared.append(group[:, None])
-        # no group is in two sets
-        group = connected_groups(*(numbers * 4 + stratum[:, None] for numbers in shared))
+        # equal texts of different sets are left out later
+        shared = [numbers * 4 + stratum[:, None] for numbers in shared]
+        if group is not None:  # samples of no set are in no split
+            shared.append(group * 2 + (stratum >= 0))
+        group = connected_groups(*shared)
     shares = {name: settings[name] for name in undrawn}
     split[free] = drawn_splits(order[free], shares, stratum=stratum, group=group, keep=2)
     return split
