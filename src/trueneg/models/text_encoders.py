@@ -168,7 +168,7 @@ def load_bert(
             add_pooling_layer=False,
             output_loading_info=True,
             weights_only=True,
-            dtype=torch.float32,  # not that of the checkpoint
+            dtype=torch.get_default_dtype(),  # not that of the checkpoint
             **where,
         )
         # AutoTokenizer keeps the model's own rules for accents and scripts; CXR-BERT's type is not

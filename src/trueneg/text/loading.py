@@ -74,7 +74,7 @@ def load_language_model(
                 else transformers.AutoModelForMaskedLM
             )
         # else a checkpoint in half precision would train and score in it
-        where["dtype"] = torch.float32
+        where["dtype"] = torch.get_default_dtype()
         model, report = model_class.from_pretrained(name, output_loading_info=True, **where)
     # the hub's, and almost any other if a file is damaged or the weights do not fit
     except Exception as error:
