@@ -37,12 +37,12 @@ def verify(results: Path, studies: Mapping[str, Study]) -> tuple[int, str]:
         results: the results folder.
         studies: the studies of the configuration.
 
-    Raises:
-        UserError: if there is no results folder.
-
     Returns:
         The number of damaged and missing files, and a text with a line for each of them that says
             how to replace it.
+
+    Raises:
+        UserError: if there is no results folder.
     """
     if not results.is_dir():
         raise UserError(f"--results is {results}; expected the folder of the results.")
