@@ -132,6 +132,12 @@ def test_nothing_is_said_of_methods_behind_the_one_to_use():
     assert found.sentence == "Use A."
 
 
+def test_why_a_larger_gain_is_passed_over_is_said():
+    larger = method("B", edge="beta")._replace(gain=0.02)
+    found = advise([A._replace(gain=0.01), larger], "CL", "better", lambda *pair: False)
+    assert found.sentence == "Use A; B is better than CL, but at the edge of its grid (beta)."
+
+
 @pytest.mark.parametrize(
     ("mine", "trained", "begins"),
     [

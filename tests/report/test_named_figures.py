@@ -15,6 +15,7 @@ from trueneg.report import registry
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.dose_response import dose_response
 from trueneg.report.gathered import Gathered
+from trueneg.report.methods import gains
 
 MARGIN = 0.03
 CONTRASTS = [
@@ -139,7 +140,9 @@ def test_the_headline_figure_shows_each_gain_with_its_interval_the_largest_first
     plain = Gathered(tmp_path / "artefacts")
     figure = drawn(plain, "gains")
     plot = figure.axes[0]
-    names = [label.get_text() for label in plot.get_yticklabels()]
+    labels = [label.get_text().split(": ") for label in plot.get_yticklabels()]
+    assert labels == [[name, gains(plain)[name]["outcome"]] for name, _ in labels]
+    names = [name for name, _ in labels]
     shown = {}
     for container in plot.containers:
         line, _, (bars,) = container.lines

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from trueneg.report.claims import losses, over_untrained
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import compared_rows
-from trueneg.report.methods import kind_of_methods, outcomes
+from trueneg.report.methods import gains, kind_of_methods, outcomes
 from trueneg.stats.comparison import primary_contrast
 
 BETTER = "better"
@@ -23,6 +23,7 @@ class Candidate(NamedTuple):
         losses: the other families of tasks in which it is worse than the baseline.
         at_edge: its settings at the edge of their grid, beyond which better ones may lie.
         settings: number of settings that it states and the baseline does not.
+        gain: its smaller gain over the baseline, as the figure and the table show it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Candidate(NamedTuple):
     losses: Sequence[str] = ()
     at_edge: str = ""
     settings: int = 0
+    gain: float = 0.0
 
     def objections(self, baseline: str) -> list[str]:
         """Return the reasons not to use it although it is better than the baseline."""
@@ -91,7 +93,13 @@ def advise(
             if len(alike) > 1
             else ""
         )
-        against = _objected(better[: better.index(best)], baseline)  # of higher means
+        # of those with higher means in validation, and those that seem better in the figure
+        passed = [
+            each
+            for place, each in enumerate(better)
+            if place < better.index(best) or (each.gain > best.gain and each not in usable)
+        ]
+        against = _objected(passed, baseline)
         return Advice(chosen.name, f"{'; '.join([f'Use {chosen.name}{reason}', *against])}.")
     reason = (
         "; ".join(_objected(better, baseline))
@@ -137,6 +145,7 @@ def advice(gathered: Gathered) -> Advice:
     def gain(name: str) -> str | None:
         return str(trained[name]["outcome"]) if name in trained else None
 
+    shown = gains(gathered)
     candidates = [
         Candidate(
             name,
@@ -146,6 +155,7 @@ def advice(gathered: Gathered) -> Advice:
             losses(rows, compared(name, gathered.baseline)) if outcome == BETTER else (),
             edges.get(name) or "",
             len(_stated(study.objectives[name]) - stated),
+            shown[name]["difference"],
         )
         for name, outcome in outcomes(gathered).items()
     ]

@@ -34,6 +34,15 @@ WORDS = {
     "undecided": "we cannot tell",
     "interval only": "not tested",
 }
+# how a figure says those that are longer than a word; what is not shown at equal temperature, too,
+# is undecided
+IN_SHORT = {
+    "better by less than the margin": "better",
+    "worse by less than the margin": "worse",
+    ELSEWHERE: "undecided",
+    WORSE_THERE: "worse, not corrected",
+    "interval only": "not tested",
+}
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,6 +1,7 @@
 """Display names of measurements and formatting of their values in sentences, tables and figures."""
 
 import math
+import re
 
 from trueneg.specs.tasks import METRICS
 from trueneg.specs.tasks.base import DisplayedMetric
@@ -112,7 +113,7 @@ def margin_text(value: float, metric: str) -> str:
 
 def interval(low: float, high: float, metric: str, signed: bool = True) -> str:
     """Format an interval in brackets, without its unit."""
-    return f"[{format_metric(low, metric, signed)}, {format_metric(high, metric, signed)}]"
+    return f"[{', '.join(_ends(low, high, metric, signed))}]"
 
 
 def ends(low: float, high: float, metric: str, signed: bool = True) -> str:
@@ -121,8 +122,22 @@ def ends(low: float, high: float, metric: str, signed: bool = True) -> str:
     Example:
         >>> ends(-0.001, 0.025, "accuracy"), ends(0.003, 0.015, "accuracy", signed=False)
         ('−0.1 to +2.5', '0.3 to 1.5')
+        >>> ends(0.00004, 0.001, "accuracy")
+        '+0.004 to +0.1'
     """
-    return f"{format_metric(low, metric, signed)} to {format_metric(high, metric, signed)}"
+    return " to ".join(_ends(low, high, metric, signed))
+
+
+def _ends(low: float, high: float, metric: str, signed: bool) -> list[str]:
+    """Format the ends of an interval; one that excludes zero must not seem to end there."""
+    texts = [format_metric(value, metric, signed) for value in (low, high)]
+    if not low * high > 0:
+        return texts
+    sign = "+" if signed else ""
+    return [
+        text if re.search("[1-9]", text) else minus(f"{value * scale(metric):{sign}.1g}")
+        for text, value in zip(texts, (low, high), strict=True)
+    ]
 
 
 def minus(text: str) -> str:

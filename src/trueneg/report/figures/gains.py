@@ -1,12 +1,14 @@
 """What each method gains over the baseline at equal temperature: the figure beside the answer."""
 
+from typing import Any
+
 from pandas import DataFrame
 
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import Figure, add_legend, dots, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count, with_unit
-from trueneg.report.methods import gains, outcomes
+from trueneg.report.methods import IN_SHORT, gains, outcomes
 from trueneg.report.metrics import amount, margin_text, measured_name, scale, unit
 from trueneg.report.plots import forest
 from trueneg.specs.kinds.trained import TrainedStudy
@@ -14,6 +16,7 @@ from trueneg.specs.kinds.trained import TrainedStudy
 ORDER = 4
 KIND = TrainedStudy
 ASKED, METHOD, REFERENCE, FIRST = "in question", "method", "reference", "no training"
+MANY = 12  # rows, above which the numbers of the axis are above them, too
 FAR = 2  # times the other gains and their intervals: too far away to be drawn beside them
 
 
@@ -33,8 +36,8 @@ def drawings(study: TrainedStudy) -> list[Drawing]:
 
 
 def draw(gathered: Gathered) -> Figure:
-    """Draw a row per method and reference, the largest gain first; a band marks the equivalence
-    margin.
+    """Draw a row per method and reference with its outcome, the largest gain first; a band marks
+    the equivalence margin.
     """
     study = gathered.study
     measured = gathered.primary
@@ -55,7 +58,8 @@ def draw(gathered: Gathered) -> Figure:
     farthest = table.loc[~is_first, ["difference", "low", "high"]].abs().max().max()
     is_far = is_first & (table["difference"].abs() > FAR * farthest)
     sentences = [
-        f"Bars: {gathered.paired_intervals}, not corrected ({seed_count(table['seeds'])}).",
+        f"Bars: {gathered.paired_intervals}, not corrected ({seed_count(table['seeds'])});"
+        " outcomes are corrected (Holm).",
         *(
             f"{row['objective']}, without training: outside of the figure, at"
             f" {amount(row['difference'], measured.metric, signed=True, difference=True)}."
@@ -67,14 +71,20 @@ def draw(gathered: Gathered) -> Figure:
         kind for kind in (ASKED, METHOD, REFERENCE, FIRST) if kind in {*table["kind"]}
     )
     size = scale(measured.metric)
-    names = list(table["objective"])
+    short = table["outcome"].map(lambda outcome: IN_SHORT.get(outcome, outcome))
+    table = table.assign(row=table["objective"] + ": " + short)
+    names = list(table["row"])
     figure, [[plot]] = panels(width=5.4, height=1.5 + 0.3 * len(names))
+    entries: dict[str, Any] = dict(dots(styles))
     for margin in gathered.margins.values():
-        plot.axvspan(-size * margin, size * margin, color="0.88", linewidth=0, zorder=0)
-        sentences.append(f"Band: ±{margin_text(margin, measured.metric)}, the margin.")
+        band = plot.axvspan(-size * margin, size * margin, color="0.88", linewidth=0, zorder=0)
+        entries[f"margin, ±{margin_text(margin, measured.metric)}"] = band
     plot.axvline(0, color="0.1", linewidth=1)
-    forest(plot, table, styles, "kind", names, row="objective", y="difference", factor=size)
+    forest(plot, table, styles, "kind", names, row="row", y="difference", factor=size)
     label = f"Gain in {measured_name(measured)}"
     plot.set_xlabel(f"{with_unit(label, unit(measured.metric, difference=True))}: right is better")
-    add_legend(figure, dots(styles))
+    plot.locator_params(axis="x", nbins=5)  # next to longer labels
+    if len(names) > MANY:
+        plot.tick_params(axis="x", labeltop=True)
+    add_legend(figure, entries)
     return finish(figure, *sentences, gathered.study_note)
