@@ -798,7 +798,12 @@ def test_columns_that_a_study_does_not_read_stop_no_check(capsys):
     notes = pd.DataFrame({"note": "", "more": ""}, table.index).set_axis(["note", "note"], axis=1)
     pd.concat([table, notes], axis=1).to_csv("table.csv", index=False)
     assert main(["check", "my_study.yaml"]) == 0
-    assert "table.csv: its columns are not accounted for" in capsys.readouterr().out
+    assert "its columns are not accounted for: table.csv" in capsys.readouterr().out
+    written = yaml.safe_load(Path("my_study.yaml").read_text())
+    written["my_study"]["dataset"]["restricted"] = True
+    Path("my_study.yaml").write_text(yaml.safe_dump(written))
+    assert main(["check", "my_study.yaml"]) == 0
+    assert "its columns are not accounted for\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_paired", [False, True])

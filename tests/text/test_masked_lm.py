@@ -150,6 +150,11 @@ def test_a_text_without_a_known_word_is_not_learned(monkeypatch):
     assert all(parameter.isfinite().all() for parameter in training.model.parameters())
 
 
+def test_texts_without_any_known_word_are_refused():
+    with pytest.raises(UserError, match="knows no word of its training texts"):
+        begin(["a" * 150] * 4).train_epoch(lambda: None)
+
+
 def test_names_of_special_tokens_are_masked_and_predicted_as_text():
     training = begin(texts=["[SEP]", "The [MASK] is [PAD] clear."] * 8)
     special = [training.tokenizer.cls_token_id, training.tokenizer.sep_token_id]

@@ -160,7 +160,8 @@ def _accounts(settings: Section) -> list[str]:
             try:
                 table = UserTable(Path(file), {})
             except UserError as error:  # in a column that the study does not read
-                lines.append(f"{file}: its columns are not accounted for: {error}")
+                why = "" if settings["restricted"] else f": {error}"
+                lines.append(f"{file}: its columns are not accounted for{why}")
                 continue
             columns = f"; used: {table.columns(filter(used.__contains__, table.kinds))}"
             columns += f"; {table.unused(used)}"

@@ -142,7 +142,7 @@ def advice(gathered: Gathered) -> Advice:
             rows, name, other, gathered.primary, gathered.dataset, crossed=gathered.crossed
         )
 
-    def gain(name: str) -> str | None:
+    def over_start(name: str) -> str | None:
         return str(trained[name]["outcome"]) if name in trained else None
 
     shown = gains(gathered)
@@ -150,7 +150,7 @@ def advice(gathered: Gathered) -> Advice:
         Candidate(
             name,
             outcome,
-            gain(name),
+            over_start(name),
             # of the others, nobody asks
             losses(rows, compared(name, gathered.baseline)) if outcome == BETTER else (),
             edges.get(name) or "",
@@ -163,7 +163,7 @@ def advice(gathered: Gathered) -> Advice:
     advised = advise(
         ordered,
         gathered.baseline,
-        gain(gathered.baseline),
+        over_start(gathered.baseline),
         lambda one, other: compared(one, other)["outcome"].split(" ")[0] in (BETTER, "worse"),
         kind_of_methods(gathered),
     )

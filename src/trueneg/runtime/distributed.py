@@ -10,6 +10,7 @@ import datetime
 import functools
 import logging
 import logging.handlers
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterable
@@ -43,6 +44,16 @@ class Processes:
 
     rank: int = 0
     count: int = 1
+
+    @property
+    def patience(self) -> float:
+        """Seconds that this process may keep the others waiting; without others, any number.
+
+        Example:
+            >>> Processes().patience, Processes(0, 2).patience
+            (inf, 300.0)
+        """
+        return math.inf if self.count == 1 else PATIENCE / 2
 
     def part(self, batch: Tensor) -> Tensor:
         """Return this process's equal share of a batch that is the same on all processes; B must be

@@ -89,8 +89,9 @@ Leakage = Annotated[
     Field(
         description=(
             "samples that the data's own splits share (equal content or group): leave_out: of"
-            " training, and of validation if test has them; allow: kept, and reported (equal"
-            " texts are trained on, and not measured); none: the study does not start"
+            " training, and of validation if test has them; allow: kept, and reported (in"
+            " text studies, equal texts are trained on and not measured); none: the study does not"
+            " start"
         )
     ),
 ]

@@ -150,6 +150,11 @@ class MaskedLMTraining:
             self._step(chosen)
             self.update += 1
             after_update()
+        if not self._words:
+            raise UserError(
+                f"The language model (seed {self.seed}) knows no word of its training texts;"
+                " expected texts in the script of its vocabulary. Choose another model."
+            )
         loss = self._loss / self._words
         if not (
             math.isfinite(loss) and all(value.isfinite().all() for value in self.model.parameters())

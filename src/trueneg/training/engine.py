@@ -180,7 +180,7 @@ class TrainingJob:
     def _train_owned(
         self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm
     ) -> None:
-        with self.store.owned(identifier, patience=PATIENCE) as folder:
+        with self.store.owned(identifier, min(PATIENCE, processes.patience)) as folder:
             finished = self.store.state(identifier) in RunStore.TRAINED
             processes.same(finished)
             if not finished:

@@ -127,10 +127,9 @@ def _splits(
     group = groups["groups"][free] if "groups" in groups else None
     if source.has_positives:
         stratum = label_set[free]
-        # mined hard negatives are texts of other pairs, and would join all pairs
-        shared = [source.text_numbers[free]]
-        # equal texts of different sets are left out later
-        shared = [numbers * 4 + stratum[:, None] for numbers in shared]
+        # Mined hard negatives are texts of other pairs, and would join all pairs; equal texts of
+        # different sets are left out later.
+        shared = [source.text_numbers[free] * 4 + stratum[:, None]]
         if group is not None:  # samples of no set are in no split
             shared.append(group * 2 + (stratum >= 0))
         group = connected_groups(*shared)
