@@ -49,6 +49,30 @@ def test_the_interval_covers_the_mean_over_texts_of_which_images_have_several():
     assert 0.935 - 0.008 <= covered / 800 <= 0.965 + 0.008
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [[60] + [1] * 140, [150] + [1] * 50, [*(100 // np.arange(1, 101))], [20] * 5 + [2] * 50],
+    ids=["three tenths", "three quarters", "Zipf", "two sizes"],
+)
+def test_clusters_of_unequal_sizes_are_covered(sizes):
+    rng = np.random.default_rng(10)
+    cluster = np.repeat(np.arange(len(sizes)), sizes)
+    covered = 0
+    for _ in range(800):
+        effects = rng.normal(size=len(sizes))[cluster] + 0.07 * rng.normal(size=(8, 1))
+        values = effects + rng.normal(size=(8, len(cluster)))
+        found = crossed_interval(list(values), [cluster] * 8)
+        covered += found.ends()[0] <= 0 <= found.ends()[1]
+    assert 0.935 - 0.008 <= covered / 800 <= 0.975 + 0.008
+
+
+def test_a_cluster_with_nearly_all_samples_leaves_one_degree_of_freedom():
+    cluster = np.repeat(np.arange(3), [1000, 1, 1])
+    values = np.array([1.0, -50.0, 49.0])[cluster]
+    found = crossed_interval([values] * 2, [cluster] * 2)
+    assert found.freedom == pytest.approx(1.0, abs=0.2)
+
+
 def test_an_interval_over_runs_alone_covers_too_little():
     rng = np.random.default_rng(8)
     covered = {"runs": 0, "both": 0}
@@ -79,17 +103,18 @@ def test_runs_may_have_different_samples_and_names_of_clusters():
         crossed_interval(values[:1], names[:1])
 
 
+@pytest.mark.parametrize("step", [0.0, 1 / 7])  # differences of sevenths vary by rounding
 @pytest.mark.parametrize(("gain", "p", "p_equivalence"), [(0.0, 1.0, 1 / 16), (0.5, 1 / 8, 0.5)])
-def test_without_variation_the_tests_are_sign_tests_over_the_runs(gain, p, p_equivalence):
+def test_without_variation_the_tests_are_sign_tests_over_the_runs(gain, p, p_equivalence, step):
     rows = [
         {"objective": name, "seed": seed, "sample": sample, "cluster": sample}
-        | {"value": 1.0 + gain * (name == "Oracle")}
+        | {"value": 1.0 + step * sample + gain * (name == "Oracle")}
         for name in ("CL", "Oracle")
         for seed in range(4)
         for sample in range(20)
     ]
     _, found = crossed_comparisons(DataFrame(rows), margin=0.1).to_dict("records")
-    assert (found["low"], found["high"]) == (gain, gain)
+    assert (found["low"], found["high"]) == pytest.approx((gain, gain))
     assert (found["p"], found["p equivalence"]) == (p, p_equivalence)
 
 

@@ -20,5 +20,5 @@ VERSIONS = {
     "evaluation/image-text": 1,  # encoding the pairs of a run
     "evaluation/text": 1,  # encoding the texts of a run
     "simulation": 2,  # the experiments of the theory
-    "comparison": 2,  # selection, headroom and primary contrast
+    "comparison": 3,  # selection, headroom and primary contrast
 }

@@ -9,6 +9,9 @@ from numpy import ndarray
 from pandas import DataFrame
 from scipy import stats
 
+from trueneg.stats.comparison import ROUNDING
+
+TINY = 1e-300  # against division by zero
 COMPARED = ["objective", "baseline", "low", "high", "p", "p equivalence", "clusters", "samples"]
 
 
@@ -38,18 +41,26 @@ def crossed_interval(
 ) -> CrossedInterval:
     r"""Return a mean difference with an interval that covers new runs *and* new samples.
 
-    With S runs, run s of which has the differences :math:`d_{si}` on :math:`n_s` samples, and
-    residuals :math:`u_{si} = (d_{si} - \bar d) / (S n_s)`, the variance is
+    With S runs, run s of which has the differences :math:`d_{si}` on :math:`n_s` samples, each with
+    the weight :math:`1 / (S n_s)`, the variance is
 
     .. math::
 
         \hat V = \hat V_\text{runs} + \hat V_\text{clusters} - \hat V_\text{both}, \qquad
-        \hat V_\text{by} = \frac{G}{G - 1} \sum_{g = 1}^{G} \Bigl(\sum_{si \in g} u_{si}\Bigr)^2,
+        \hat V_\text{by} = \sum_{g = 1}^{G} v_g, \qquad
+        v_g = \frac{\bigl(\sum_{si \in g} (d_{si} - \bar d) / (S n_s)\bigr)^2}
+            {1 - 2 w_g + \sum_h w_h^2},
 
-    with the G runs, the G clusters of samples, or their intersections (without the factor) as
-    groups: the variance of Cameron, Gelbach and Miller (2011), Robust Inference With Multiway
-    Clustering, for a mean. It is at least the larger of the first two terms. Student's t has the
-    degrees of freedom of Satterthwaite (1946), at least the smaller number of groups less one.
+    with the G runs, the G clusters of samples, or their intersections (without the denominator) as
+    groups of the weight :math:`w_g`: the variance of Cameron, Gelbach and Miller (2011), Robust
+    Inference With Multiway Clustering, for a mean. The denominator makes :math:`v_g` unbiased if
+    the means of groups vary equally, however unequal their sizes are; with equal weights it is
+    their factor, :math:`G / (G - 1)`. The variance is at least the larger of the first two terms.
+
+    Student's t has the degrees of freedom of Satterthwaite (1946), at least the smaller number
+    of the runs and the clusters. Runs have :math:`S - 1`; clusters have
+    :math:`3 (\sum_g v_g)^2 / \sum_g v_g^2 - 2`, from 1 to :math:`G - 1`: the estimate for normal
+    sums of groups. A cluster with most of the variance leaves few, however many others there are.
 
     Args:
         differences: S ≥ 2 arrays (n_s,), treatment less baseline for each held-out sample of a run.
@@ -69,17 +80,22 @@ def crossed_interval(
     if runs < 2 or len(names) < 2:
         raise ValueError(f"{runs} runs and {len(names)} clusters; expected at least 2 of each")
     mean = float(np.mean([values.mean() for values in differences]))
-    run = np.repeat(np.arange(runs), [len(values) for values in differences])
-    residual = np.concatenate([(values - mean) / (runs * len(values)) for values in differences])
-    of_runs = _variance(run, residual)
-    of_clusters = _variance(cluster, residual)
+    sizes = np.array([len(values) for values in differences])
+    run = np.repeat(np.arange(runs), sizes)
+    weight = np.repeat(1 / (runs * sizes), sizes)
+    residual = (np.concatenate(differences) - mean) * weight
+    of_runs = _variances(run, residual, weight).sum()
+    by_cluster = _variances(cluster, residual, weight)
+    of_clusters = by_cluster.sum()
     both = np.unique(run * len(names) + cluster, return_inverse=True)[1]
-    shared = float((np.bincount(both, residual) ** 2).sum())
-    variance = max(of_runs + of_clusters - shared, of_runs, of_clusters)
+    shared = (np.bincount(both, residual) ** 2).sum()
+    variance = float(max(of_runs + of_clusters - shared, of_runs, of_clusters))
     freedom = min(runs, len(names)) - 1.0
     if variance:
-        terms = of_runs**2 / (runs - 1) + of_clusters**2 / (len(names) - 1)
-        freedom = max(variance**2 / terms, freedom)
+        effective = 3 * of_clusters**2 / max((by_cluster**2).sum(), TINY) - 2
+        of_each = np.array([runs - 1, np.clip(effective, 1, len(names) - 1)])
+        terms = (np.array([of_runs, of_clusters]) ** 2 / of_each).sum()
+        freedom = float(max(variance**2 / terms, of_each.min()))
     return CrossedInterval(mean, variance**0.5, freedom, len(names))
 
 
@@ -110,6 +126,9 @@ def crossed_comparisons(values: DataFrame, margin: float | None) -> DataFrame:
             [each["difference"].to_numpy() for each in by_seed],
             [each["cluster"].to_numpy() for each in by_seed],
         )
+        largest = both[["value", "value of baseline"]].abs().to_numpy().max()
+        if found.error <= ROUNDING * largest:
+            found = found._replace(error=0.0)
         low, high = found.ends()
         distance = abs(found.difference)
         tests = {
@@ -135,7 +154,9 @@ def _p(distance: float, found: CrossedInterval, seeds: int) -> float:
     return 0.5**seeds if distance > 0 else 0.5
 
 
-def _variance(group: ndarray, residual: ndarray) -> float:
-    """Return the variance of a mean whose residuals are independent between groups only."""
-    sums = np.bincount(group, residual)
-    return float((sums**2).sum() * len(sums) / (len(sums) - 1))
+def _variances(group: ndarray, residual: ndarray, weight: ndarray) -> ndarray:
+    """Return what each group adds to the variance of a mean whose residuals are independent between
+    groups only.
+    """
+    weights = np.bincount(group, weight)
+    return np.bincount(group, residual) ** 2 / (1 - 2 * weights + (weights**2).sum())
