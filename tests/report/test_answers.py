@@ -301,7 +301,7 @@ def test_a_loss_that_is_the_same_in_all_seeds_is_one(loss):
     probe = tidy(PROBE, {"CL": cl, "HCL": cl - loss})
     rows = pd.concat([tidy(KNN, {"CL": cl, "HCL": cl + gains}), probe])
     row = primary_contrast(rows, "HCL", "CL", KNN, "d")
-    assert losses(rows, row) == ["linear probe"] * (loss > 0)
+    assert losses(rows, row) == ["linear probe (−2.0 points)"] * (loss > 0)
     (said,) = disagreements(rows, row)  # not to gain disagrees, too
     assert ("(−2.0 to −2.0)" in said) == (loss > 0)
 

@@ -20,7 +20,8 @@ class Candidate(NamedTuple):
         outcome: of its comparison with the baseline, also at equal temperatures.
         over_untrained: of its comparison with the towers before training, after Holm's correction
             over all methods; None: not compared.
-        losses: the other families of tasks in which it is worse than the baseline.
+        losses: the other families of tasks in which it is worse than the baseline, with the
+            difference.
         at_edge: its settings at the edge of their grid, beyond which better ones may lie.
         settings: number of settings that it states and the baseline does not.
         gain: its smaller gain over the baseline, as the figure and the table show it.

@@ -176,15 +176,15 @@ def in_other_families(rows: DataFrame, row: Any) -> list[dict[str, Any]]:
 
 def losses(rows: DataFrame, row: Any) -> list[str]:
     """Return the other families of tasks in which a comparison's treatment is shown to be worse,
-    each once; not corrected for multiple comparisons.
+    each once, with the difference; not corrected for multiple comparisons.
     """
-    return list(
-        dict.fromkeys(
-            other["task"]
-            for other in in_other_families(rows, row)
-            if (other["high"] < 0 if higher_is_better(other["metric"]) else other["low"] > 0)
-        )
-    )
+    said: dict[str, str] = {}
+    for other in in_other_families(rows, row):
+        metric = other["metric"]
+        if other["high"] < 0 if higher_is_better(metric) else other["low"] > 0:
+            difference = amount(other["difference"], metric, signed=True, difference=True)
+            said.setdefault(other["task"], f"{other['task']} ({difference})")
+    return [*said.values()]
 
 
 def _of_families(measured: list[Measurement], primary: Measurement) -> Iterator[Measurement]:
