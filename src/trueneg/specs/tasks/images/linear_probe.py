@@ -16,7 +16,7 @@ class LinearProbeSettings(AccuracyTask):
     ROWS = BY_SAMPLE = ("linear probe",)
 
     epochs: Count = 100
-    """passes over the labelled images"""
+    """passes over the labelled images; few steps favour encoders with longer features"""
     batch_size: Count = 512
     """labelled images per step"""
     learning_rate: Positive = 1e-3
