@@ -12,6 +12,7 @@ from tests.training.image_text.batches import (
     CPU,
     OBJECTIVES,
 )
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.data.pairs.training_split import PairData
 from trueneg.data.run_inputs import data_checksum
 from trueneg.training.masked_words import masked_positions
@@ -60,6 +61,30 @@ def test_sentences_without_their_true_class_probability_exchange_it(source, subs
         PairData(source, other, CPU).class_probability({"true_share": 0.5})
         != data.class_probability({"true_share": 0.5})
     ).any()
+
+
+def test_pairs_and_class_probabilities_do_not_depend_on_the_order_of_sentences_and_images(source):
+    keys = source.sentences["report"] + "/" + source.sentences["index"].astype(str)
+    table = source.sentences.assign(sentence=keys).sample(frac=1, random_state=0)
+    order = np.random.default_rng(0).permutation(len(source.images))
+    arrays = ("images", "reports", "patients", "labels", "shown")
+    shuffled = dataclasses.replace(
+        source,
+        sentences=table.reset_index(drop=True),
+        **{name: getattr(source, name)[order] for name in arrays},
+    )
+    subset = split_pairs(shuffled, 0)
+    data = PairData(shuffled, subset, CPU)
+    report_of = shuffled.reports[subset.train]
+    is_trained = table["report"].isin(report_of)
+    assert sorted(data.sentences) == sorted(table["sentence"][is_trained])
+    for unit in ("image", "study"):
+        pairs = data.epoch(unit, torch.Generator().manual_seed(0)).part(slice(None), CPU)
+        for sentence, image in zip(pairs.anchors.tolist(), pairs.positives.tolist(), strict=True):
+            assert data.sentences[sentence].partition("/")[0] == report_of[image]
+    expected = source.sentences.set_index(keys)["eta"][data.sentences]
+    found = data.class_probability("language model")
+    np.testing.assert_array_equal(found, expected.to_numpy(np.float32))
 
 
 def test_the_statistics_of_images_are_those_of_the_training_split(source, subset):
