@@ -39,7 +39,7 @@ test-cluster: .venv/ready $(PLUGINS)/ready ## the cluster tests, on their own on
 test-oldest: $(OLDEST)/ready ## tests that take a few minutes, with the oldest supported versions (tests/oldest.txt) in a separate environment
 	$(OLDEST)/bin/python -m pytest -m "not long and not studies" -p no:cacheprovider tests/config tests/store tests/stats tests/report \
 		tests/losses/test_estimators.py tests/losses/test_contrastive.py tests/losses/test_cross_modal.py \
-		tests/losses/test_own_loops.py tests/losses/test_fsdp.py tests/data tests/models --ignore=tests/models/towers # an extra
+		tests/losses/test_own_loops.py tests/losses/test_fsdp.py tests/test_examples.py tests/data tests/models --ignore=tests/models/towers # an extra
 
 test-alone: $(ALONE)/ready ## tests of the losses with nothing but the oldest supported PyTorch, in a separate environment
 	$(ALONE)/bin/python -m pytest -m "not long" -p no:cacheprovider --noconftest tests/losses/pytorch_alone.py tests/losses/test_real_use.py \

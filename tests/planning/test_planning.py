@@ -1,6 +1,5 @@
 """Paths and parameters of jobs, by their wildcards."""
 
-import doctest
 import hashlib
 import json
 import os
@@ -13,7 +12,6 @@ import pytest
 from tests.evaluation.texts.test_text_rows import LABELLED, text_study
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.config.reading import load_configuration
-from trueneg.planning import wildcards
 from trueneg.planning.corpora import MODELS, Corpora
 from trueneg.planning.data_inputs import DataInputs
 from trueneg.planning.training_jobs import TrainingJobs
@@ -338,9 +336,3 @@ def test_a_shard_waits_for_no_shards():
     base = f"results/words/text/phantom/likelihoods/{model}"
     assert corpora.shards(Wildcards(**job)) == [f"{base}-0.done", f"{base}-1.done"]
     assert corpora.shards(Wildcards(**job, shard="1")) == []
-
-
-def test_examples_in_docstrings_are_correct():
-    result = doctest.testmod(wildcards)
-    assert result.attempted
-    assert not result.failed

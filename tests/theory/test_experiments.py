@@ -1,7 +1,5 @@
 """Each experiment runs by name, and its data frame holds what theory or the definitions predict."""
 
-import doctest
-import importlib
 import subprocess
 import sys
 
@@ -179,12 +177,3 @@ def test_names_of_experiments_are_read_without_torch_or_pandas():
         ).stdout
         == "set()\n"
     )
-
-
-@pytest.mark.parametrize(
-    "name", ["bounds", "experiments", "distributions", "estimate", "scores", "transfer"]
-)
-def test_docstring_examples(name):
-    failed, attempted = doctest.testmod(importlib.import_module(f"trueneg.theory.{name}"))
-    assert attempted
-    assert not failed

@@ -1,6 +1,5 @@
 """Runs, priorities and resources of jobs."""
 
-import doctest
 import re
 from types import SimpleNamespace
 
@@ -121,9 +120,3 @@ def test_devices_do_not_change_the_id_and_must_divide_a_batch():
     study["training"] |= {"devices": 2, "compile": True}
     with pytest.raises(UserError, match=r"training\.compile is true.* 2 devices.* false"):
         load_configuration({"tiny": study}, "test")
-
-
-def test_examples_in_docstrings_are_correct():
-    result = doctest.testmod(order)
-    assert result.attempted
-    assert not result.failed

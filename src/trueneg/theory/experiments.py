@@ -28,10 +28,9 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **options: Any) ->
         ValueError: if a setting is unknown or a value is out of range.
 
     Example:
-        >>> run("density_ratio", {"shown_class_probabilities": [0.1], "alphas": [0.9]})[
-        ...     "similarity"
-        ... ].max()
-        np.float64(20.0)
+        >>> table = run("density_ratio", {"shown_class_probabilities": [0.1], "alphas": [0.9]})
+        >>> float(table["similarity"].max())
+        20.0
     """
     experiments = importlib.import_module(f"trueneg.theory.{EXPERIMENTS[name]}")
     parts = getattr(experiments, name)(Experiment(**(settings or {})), **options)
