@@ -2,6 +2,7 @@
 
 import os
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +11,14 @@ from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+import trueneg
 from tests.projects import Project, new_project
 from tests.studies import tiny_study
+
+# Commands that tests start import the package that the tests import.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(Path(trueneg.__file__).parents[1]), os.environ.get("PYTHONPATH")])
+)
 
 # `make test` is deterministic: the same examples in every run, and no limit of time, which a busy
 # machine would exceed. `make test-long` explores: --hypothesis-profile=explore with a

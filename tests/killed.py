@@ -14,7 +14,7 @@ def kill_after(module: str, folder: Path, pattern: str, count: int) -> list[Path
     """Run `python -m MODULE FOLDER`, kill it when `count` files match the pattern, and return the
     files that match.
     """
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-m", module, folder], cwd=PROJECT, env=environment, stderr=subprocess.PIPE
     )

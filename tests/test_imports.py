@@ -8,6 +8,8 @@ that has the attribute that it uses.
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ import grimp
 import networkx
 import pytest
 
+import trueneg
 from tests.projects import ROOT
 
 IMPORTING = {
@@ -322,3 +325,11 @@ def test_a_spec_may_name_its_implementation(planted):
 def test_an_import_of_unknown_modules_is_refused(planted):
     with pytest.raises(AssertionError, match=r"planted\.low\.caller, line 2"):
         planted("importlib.import_module(input())")
+
+
+def test_tests_and_their_commands_import_this_checkout(tmp_path):
+    command = [sys.executable, "-c", "import trueneg; print(trueneg.__file__)"]
+    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (
+        Path(printed.stdout.strip()) == Path(trueneg.__file__) == ROOT / "src/trueneg/__init__.py"
+    )

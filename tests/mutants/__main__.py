@@ -39,9 +39,8 @@ def run_tests(mutant: Mutant, package: Path) -> tuple[int, float]:
         return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
     signal.alarm(SECONDS)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
-    sys.path.insert(0, str(package.parent))
-    os.environ["PYTHONPATH"] = str(package.parent)
     options = ["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={package.parents[1]}/{process}"]
+    options += ["-o", f"pythonpath={package.parent}"]
     os._exit(pytest.main([*options, *mutant.tests.split()]))
 
 
