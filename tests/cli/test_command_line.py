@@ -166,6 +166,34 @@ def test_runs_and_why_report_missing_runs_files_and_columns(tmp_path, capsys):
     assert "expected one of the columns" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (["rows", "--study", "other"], ["--study is other", "one of: tiny"]),
+        (["study.yaml"], ["study.yaml is a file", "folder"]),
+        (["rows"], ["results contains no evaluated runs of tiny", "run Snakemake"]),
+    ],
+    ids=["unknown study", "file", "no runs"],
+)
+def test_rows_that_cannot_be_exported_are_refused(tmp_path, monkeypatch, capsys, arguments, facts):
+    monkeypatch.chdir(tmp_path)
+    Path("study.yaml").write_text(yaml.safe_dump({"tiny": tiny_study()}))
+    code = main(["rows", "export", "study.yaml", *arguments, "--results", "results"])
+    captured = capsys.readouterr()
+    assert_user_error(code, captured)
+    assert all(fact in captured.err for fact in facts)
+    assert not Path("rows").exists()
+
+
+def test_an_audit_is_not_written_below_a_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("texts.csv").write_text("text,label\nHello.,a\n")
+    code = main(["audit", "texts.csv", "--mine", "--out", "texts.csv/audit"])
+    captured = capsys.readouterr()
+    assert_user_error(code, captured)
+    assert "--out is texts.csv/audit, but texts.csv is a file" in captured.err
+
+
 def test_runs_lists_the_runs_of_studies_with_their_metrics(finished_project, capsys):
     results = finished_project.path / "results"
     assert main(["runs", "--results", str(results), "--json", "-"]) == 0
