@@ -203,6 +203,11 @@ def of_pairs(name):
             "by is 'text'",
         ),
         (
+            {"name": "quantile", "share": 0.1, "shuffled": True, "nearest": True},
+            {"nearest": False},
+            "shuffled and .nearest.*at most one",
+        ),
+        (
             {"name": "bcl", "class_probability": 0.1, "form": "released", "beta": [0.5, 2]},
             {"beta": [0.5, 1]},
             "beta",

@@ -144,6 +144,18 @@ def test_valid_data_are_accepted(dataset):
             intents({"positive_column": "answer"}),
             ["dataset.positives is same_label", ".positive_column"],
         ),
+        (
+            intents({"test_path": "test.csv", "split_column": "split"}),
+            ["dataset.test_path", ".split_column", "remove one"],
+        ),
+        (
+            intents({"labels": LABELS | {"imbalance": 10}}),
+            ["dataset.labels.imbalance", "set .texts"],
+        ),
+        (
+            intents({"labels": LABELS | {"texts": 100, "fraction": 0.5}}),
+            ["dataset.labels.fraction", ".texts", "use .imbalance"],
+        ),
         (intents({"label_column": None}), ["dataset.label_column is missing", "same_label"]),
         (
             intents(GIVEN | {"label_column": None, "labels": LABELS}),
