@@ -430,6 +430,13 @@ def test_a_model_that_needs_its_own_code_is_refused_without_running_it(tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
+def test_versions_that_run_the_code_of_a_model_are_refused(tmp_path, monkeypatch):
+    folder_of("bert", tmp_path)
+    monkeypatch.setattr("sentence_transformers.__version__", "5.9.0")
+    with pytest.raises(UserError, match=r"sentence-transformers is 5\.9\.0.* 6\.0 .*pip install"):
+        built(tmp_path)
+
+
 def test_a_module_that_needs_its_own_code_is_refused_without_running_it(tmp_path):
     folder_of("dense", tmp_path)
     modules = json.loads((tmp_path / "modules.json").read_text())
