@@ -518,6 +518,9 @@ def test_class_names_and_their_order_come_from_the_metadata_of_the_hub(tmp_path)
         write_parquet(tmp_path / "train.parquet", contents, labels, metadata=metadata)
         with pytest.raises(UserError, match=rf"label in row 1 .* {message}"):
             load_parquet(tmp_path)
+    write_parquet(tmp_path / "test.parquet", contents, [0, 1])
+    with pytest.raises(UserError, match=r"train\.parquet names 2 classes; expected 10"):
+        load_source("cifar10", path=tmp_path)
 
 
 @pytest.mark.parametrize(

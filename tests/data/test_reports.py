@@ -122,6 +122,12 @@ def test_mimic_cxr_in_its_official_layout(tmp_path):
     assert table["patient"].unique().tolist() == ["p10000032"]
     assert table["state"].tolist() == ["used", "empty", "unreadable"]
     assert table.loc["s50414267", "text"] == "Clear lungs.\n\nNormal XXXX."
+    other = folder.with_name("p10000033")
+    other.mkdir()
+    (other / "s50414268.txt").write_text(" FINDINGS:\n Clear lungs.\n")
+    with pytest.raises(UserError, match="1 duplicate report ids, first in row 3") as error:
+        prepare_reports({"source": "mimic_cxr", "path": str(tmp_path)}, tmp_path / "r.parquet")
+    assert "s50414268" not in str(error.value)  # restricted
     with pytest.raises(UserError, match=r"files/p1\?/p\*/s\*.txt is missing.*found p10000032"):
         prepare_reports(
             {"source": "mimic_cxr", "path": str(tmp_path / "files" / "p10")}, tmp_path / "r.parquet"
