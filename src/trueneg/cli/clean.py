@@ -15,7 +15,6 @@ from trueneg.audit.ratings import read_ratings
 from trueneg.audit.row_files import AT_ONCE, JsonLinesFile, Row, reading_rows, row_file
 from trueneg.cli.audit_inputs import text_roles, tower_of
 from trueneg.cli.columns import UserTable, is_of_negatives
-from trueneg.data.texts.text_rows import POSITIVE
 from trueneg.errors import UserError
 from trueneg.legible import counted
 from trueneg.specs.hard_negatives import BOUNDS
@@ -43,8 +42,6 @@ def clean_file(path: Path, out: Path, folder: Path, chosen: Mapping[str, Any]) -
     report = out.with_name(f"{out.name}.removed.csv")
     _refuse_options(path, out, report, chosen)
     roles, label, columns = _columns(path, chosen)
-    if label is None and POSITIVE not in roles.values():
-        raise UserError(f"{path} has neither labels nor positives.")
     marks = []
     if chosen["ratings"]:
         pairs, _, rows, verdicts = read_ratings(folder, path, chosen["ratings"])
