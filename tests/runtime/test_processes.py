@@ -1,10 +1,11 @@
 """Worker processes of a script that must not run again in the workers."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
+
+import psutil
 
 SCRIPT = """
 import math
@@ -50,8 +51,8 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
 
 
 def _runs(process: int) -> bool:
+    """Whether a process has not ended, even if nobody has waited for it yet."""
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return True

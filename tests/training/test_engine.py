@@ -81,7 +81,7 @@ def test_two_jobs_for_one_run_train_it_once(tmp_path):
     job = new_job(tmp_path, checkpoint_minutes=5)
     processes = [job.start(), job.start()]
     for process in processes:
-        process.join(120)
+        process.join(300)
     assert [process.exitcode for process in processes] == [0, 0]
     assert len(job.record["attempts"]) == 1
 
