@@ -464,13 +464,6 @@ def test_values_given_as_text_are_parsed(path, text, value):
     assert loaded(with_key(tiny_study(), path, text)) == loaded(with_key(tiny_study(), path, value))
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "config").rglob("*.yaml")), ids=lambda path: path.stem
-)
-def test_every_configuration_of_the_project_is_valid(path):
-    assert read_configuration([path]).studies
-
-
 def test_schema_and_reference_page_match_the_model():
     """A different schema may also be a changed default, which changes the ids of runs; `make
     reference` rewrites both files.
