@@ -290,8 +290,10 @@ def test_the_task_is_found_measured_and_shown(project):
 
 
 @pytest.mark.long
-def test_the_tutorials_study_takes_the_task(project):
+def test_the_tutorial_ends_with_a_figure_and_its_study_takes_the_task(project):
     follow("docs/tutorial.md", project)
+    assert (project.path / "own_figure.png").stat().st_size > 5000
+    assert len(list((project.path / "results/runs").glob("*/model.safetensors"))) == 9 + 9 + 3
     follow(PAGE, project, "An evaluation task")
     rows = pd.read_parquet(project.path / "results/first/artefacts/rows.parquet").query(
         "metric == 'uniformity'"
