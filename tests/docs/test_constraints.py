@@ -28,7 +28,7 @@ NEEDED = [
 
 
 def test_every_line_is_one_exact_version_without_hash_or_address():
-    assert len(LINES) > 100
+    assert LINES
     for line in LINES:
         assert re.fullmatch(r"[\w.-]+==[\w.!]+( ; .*)?", line), line
 
