@@ -48,10 +48,9 @@ def test_a_swept_temperature_that_an_objective_does_not_use_is_refused():
     study = with_key(tiny_study(sweeps="one at a time"), "training.temperature", [0.1, 0.3])
     assert not mistakes(mine=study)
     (sentence,) = mistakes(mine=with_key(study, "objectives.CL.temperature", 0.2))
-    assert sentence == (
-        "mine.training.temperature is a list, but objectives.CL.temperature is set, so that its"
-        " runs would be equal; give the list to each objective that uses it."
-    )
+    assert sentence.startswith("mine.training.temperature is a list")
+    assert "objectives.CL.temperature is set" in sentence
+    assert "give the list to each objective" in sentence
 
 
 def test_a_temperature_of_an_objective_without_one_is_refused():
@@ -60,10 +59,8 @@ def test_a_temperature_of_an_objective_without_one_is_refused():
     (sentence,) = mistakes(
         mine=with_key(study, "objectives.ReCo.logit_scale", 5), words=tiny_words()
     )
-    assert (
-        sentence == "mine.objectives.ReCo.logit_scale is set, but ReCo has no temperature;"
-        " remove it."
-    )
+    assert sentence.startswith("mine.objectives.ReCo.logit_scale is set")
+    assert "ReCo has no temperature; remove it" in sentence
     study |= {"sweeps": "one at a time"}
     sentences = mistakes(
         mine=with_key(study, "similarity.logit_scale", [5, 20]), words=tiny_words()

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -491,12 +492,10 @@ def test_hard_negatives_are_images_of_other_rows(data):
         "No change": [],
         "no CHANGE": ["a/2.jpg"],
     }
-    assert source.skipped.split(". ") == [
-        "Hard negatives that are the image of no row are left out: 1 (line 5)",
-        "Hard negatives that show their text are left out: 2 (line 6, line 7)",
-        "Rows with fewer than 2 hard negatives: 3, of which 2 have none (line 5, line 6, line 7);"
-        " nothing takes their place.",
-    ]
+    unknown, own, few = source.skipped.split(". ")
+    assert re.search(r"image of no row .*: 1 \(line 5\)$", unknown)
+    assert re.search(r"show their text .*: 2 \(line 6, line 7\)$", own)
+    assert re.search(r"fewer than 2 .*: 3, of which 2 .*\(line 5, line 6, line 7\)", few)
     assert check_table(settings_of(data, **GIVEN, label_columns=[])) == source.skipped
     assert source.checksum != prepare(data, split_sentences=False).checksum
 
