@@ -223,13 +223,29 @@ def test_queues_of_texts_and_images_equal_a_loop(directions, chunk_size):
     texts, images, hard = normal(3, 4), normal(3, 4, seed=1), normal(3, 1, 4, seed=3)
     past = normal(5, 4, seed=4), normal(2, 4, seed=5)
     loss = CrossModalLoss(Debiased(0.1), directions, chunk_size=chunk_size)
-    actual = loss.of_features(texts, images, 0.7, hard_negatives=hard, queue=past).loss
+    further = {"hard_negatives": hard, "unused": "ignore"}
+    actual = loss.of_features(texts, images, 0.7, queue=past, **further).loss
     mass = of_logits(ESTIMATORS["dcl"][1], 1 / 0.7)
     expected = of_pairs(texts, images, 0.7, mass, directions, hard, past).mean()
     book.assert_same(actual, expected, [texts, images, hard, *past])
-    one = loss.of_features(texts, images, 0.7, hard_negatives=hard, queue=past[0]).loss
+    one = loss.of_features(texts, images, 0.7, queue=past[0], **further).loss
     expected = of_pairs(texts, images, 0.7, mass, directions, hard, (past[0], None)).mean()
     book.assert_same(one, expected, [texts, images, hard, past[0]])
+
+
+@pytest.mark.parametrize(
+    ("directions", "call"),
+    [
+        ("image", lambda loss, x: loss.of_features(x, x, 1.0, hard_negatives=x)),
+        ("image", lambda loss, x: loss.of_features(x, x, 1.0, queue=x)),
+        ("image", lambda loss, x: loss.of_features(x, torch.cat((x, x)), 1.0)),
+        ("image", lambda loss, x: loss(x @ torch.cat((x, x)).T, 1.0)),
+        ("text", lambda loss, x: loss.of_features(x, x, 1.0, queue=(None, x))),
+    ],
+)
+def test_further_negatives_of_a_direction_without_anchors_are_refused(directions, call):
+    with pytest.raises(ValueError, match=f'directions is "{directions}"'):
+        call(CrossModalLoss(Uncorrected(), directions), normal(3, 4))
 
 
 def test_hard_negatives_can_be_the_last_images():

@@ -179,9 +179,10 @@ class CrossModalLoss(EstimatorLoss):
             owners=owners,
         )
         facts.refuse_unused(self.estimator, self.target_rule, unused)
+        hard = similarity.shape[1] - similarity.shape[0]
+        self._refuse_unused_columns(hard > 0, False, unused)
         with outside_autocast(similarity.device):
             logits, temperature = self._scaled(single_precision(similarity)[0], logit_scale)
-            hard = similarity.shape[1] - similarity.shape[0]
             positive = logits.diagonal().clone()
             terms = self._of_logits(positive, logits, temperature, facts, hard)
             return self.finished(terms, index)
@@ -241,7 +242,7 @@ class CrossModalLoss(EstimatorLoss):
 
         Raises:
             ValueError: if shapes do not match, an input required by the estimator is missing, or a
-                fact is not used.
+                fact, hard negatives or a queue are not used.
         """
         check_tensors(text_features=text_features, image_features=image_features)
         of_texts = tuple(text_features.shape)
@@ -269,10 +270,32 @@ class CrossModalLoss(EstimatorLoss):
             logit_bias=logit_bias,
         )
         facts.refuse_unused(self.estimator, self.target_rule, unused)
+        past: Pair = queue if isinstance(queue, tuple) else (queue, None)
+        has_hard = hard_negatives is not None or of_images[0] > of_texts[0]
+        self._refuse_unused_columns(has_hard or past[0] is not None, past[1] is not None, unused)
         with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
-            terms = self._of_features(text, image, logit_scale, facts, hard_negatives, queue)
+            terms = self._of_features(text, image, logit_scale, facts, hard_negatives, past)
             return self.finished(terms, index)
+
+    def _refuse_unused_columns(self, of_texts: bool, of_images: bool, unused: str) -> None:
+        """Refuse further negatives of texts, or of images, if these are no anchors.
+
+        Raises:
+            ValueError: unless ``unused`` is ``"ignore"``.
+        """
+        if unused == "ignore":
+            return
+        if of_texts and self.directions == "image":
+            raise ValueError(
+                "Hard negatives or a queue of images are given, which are negatives of texts, but"
+                ' directions is "image"; leave them out, or pass unused="ignore".'
+            )
+        if of_images and self.directions == "text":
+            raise ValueError(
+                "A queue of texts is given, which are negatives of images, but directions is"
+                ' "text"; leave it out, or pass unused="ignore".'
+            )
 
     def _of_features(
         self,
@@ -281,7 +304,7 @@ class CrossModalLoss(EstimatorLoss):
         logit_scale: float | Tensor,
         facts: SampleFacts,
         hard_negatives: Tensor | None = None,
-        queue: Tensor | Pair | None = None,
+        past: Pair = (None, None),
     ) -> ContrastiveTerms:
         """Compute the terms from features in single precision."""
         count = len(text)
@@ -295,7 +318,6 @@ class CrossModalLoss(EstimatorLoss):
             image, hard_negatives = image.split((count, len(image) - count))
         positive = torch.linalg.vecdot(scaled, image)
         gathers = self.gather_distributed
-        past: Pair = queue if isinstance(queue, tuple) else (queue, None)
         further = FurtherKeys(hard_negatives, past[0], count, gathers, image, normalises=False)
         past_texts = FurtherKeys(None, past[1], count, gathers, scaled, normalises=False)
         if further.owners is not None:

@@ -191,7 +191,9 @@ class PairCriterion:
         excluded: Tensor | None,
     ) -> Tensor:
         """Return which anchors DCL with this η would bound."""
-        terms = self._debiased.terms(similarity, scale, exclude=excluded, class_probability=eta)
+        terms = self._debiased.terms(
+            similarity, scale, exclude=excluded, class_probability=eta, unused="ignore"
+        )
         return terms.at_bound
 
     def _switched_off(self, terms: ContrastiveTerms, at_bound: Tensor) -> Tensor:
