@@ -438,6 +438,18 @@ def test_excluded_columns_of_views_are_not_negatives(name, kind, with_query, chu
     book.assert_same(actual, expected, [*views, hard, queue])
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.float16])
+@pytest.mark.parametrize("name", ["labels", "same_query"])
+def test_missing_numbers_are_unknown_in_every_dtype(name, dtype):
+    views, hard = three_views(4)[:2], normal(2, 4, seed=7)
+    numbers = torch.tensor([0, 1, 1, 0])
+    loss = ContrastiveLoss(Oracle(), T) if name == "labels" else ContrastiveLoss(Uncorrected(), T)
+    same = numbers == torch.cat((numbers, torch.tensor([-1, -1]))).unsqueeze(1)
+    actual = loss(*views, hard_negatives=hard, **{name: numbers.to(dtype)})
+    expected = ContrastiveLoss(Uncorrected(), T)(*views, hard_negatives=hard, exclude=same.mT)
+    torch.testing.assert_close(actual, expected)
+
+
 def test_the_queries_of_hard_negatives_may_be_known():
     views, hard = three_views(4)[:2], normal(2, 4, seed=7)
     queries = torch.tensor([0, 1, 2, 3, 1, 9])  # the first hard negative answers the second query

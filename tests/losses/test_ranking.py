@@ -293,6 +293,11 @@ def test_labels_and_class_probabilities_apply_to_joint_contrasts(chunk_size):
             {"labels": torch.tensor([0, 1, 0, -1, -1, -1])},
             {"eta": None, "labels": [0, 1, 0]},
         ),
+        (
+            Oracle(),
+            {"labels": torch.tensor([False, True, False])},
+            {"eta": None, "labels": [0, 1, 0]},
+        ),
         (Debiased(), {"class_probability": torch.tensor(eta, dtype=torch.float64)}, {"eta": eta}),
     ):
         model = Bag(0)

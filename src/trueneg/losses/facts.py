@@ -241,10 +241,18 @@ class Everyone(NamedTuple):
         of_process = layout.count + layout.hard * layout.count // layout.samples
         sizes = of_process + layout.queued, of_process, layout.count
         if missing is not None and values.dim() == 1 and len(values) in sizes:
-            values = functional.pad(values, (0, sizes[0] - len(values)), value=missing)
+            values = padded(values, sizes[0] - len(values), missing)
         values = checked_shape(name, values, sizes[:1])
         own, queued = values.split((of_process, layout.queued))
         return torch.cat((gathered_rows(own, layout.count, self.gathers)[0], queued))
+
+
+def padded(values: Tensor, number: int, missing: float) -> Tensor:
+    """Return values and a number of missing ones; all as int64, unless they are floating-point:
+    bool and uint8 cannot hold −1.
+    """
+    values = values if values.is_floating_point() else values.long()
+    return functional.pad(values, (0, number), value=missing)
 
 
 def check_similarity(name: str, similarity: Tensor | None, layout: Layout | None = None) -> None:

@@ -18,7 +18,7 @@ from trueneg.losses.checks import (
 )
 from trueneg.losses.cross_modal import CrossModalLoss
 from trueneg.losses.execution import gathered, gathered_rows, outside_autocast
-from trueneg.losses.facts import UNUSED, SampleFacts
+from trueneg.losses.facts import UNUSED, SampleFacts, padded
 from trueneg.losses.sentences import (
     Features,
     GuideVectors,
@@ -293,7 +293,7 @@ class RankingLoss(CrossModalLoss):
             return values
         check_tensors(**{name: values})
         if len(values) == anchors and name == "labels":
-            values = functional.pad(values, (0, candidates - anchors), value=-1)
+            values = padded(values, candidates - anchors, missing=-1)
         values = checked_shape(name, values, (candidates,))
         return _joint_columns(values, values[:anchors])
 
