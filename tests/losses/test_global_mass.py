@@ -155,6 +155,19 @@ def test_a_sample_that_is_drawn_twice_keeps_the_larger_average():
     assert_state(loss, [means[1], None, None, max(means[0], means[2]), None])
 
 
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_changes_no_average(wrong):
+    index, views = torch.tensor([4, 0, 6]), two_views(0, 3)
+    loss = CrossModalLoss(GlobalMass(8, 0.3)).double()
+    for known in (0, 6):  # without an average, and with one
+        state = loss.estimator.log_averages.clone()
+        assert state.isfinite().sum() == known
+        broken = torch.full_like(views[0], wrong)
+        loss.of_features(broken, views[1], 5.0, index=index)
+        assert torch.equal(loss.estimator.log_averages, state)
+        assert loss.of_features(*views, 5.0, index=index).loss.isfinite()
+
+
 @PROPERTIES
 @given(SEEDS, RATES, st.booleans())
 def test_filtered_negatives_leave_the_mean_and_n_as_it_is(seed, rate, decoupled):

@@ -118,7 +118,8 @@ class GlobalMass(Estimator, nn.Module):
 
     @torch.no_grad()
     def store(self, index: Tensor, log_averages: Tensor) -> None:
-        """Keep the averages of a batch; the larger one if it contains a sample twice.
+        """Keep the averages of a batch; the larger one if it contains a sample twice, and the old
+        one where the new one is NaN or +∞, as of embeddings with NaN.
 
         Args:
             index: (B,) numbers of the samples.
@@ -128,11 +129,13 @@ class GlobalMass(Estimator, nn.Module):
         mean = log_averages.logsumexp(0) - math.log(len(log_averages))
         index = gathered(index)[0].flatten()
         everyone = gathered(mean.contiguous())[0].transpose(0, 1).flatten(1)
+        old = self.log_averages[: len(everyone), index]
+        everyone = torch.where(everyone < math.inf, everyone.to(old.dtype), old)
         # The largest, because sums of scattered values have no fixed order on a GPU.
         self.log_averages[: len(everyone)].scatter_reduce_(
             1,
             index.expand(len(everyone), -1),
-            everyone.to(self.log_averages.dtype),
+            everyone,
             "amax",
             include_self=False,
         )
