@@ -57,6 +57,14 @@ class Bag(nn.Module):
         return features
 
 
+class BagWithModes(Bag):
+    """Remembers in which mode it is called."""
+
+    def forward(self, features):
+        self.modes = [*getattr(self, "modes", []), self.training]
+        return super().forward(features)
+
+
 def tokenised(texts, width=0, left=False):
     """Return the features of a column of texts given as lists of ids; the padding contains ids,
     too.
@@ -521,15 +529,23 @@ def test_equal_texts_are_recognised_with_any_padding(layout):
 
 
 def test_a_guide_gets_the_tokens_no_gradient_and_no_dropout():
-    model, guide = Bag(0), Bag(1).train()
+    model, guide = BagWithModes(0), BagWithModes(1)
     loss = RankingLoss(model, Guided(), guide=guide)
-    assert not guide.training
-    assert not loss.train().guide.training
-    assert model.training
     loss([tokenised(column) for column in COLUMNS]).backward()
-    assert [each.keys() for each in guide.seen] == [{"input_ids", "attention_mask"}] * 3
+    assert guide.modes == [False] * 3
     assert guide.words.grad is None
     assert model.words.grad.abs().sum() > 0
+    assert [each.keys() for each in guide.seen] == [{"input_ids", "attention_mask"}] * 3
+
+
+def test_a_model_that_guides_itself_keeps_its_dropout():
+    model = BagWithModes(0)
+    model.frozen = nn.BatchNorm1d(1).eval()
+    loss = RankingLoss(model, Guided(), guide=model)
+    loss([tokenised(column) for column in COLUMNS])
+    assert model.modes == [True] * 3 + [False] * 3
+    assert model.training
+    assert not model.frozen.training
 
 
 def test_an_anchor_whose_candidates_are_all_equal_has_loss_0():

@@ -3,12 +3,12 @@ it affects the equations.
 """
 
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 from torch.utils.checkpoint import checkpoint
 
 SHORTEST = 1e-6  # length of the shortest vector that is normalised
@@ -40,6 +40,18 @@ def single_precision(*tensors: Tensor) -> list[Tensor]:
     has_double = any(tensor.dtype == torch.float64 for tensor in tensors)
     dtype = torch.float64 if has_double else torch.float32
     return [tensor.to(dtype) for tensor in tensors]
+
+
+@contextmanager
+def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Set a module to evaluation mode; afterwards, each of its parts gets its own mode back."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
 
 
 def unit_length(vectors: Tensor) -> Tensor:

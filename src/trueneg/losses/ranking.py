@@ -17,7 +17,12 @@ from trueneg.losses.checks import (
     checked_shape,
 )
 from trueneg.losses.cross_modal import CrossModalLoss
-from trueneg.losses.execution import gathered, gathered_rows, outside_autocast
+from trueneg.losses.execution import (
+    gathered,
+    gathered_rows,
+    in_evaluation_mode,
+    outside_autocast,
+)
 from trueneg.losses.facts import UNUSED, SampleFacts, padded
 from trueneg.losses.sentences import (
     Features,
@@ -76,10 +81,11 @@ class RankingLoss(CrossModalLoss):
         scale: γ, the inverse temperature.
         guide: for estimators that need similarities: a module that is called like the model. Its
             embeddings give the similarities of negatives and positives, without gradients and in
-            evaluation mode. It gets the same token ids; if its vocabulary differs from the model's,
-            or it takes shorter texts, the ids are decoded, and it tokenises the texts itself. Or a
-            mapping from each text to a vector, (D,), which is looked up by the model's token ids;
-            of texts with equal ids, the last one counts. None: the model's own embeddings.
+            evaluation mode; it can be the model itself. It gets the same token ids; if its
+            vocabulary differs from the model's, or it takes shorter texts, the ids are decoded, and
+            it tokenises the texts itself. Or a mapping from each text to a vector, (D,), which is
+            looked up by the model's token ids; of texts with equal ids, the last one counts. None:
+            the model's own embeddings.
         same_text: leave out candidates whose token ids equal those of the anchor, or of a positive
             of a row with an equal anchor: all of these are right answers to the same query. Token
             ids are compared because dropout makes the embeddings of equal texts differ; a prompt
@@ -168,19 +174,12 @@ class RankingLoss(CrossModalLoss):
         self.needs_guide = needs_guide
         self.model = model
         self.scale = checked_positive("scale", scale)
-        self.guide = None if guide is None else guide.eval()
+        self.guide = guide
         self.decode = decoder_of(model, guide)
         self.same_text = same_text
         self.contrast = contrast
         self.mini_batch_size = checked_count("mini_batch_size", mini_batch_size, "texts")
         self.unused = checked_choice("unused", unused, UNUSED)
-
-    def train(self, mode: bool = True) -> "RankingLoss":
-        """Set the mode of the model; the guide stays in evaluation mode."""
-        super().train(mode)
-        if self.guide is not None:
-            self.guide.eval()
-        return self
 
     def forward(  # type: ignore[override]  # the signature that the trainer expects
         self,
@@ -351,7 +350,8 @@ class RankingLoss(CrossModalLoss):
         """
         with outside_autocast(anchors.device):
             if self.guide is not None:
-                anchors, candidates = embedded(self._rated, columns, self.mini_batch_size)
+                with in_evaluation_mode(self.guide):
+                    anchors, candidates = embedded(self._rated, columns, self.mini_batch_size)
             count = len(anchors)
             positives = candidates[:count]
             everyone, _ = gathered(anchors.detach(), self.gather_distributed)
