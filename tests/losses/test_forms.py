@@ -233,6 +233,42 @@ def test_queues_of_texts_and_images_equal_a_loop(directions, chunk_size):
     book.assert_same(one, expected, [texts, images, hard, past[0]])
 
 
+SAME = torch.tensor([[1, 0, 0, 1, 0], [0, 1, 1, 0, 1], [0, 1, 1, 0, 0]]).bool()
+
+
+@pytest.mark.parametrize(
+    ("name", "estimator"), [("same_class", Oracle()), ("exclude", Uncorrected())]
+)
+def test_a_pair_of_matrices_covers_the_queue_of_texts(name, estimator):
+    texts, images = normal(3, 4), normal(3, 4, seed=1)
+    queue, of_texts = (normal(2, 4, seed=4), normal(2, 4, seed=5)), SAME.flip(1).roll(2, 1)
+    of_texts[:, :3] = SAME[:, :3].T
+    loss = CrossModalLoss(estimator)
+    known = {"text": SAME, "image": of_texts}
+    actual = loss.of_features(texts, images, 0.7, queue=queue, **{name: tuple(known.values())}).loss
+    expected = of_pairs(
+        *(texts, images, 0.7, plain),
+        queue=queue,
+        keeps=lambda side, i, column: not known[side][i, column.sample],
+    )
+    book.assert_same(actual, expected.mean(), [texts, images, *queue])
+    with pytest.raises(ValueError, match=f"{name}.*the queue of texts; expected a pair"):
+        loss.of_features(texts, images, 0.7, queue=queue, **{name: SAME})
+
+
+@pytest.mark.parametrize(("name", "estimator"), [("labels", Oracle())])
+def test_numbers_cover_the_queue_of_one_direction(name, estimator):
+    texts, images = normal(3, 4), normal(3, 4, seed=1)
+    queue, numbers = (normal(2, 4, seed=4), normal(2, 4, seed=5)), torch.tensor([0, 1, 0, 1, -1])
+    loss = CrossModalLoss(estimator, "image")
+    actual = loss.of_features(texts, images, 0.7, queue=(None, queue[1]), **{name: numbers}).loss
+    loss = CrossModalLoss(estimator, "text")
+    swapped = loss.of_features(images, texts, 0.7, queue=queue[1], **{name: numbers}).loss
+    book.assert_same(actual, swapped, [texts, images, queue[1]])
+    with pytest.raises(ValueError, match=f"{name} covers the queue of images"):
+        CrossModalLoss(estimator).of_features(texts, images, 0.7, queue=queue, **{name: numbers})
+
+
 @pytest.mark.parametrize(
     ("directions", "call"),
     [

@@ -69,7 +69,7 @@ class OpenClipLoss(CrossModalLoss):
         class_probability: float | Tensor | None = None,
         *,
         labels: Tensor | None = None,
-        same_class: Tensor | None = None,
+        same_class: Tensor | tuple[Tensor, Tensor] | None = None,
         negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
         positive_similarity: Tensor | None = None,
         exclude: Tensor | tuple[Tensor, Tensor] | None = None,

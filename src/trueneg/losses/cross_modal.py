@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from trueneg.losses.base import AnchorCriterion
 from trueneg.losses.checks import (
@@ -101,7 +100,7 @@ class CrossModalLoss(EstimatorLoss):
         *,
         class_probability: float | Tensor | None = None,
         labels: Tensor | None = None,
-        same_class: Tensor | None = None,
+        same_class: Tensor | tuple[Tensor, Tensor] | None = None,
         negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
         positive_similarity: Tensor | None = None,
         exclude: Tensor | tuple[Tensor, Tensor] | None = None,
@@ -125,7 +124,7 @@ class CrossModalLoss(EstimatorLoss):
                 labels; below 0: unknown.
             same_class: (B, B + H) bool, whether image j has the class of text i; used instead of
                 ``labels`` if the classes of texts and images differ. Its transpose is used for
-                image anchors.
+                image anchors. Or a pair, as below.
             negative_similarity: known similarity between samples, for estimators that need it: in
                 the shape of ``similarity``, whose transpose is used for image anchors; or a pair,
                 (B, B + H) for text and (B, B) for image anchors.
@@ -197,7 +196,7 @@ class CrossModalLoss(EstimatorLoss):
         *,
         class_probability: float | Tensor | None = None,
         labels: Tensor | None = None,
-        same_class: Tensor | None = None,
+        same_class: Tensor | tuple[Tensor, Tensor] | None = None,
         negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
         positive_similarity: Tensor | None = None,
         exclude: Tensor | tuple[Tensor, Tensor] | None = None,
@@ -224,7 +223,7 @@ class CrossModalLoss(EstimatorLoss):
             logit_scale: see :meth:`terms`, also for what is not explained here.
             class_probability: η.
             labels: (B,) or (B + H + Q,).
-            same_class: (B, S) bool.
+            same_class: (B, S) bool, or a pair.
             negative_similarity: (B, S), or a pair.
             positive_similarity: (B,) or (2B,).
             exclude: (B, S) bool, or a pair.
@@ -234,6 +233,8 @@ class CrossModalLoss(EstimatorLoss):
                 last in ``image_features``; or (B, n, D), n of each text.
             queue: (Q, D) past image features, further negatives of all texts, the same in all
                 processes; or a pair of past image and text features, the latter for image anchors.
+                With past texts, a matrix has to be a pair, the latter for image anchors; with both,
+                labels leave them out.
             sampling_probability: (S,).
             index: (B,) numbers.
             logit_bias: scalar tensor, the bias of :class:`~trueneg.losses.Sigmoid` in place of its
@@ -359,7 +360,8 @@ class CrossModalLoss(EstimatorLoss):
         logits.fill_diagonal_(-math.inf)
         count, columns = logits.shape
         has_pairs = any(
-            isinstance(each, tuple | list) for each in (facts.similarity, facts.exclude)
+            isinstance(each, tuple | list)
+            for each in (facts.similarity, facts.exclude, facts.same_class)
         )
         if self.estimator.pairwise and self.sides == 2 and columns == count and not has_pairs:
             return self._of_pairs(positive, logits, temperature, facts)
@@ -444,6 +446,7 @@ class CrossModalLoss(EstimatorLoss):
                 known,
                 similarity=_part("negative_similarity", facts.similarity, known.similarity, place),
                 exclude=_part("exclude", facts.exclude, known.exclude, place),
+                same_class=_part("same_class", facts.same_class, known.same_class, place),
                 positive_similarity=None if positives is None else positives[number],
                 targets=None if targets is None else targets[number],
             )
@@ -477,28 +480,37 @@ def _of_images(facts: SampleFacts, of_texts: Layout, layout: Layout) -> SampleFa
         layout: that of the images' logits.
     """
     count = layout.count
-    first = slice(count)
 
     def transposed(name: str, matrix: Tensor | None) -> Tensor | None:
         if matrix is None or isinstance(matrix, tuple | list):
             return None
         checked_shape(name, matrix, (count, of_texts.candidates))
-        # symmetric among several processes
-        square = matrix[:, : layout.samples] if layout.samples > count else matrix[:, first].mT
-        if layout.queued and name == "negative_similarity":
+        if layout.queued:
             raise ValueError(f"{name} does not cover the queue of texts; expected a pair.")
-        return functional.pad(square, (0, layout.queued)) if layout.queued else square
+        # symmetric among several processes
+        return matrix[:, : layout.samples] if layout.samples > count else matrix[:, :count].mT
 
-    def of_pairs(values: Tensor | None) -> Tensor | None:
-        return values[first] if isinstance(values, Tensor) else values
+    def of_samples(name: str, values: Tensor | None) -> Tensor | None:
+        if not isinstance(values, Tensor):
+            return values
+        hard = of_texts.hard * count // of_texts.samples
+        queued = values[count + hard :]
+        if not of_texts.queued:  # those of texts
+            return torch.cat((values[:count], queued))
+        if layout.queued and len(queued):
+            raise ValueError(
+                f"{name} covers the queue of images, but not that of texts; leave out both, or call"
+                " a loss for each direction."
+            )
+        return values[:count]
 
     return replace(
         facts,
-        labels=of_pairs(facts.labels),
+        labels=of_samples("labels", facts.labels),
         same_class=transposed("same_class", facts.same_class),
         similarity=transposed("negative_similarity", facts.similarity),
         exclude=transposed("exclude", facts.exclude),
-        sampling_probability=of_pairs(facts.sampling_probability),
+        sampling_probability=of_samples("sampling_probability", facts.sampling_probability),
         owners=None,
     )
 

@@ -55,7 +55,7 @@ class SampleFacts:
 
     class_probability: float | Tensor | None = None
     labels: Tensor | None = None
-    same_class: Tensor | None = None
+    same_class: Any = None
     similarity: Any = None
     positive_similarity: Tensor | None = None
     exclude: Any = None
