@@ -256,7 +256,9 @@ def test_a_pair_of_matrices_covers_the_queue_of_texts(name, estimator):
         loss.of_features(texts, images, 0.7, queue=queue, **{name: SAME})
 
 
-@pytest.mark.parametrize(("name", "estimator"), [("labels", Oracle())])
+@pytest.mark.parametrize(
+    ("name", "estimator"), [("labels", Oracle()), ("same_query", Uncorrected())]
+)
 def test_numbers_cover_the_queue_of_one_direction(name, estimator):
     texts, images = normal(3, 4), normal(3, 4, seed=1)
     queue, numbers = (normal(2, 4, seed=4), normal(2, 4, seed=5)), torch.tensor([0, 1, 0, 1, -1])
@@ -494,6 +496,10 @@ def test_the_queries_of_hard_negatives_may_be_known():
     actual = loss(*views, same_query=queries, hard_negatives=hard)
     torch.testing.assert_close(actual, loss(*views, exclude=exclude, hard_negatives=hard))
     assert actual != loss(*views, same_query=queries[:4], hard_negatives=hard)
+    pairs = CrossModalLoss(Uncorrected())  # images have no hard negatives
+    actual = pairs.of_features(*views, 0.7, same_query=queries, hard_negatives=hard).loss
+    expected = pairs.of_features(*views, 0.7, exclude=exclude, hard_negatives=hard).loss
+    torch.testing.assert_close(actual, expected)
 
 
 def test_excluded_columns_are_bool():

@@ -137,7 +137,8 @@ class ContrastiveLoss(EstimatorLoss):
                 equally between the views of sample j. With V·B rows, each view of a sample has its
                 own targets. They get no gradient. None: the positive has all the weight.
             same_query: (B,) integers; samples with equal ones of at least 0 are right answers to
-                the same query, so that they are not negatives of each other.
+                the same query, so that they are not negatives of each other. Those of hard
+                negatives and the queue may follow.
             hard_negatives: (H, D) further negatives of all anchors; or (B, n, D), n of each sample,
                 which are negatives of the other samples, too.
             queue: (Q, D) past keys, further negatives of all anchors; the same in all processes.

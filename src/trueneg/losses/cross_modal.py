@@ -135,8 +135,9 @@ class CrossModalLoss(EstimatorLoss):
             targets: in the shape of ``similarity`` for text anchors, (B, B) for image anchors, or a
                 pair for both; each row sums to 1, and T_ii is the weight of the positive. They get
                 no gradient. None: the positive has all the weight.
-            same_query: (B,) integers; pairs with equal ones of at least 0 are right answers to the
-                same query, so that they are not negatives of each other.
+            same_query: (B,) or, with those of hard negatives, (B + H,) integers; pairs with equal
+                ones of at least 0 are right answers to the same query, so that they are not
+                negatives of each other.
             sampling_probability: (B + H,) probability with which each sample is drawn, for
                 :class:`~trueneg.losses.LogQ`.
             index: (B,) number of each pair among all training pairs, for estimators that remember
@@ -228,13 +229,13 @@ class CrossModalLoss(EstimatorLoss):
             positive_similarity: (B,) or (2B,).
             exclude: (B, S) bool, or a pair.
             targets: (B, S), or a pair.
-            same_query: (B,) integers.
+            same_query: (B,) or (B + H + Q,) integers.
             hard_negatives: (H, D) images that are further negatives of all texts, as if they came
                 last in ``image_features``; or (B, n, D), n of each text.
             queue: (Q, D) past image features, further negatives of all texts, the same in all
                 processes; or a pair of past image and text features, the latter for image anchors.
                 With past texts, a matrix has to be a pair, the latter for image anchors; with both,
-                labels leave them out.
+                labels and queries leave them out.
             sampling_probability: (S,).
             index: (B,) numbers.
             logit_bias: scalar tensor, the bias of :class:`~trueneg.losses.Sigmoid` in place of its
@@ -510,6 +511,7 @@ def _of_images(facts: SampleFacts, of_texts: Layout, layout: Layout) -> SampleFa
         same_class=transposed("same_class", facts.same_class),
         similarity=transposed("negative_similarity", facts.similarity),
         exclude=transposed("exclude", facts.exclude),
+        same_query=of_samples("same_query", facts.same_query),
         sampling_probability=of_samples("sampling_probability", facts.sampling_probability),
         owners=None,
     )

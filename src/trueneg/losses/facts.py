@@ -42,9 +42,9 @@ class SampleFacts:
             still attract.
         targets: (B, S), or (A, S) if the views of a sample have different targets; see
             :func:`checked_targets`.
-        same_query: (B,) number of each sample's query or, with those of hard negatives, (B + H');
-            samples of one query, all of which are right answers to it, are not negatives of each
-            other. Below 0: a query of its own.
+        same_query: (B,) number of each sample's query or, with those of further negatives, (B + H'
+            + Q); samples of one query, all of which are right answers to it, are not negatives of
+            each other. Below 0: a query of its own.
         sampling_probability: (B + H' + Q,) probability with which each sample is drawn; once
             checked, its logarithm, (S,), of all.
         index: (B,) number of each sample among all training samples.
