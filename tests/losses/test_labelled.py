@@ -51,6 +51,12 @@ def test_it_equals_their_loss(temperature):
         theirs(embeddings, LABELS, **with_references),
         [embeddings, references],
     )
+    other_views = {"ref_emb": draws(2, 12, 8), "ref_labels": LABELS}
+    assert_same(
+        ours(embeddings, LABELS, **other_views),
+        theirs(embeddings, LABELS, **other_views),
+        [embeddings, other_views["ref_emb"]],
+    )
     pairs = (
         torch.tensor([0, 1]),
         torch.tensor([4, 9]),
@@ -105,6 +111,11 @@ def test_unknown_labels_are_no_class_and_eta_is_passed_by_name():
     assert 0 <= loss.share_at_bound <= 1
     given = LabelledLoss(Debiased(eta), 0.5)(embeddings, torch.tensor([-1, -1, 0, 0, 1, 1]))
     torch.testing.assert_close(given, unknown)
+    plain = LabelledLoss(Uncorrected(), 0.5)
+    with pytest.raises(ValueError, match=r"class_probability.*Uncorrected"):
+        plain(embeddings, LABELS[:6], class_probability=eta)
+    ignored = plain(embeddings, LABELS[:6], class_probability=eta, unused="ignore")
+    torch.testing.assert_close(ignored, plain(embeddings, LABELS[:6]))
 
 
 def test_unknown_labels_are_no_class_of_a_miner_or_a_memory():

@@ -16,6 +16,7 @@ from trueneg.losses.base import Estimator, checked_estimator
 from trueneg.losses.checks import check_tensors, checked_positive, checked_shape, is_readable
 from trueneg.losses.cross_modal import CrossModalLoss, Pair
 from trueneg.losses.execution import outside_autocast, single_precision, unit_length
+from trueneg.losses.facts import SampleFacts
 from trueneg.losses.log_space import MaskedLogSumExp
 from trueneg.losses.ranking import FactsCollator, RankingLoss
 
@@ -205,6 +206,7 @@ class LabelledLoss(nn.Module):
         ref_labels: Tensor | None = None,
         *,
         class_probability: float | Tensor | None = None,
+        unused: str = "error",
     ) -> Tensor:
         """Return the scalar loss; 0 if there are no positive pairs.
 
@@ -215,13 +217,18 @@ class LabelledLoss(nn.Module):
                 triplets of anchors, positives and negatives, (T,) each, as a miner returns them;
                 None: all pairs of equal and of different labels.
             ref_emb: (R, D) samples with which to compare; None: the embeddings.
-            ref_labels: (R,) their labels.
+            ref_labels: (R,) their labels. If this is the tensor ``labels`` itself, the samples are
+                those of the embeddings, in other views: none is compared with itself.
             class_probability: η, a single number or one value per embedding, (B,).
+            unused: ``"error"`` or ``"ignore"``, see :meth:`ContrastiveLoss.terms`.
 
         Raises:
-            ValueError: if a shape is wrong, or neither labels nor pairs are given.
+            ValueError: if a shape is wrong, neither labels nor pairs are given, or the estimator
+                does not use η.
         """
         check_tensors(embeddings=embeddings, ref_emb=ref_emb)
+        SampleFacts(class_probability).refuse_unused(self.estimator, None, unused)
+        itself = ref_emb is None or ref_labels is labels
         keys = embeddings if ref_emb is None else ref_emb
         with outside_autocast(embeddings.device):
             anchors, keys = map(unit_length, single_precision(embeddings, keys))
@@ -233,7 +240,7 @@ class LabelledLoss(nn.Module):
             else:
                 positive = negative = logits
                 of_keys = labels if ref_emb is None else ref_labels
-                is_positive, is_negative = _by_label(logits, labels, of_keys, ref_emb is None)
+                is_positive, is_negative = _by_label(logits, labels, of_keys, itself)
             pairs = is_positive.sum(1)
             draws = MaskedLogSumExp.apply(positive, ~is_positive | (pairs == 0)[:, None])
             mean = torch.where(pairs > 0, draws - pairs.clamp(min=1).to(draws).log(), 0)
