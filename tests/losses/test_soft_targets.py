@@ -77,6 +77,18 @@ def test_targets_from_half_precision_similarities_sum_to_1():
         torch.testing.assert_close(rows.sum(1), torch.ones(64))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_targets_in_half_precision_are_normalised(dtype):
+    targets = torch.softmax(10 * uniform(64, 64, seed=4), dim=1).to(dtype)
+    exact = targets.double() / targets.double().sum(1, keepdim=True)
+    views, loss = views_of(2, 64), ContrastiveLoss(Uncorrected(), 0.2)
+    torch.testing.assert_close(
+        loss(*views, targets=targets), loss(*views, targets=exact), rtol=2e-8, atol=0
+    )
+    with pytest.raises(ValueError, match="row 0 sums to"):
+        loss(*views, targets=0.98 * targets)
+
+
 class TestFalseNegativeCancellation:
     """Targets of the released code: uniform over the positive and the views of similar samples, all
     in the denominator.

@@ -311,20 +311,23 @@ def log_of_probability(everyone: Everyone, probability: Tensor | None) -> Tensor
 
 def checked_targets(targets: Tensor, layout: Layout) -> Tensor:
     """Return soft targets, (B, S) or (A, S), without their gradient, after checking them; rows sum
-    to 1.
+    to 1. Those in half precision, whose sums are off by rounding, are normalised in float32.
 
     Raises:
         ValueError: if the shape is wrong, a target is negative, or a row does not sum to 1 within
-            1e-4; on an accelerator, such a row becomes NaN.
+            1e-4 or, in half precision, the dtype's epsilon; on an accelerator, such a row becomes
+            NaN.
     """
     check_tensors(targets=targets)
     rows = layout.anchors if len(targets) == layout.anchors else layout.count
     targets = checked_shape("targets", targets, (rows, layout.candidates)).detach()
-    is_right = ((targets.sum(1) - 1).abs() <= TOLERANCE) & (targets >= 0).all(1)
+    is_half = targets.dtype in (torch.float16, torch.bfloat16)
+    tolerance = torch.finfo(targets.dtype).eps if is_half else TOLERANCE
+    targets = targets.float() if is_half else targets
+    sums = targets.sum(1)
+    is_right = ((sums - 1).abs() <= tolerance) & (targets >= 0).all(1)
     wrong = ~is_right  # NaN is wrong, too
-    if not is_readable(targets):
-        return targets.masked_fill(wrong[:, None], math.nan)
-    if wrong.any():
+    if is_readable(targets) and wrong.any():
         row = int(wrong.nonzero()[0])
         if (targets[row] < 0).any():
             raise ValueError(
@@ -332,7 +335,9 @@ def checked_targets(targets: Tensor, layout: Layout) -> Tensor:
                 " 0."
             )
         raise ValueError(
-            f"targets: row {row} sums to {targets[row].sum():g}; expected 1 (within {TOLERANCE:g})"
-            " in every row."
+            f"targets: row {row} sums to {sums[row]:g}; expected 1 (within {tolerance:g}) in every"
+            " row."
         )
-    return targets
+    if is_half:
+        targets = targets / sums[:, None]
+    return targets if is_readable(targets) else targets.masked_fill(wrong[:, None], math.nan)
