@@ -25,6 +25,7 @@ from trueneg.losses import (
 )
 from trueneg.losses.build import parameters
 from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
+from trueneg.losses.targets import SameClass
 
 NAMES = [*ESTIMATORS, *WHOLE_LOSSES]
 REQUIRED = {"quantile": {"share": 0.2}, "global": {"samples": 64}, "glofnd": {"samples": 64}}
@@ -86,7 +87,17 @@ def test_execution_options_reach_every_loss(name, directions):
     assert (loss.chunk_size, loss.gather_distributed) == (8, True)
 
 
-@pytest.mark.parametrize("objective", [{"name": "simclr"}, {}, {"name": "dcl", "eta": 0.1}])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        {"name": "simclr"},
+        {},
+        {"name": "dcl", "eta": 0.1},
+        {"name": "reco", "hardness": 5},
+        {"name": "reco", "scope": "hard"},
+        {"name": "sigmoid", "scope": "hard"},
+    ],
+)
 def test_an_unknown_name_or_parameter_raises_an_error_that_lists_all_of_them(objective):
     with pytest.raises(ValueError, match="objective") as error:
         build(objective)
@@ -98,6 +109,12 @@ def test_an_unknown_name_or_parameter_raises_an_error_that_lists_all_of_them(obj
 def test_a_name_instead_of_a_mapping_is_refused():
     with pytest.raises(ValueError, match="objective is 'dcl'; expected a mapping"):
         build("dcl")
+
+
+def test_the_targets_of_an_alias_are_its_own():
+    with pytest.raises(ValueError, match="supcon has targets of its own"):
+        build({"name": "supcon", "targets": {"name": "half_uniform"}})
+    assert build({"name": "supcon", "targets": None}).target_rule == SameClass()
 
 
 def test_a_value_out_of_range_is_refused():

@@ -15,7 +15,7 @@ from trueneg.losses.targets import RULES, Rule
 
 # accepted by every loss; they control execution and are not part of an objective
 OPTIONS = {"chunk_size", "gather_distributed"}
-SCOPE = "scope"  # accepted by every estimator
+SCOPE = "scope"  # accepted by every estimator but Sigmoid
 
 
 def build(
@@ -72,16 +72,16 @@ def build(
             f"objective is {objective!r}; expected a mapping with its name and parameters, as"
             " {'name': 'cl'}."
         )
-    values = dict(objective)
-    if values.get("name") in ALIASES:
-        values |= ALIASES[values["name"]]
+    values = _without_alias(objective)
     name = values.pop("name", None)
     if name not in ESTIMATORS | WHOLE_LOSSES:
         raise ValueError(f"Unknown objective {name!r}; expected one of {_known_names()}.")
     decoupled = False
+    hardness = 0
     targets = {"name": "onehot"}
     if name in ESTIMATORS:
         decoupled = values.pop("decoupled", False)
+        hardness = values.pop("hardness", 0)
         targets = values.pop("targets", None) or targets
         if not isinstance(decoupled, bool):
             raise ValueError(f"decoupled is {decoupled!r}; expected True or False.")
@@ -90,7 +90,6 @@ def build(
                 f"targets is {targets!r}; expected a mapping with a name, one of"
                 f" {', '.join(RULES)}."
             )
-    hardness = values.pop("hardness", 0)
     if samples is not None and "samples" in parameters(name):
         values.setdefault("samples", samples)
     _check_parameters(name, values)
@@ -107,10 +106,26 @@ def build(
     return CrossModalLoss(estimator, directions, **options)
 
 
+def _without_alias(objective: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an objective with what its name stands for, if it is an alias.
+
+    Raises:
+        ValueError: if it has a value for that, too.
+    """
+    fixed = ALIASES.get(objective.get("name", ""), {})
+    if wrong := [key for key in fixed if key != "name" and objective.get(key) is not None]:
+        raise ValueError(
+            f"Objective {objective['name']} has {wrong[0]} of its own; leave {wrong[0]} out, or use"
+            f" {fixed['name']}."
+        )
+    return {**objective, **fixed}
+
+
 def _check_parameters(name: str, values: Mapping[str, Any]) -> None:
     """Check that an objective's parameters are known, and that none is missing."""
     accepted = parameters(name)
-    unknown = sorted(set(values) - set(accepted) - {SCOPE})
+    takes_scope = SCOPE in inspect.signature((ESTIMATORS | WHOLE_LOSSES)[name]).parameters
+    unknown = sorted(set(values) - set(accepted) - ({SCOPE} if takes_scope else set()))
     if unknown:
         raise ValueError(
             f"Objective {name} has no parameter {', '.join(map(str, unknown))}; objectives:"
