@@ -303,6 +303,34 @@ def test_hardness_weights_equal_sentence_transformers(library, hard, scope, alph
     book.assert_same(actual, expected, [first, second, near][: 2 + bool(hard)], 1e-7)
 
 
+DIRECTIONS = {
+    "joint": ("query_to_doc", "query_to_query", "doc_to_doc"),
+    "symmetric": ("query_to_doc", "doc_to_query"),
+}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("contrast", DIRECTIONS)
+def test_hardness_weights_of_further_contrasts_equal_theirs_of_hard_negatives_alone(
+    library, contrast, scope
+):
+    """The library weights no other negatives than the documents of an anchor."""
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    columns = columns_of(*batch(hard=2))
+    theirs = MultipleNegativesRankingLoss(
+        None,
+        scale=1 / T,
+        directions=DIRECTIONS[contrast],
+        partition_mode="joint" if contrast == "joint" else "per_direction",
+        hardness_mode=MODES[scope],
+        hardness_strength=5.0,
+    )
+    expected = theirs.compute_loss_from_embeddings([each["model"] for each in columns], None)
+    actual = ranking(HardnessWeighted(5.0, scope=scope), contrast=contrast)(columns)
+    assert torch.isclose(actual, expected, rtol=1e-7) == (scope == "hard")
+
+
 def test_hardness_weights_of_large_scales_are_finite():
     first, second, _ = (normalize(each, dim=-1) for each in batch())
     loss = ContrastiveLoss(HardnessWeighted(9.0), 1e-3)(first.float(), second.float())

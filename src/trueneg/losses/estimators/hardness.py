@@ -17,8 +17,9 @@ class HardnessWeighted(Estimator):
     LLaVE (Lan et al., 2025, equation 5, α = 9) for in-batch negatives, EmbeddingGemma (Schechter
     Vera et al., 2025, α = 5) for hard ones; sentence-transformers' ``hardness_mode`` is the
     ``scope`` of this class: ``in_batch_negatives`` is ``in_batch``, ``hard_negatives`` ``hard``,
-    ``all_negatives`` ``all``. :class:`HardNegative` normalises its weights and lets gradients flow
-    through them.
+    ``all_negatives`` ``all``. There, only cosines of anchors and documents are weighted: in a joint
+    or symmetric contrast, ``in_batch`` and ``all`` also weight the other negatives here.
+    :class:`HardNegative` normalises its weights and lets gradients flow through them.
 
     Args:
         alpha: α ≥ 0.

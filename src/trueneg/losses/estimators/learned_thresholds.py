@@ -19,14 +19,16 @@ class LearnedThresholds(Selecting, nn.Module):
     .. math:: N g = \sum_{n:\, s_n \le \nu_i} e^{u_n}, \qquad
               \nu_i = \arg\min_\nu\; \alpha \nu + \mathbb{E}_j\,(s_{ij} - \nu)_+
 
-    Balmaseda et al. (2025). The gradient is α minus the share of the sample's negatives in the
-    batch that exceed the threshold. Each threshold starts at 1, stays in [−1, 1], and has its own
-    Adam state, bias-corrected by the number of its own updates. As an estimator, s is the cosine of
-    the embeddings, and thresholds are kept by index: call the loss with ``index``, the numbers of
-    the batch's samples among all training samples. Each call in training mode first renews them; in
-    evaluation mode, they are used and stay. To compare other similarities, call :meth:`update`, and
-    use :class:`~trueneg.losses.Guided` with the thresholds as ``positive_similarity``. With several
-    processes, all of them learn from the samples of all, so that the copies stay equal.
+    Balmaseda et al. (2025), whose code of SimCLR's loss multiplies the sum by N over the number of
+    negatives kept; this class does not. The gradient is α minus the share of the sample's negatives
+    in the batch that exceed the threshold. Each threshold starts at 1, stays in [−1, 1], and has
+    its own Adam state, bias-corrected by the number of its own updates. As an estimator, s is the
+    cosine of the embeddings, and thresholds are kept by index: call the loss with ``index``, the
+    numbers of the batch's samples among all training samples. Each call in training mode first
+    renews them; in evaluation mode, they are used and stay. To compare other similarities, call
+    :meth:`update`, and use :class:`~trueneg.losses.Guided` with the thresholds as
+    ``positive_similarity``. With several processes, all of them learn from the samples of all, so
+    that the copies stay equal.
 
     Args:
         samples: number of training samples.

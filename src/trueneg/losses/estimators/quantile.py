@@ -24,7 +24,8 @@ class Quantile(Selecting):
     with :math:`u_{(k+1)}` the (k+1)-th largest logit of the batch: the control ``fnd`` of GloFND
     (Balmaseda et al., 2025), which learns this threshold for each training sample. Exactly k
     negatives are removed unless logits are equal. An anchor with none left has zero mass, so its
-    loss and gradient are 0.
+    loss and gradient are 0. The authors' code of SimCLR's loss multiplies the sum by N over the
+    number of negatives kept; this class does not.
 
     Args:
         share: share to remove, in [0, 1).
