@@ -264,6 +264,19 @@ def test_copies_and_moves_keep_the_state(name):
     assert list(loss.parameters()) == []
 
 
+@pytest.mark.parametrize("cast", ["half", "bfloat16"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_loss_that_is_cast_to_half_precision_remembers_as_before(name, cast):
+    plain = loss_of(name).float()
+    loss = getattr(copy.deepcopy(plain), cast)()
+    for call in range(60):  # bfloat16 cannot tell Adam's later steps apart
+        for each in (plain, loss):
+            each(*views_of(call), index=INDEX)
+        getattr(loss, cast)()
+    assert_equal(state_of(loss), state_of(plain))
+    assert next(loss.to("meta").buffers()).is_meta
+
+
 @pytest.mark.parametrize("size", [None, 3])
 @pytest.mark.parametrize("where", ["inside", "outside"])
 @pytest.mark.parametrize("name", NAMES)

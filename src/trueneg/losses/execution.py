@@ -65,6 +65,20 @@ def unit_length(vectors: Tensor) -> Tensor:
     return vectors / lengths.masked_fill(lengths < SHORTEST, 1)
 
 
+class PreciseBuffers(nn.Module):
+    """A module whose buffers are not cast to half precision with it: what is remembered changes by
+    less than half precision can tell apart.
+    """
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PreciseBuffers":
+        before = dict(self.named_buffers(recurse=False))
+        super()._apply(fn, recurse)
+        for name, buffer in self.named_buffers(recurse=False):
+            if buffer.dtype in (torch.float16, torch.bfloat16):
+                setattr(self, name, before[name].to(buffer.device))
+        return self
+
+
 def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
     """Gather a tensor from all processes, shape (processes, …) in rank order; the first dimension
     is 1 if not distributed.

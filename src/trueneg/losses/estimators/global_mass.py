@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from trueneg.losses.anchors import Anchors, NegativeMass, mass_without, unbounded
 from trueneg.losses.base import Estimator
 from trueneg.losses.checks import check_index, checked_count, checked_number
-from trueneg.losses.execution import gathered
+from trueneg.losses.execution import PreciseBuffers, gathered
 from trueneg.losses.log_space import log_sum_exp
 
 
-class GlobalMass(Estimator, nn.Module):
+class GlobalMass(Estimator, PreciseBuffers):
     r"""Replace the batch's negative mass, relative to the positive, by a moving average for each
     sample: SogCLR.
 

@@ -6,13 +6,13 @@ from torch import Tensor, nn
 from trueneg.losses.anchors import Anchors
 from trueneg.losses.base import Selecting
 from trueneg.losses.checks import check_index, checked_count, checked_number, checked_positive
-from trueneg.losses.execution import gathered
+from trueneg.losses.execution import PreciseBuffers, gathered
 
 # Adam's, as in the authors' code
 BETA_1, BETA_2, EPSILON = 0.9, 0.98, 1e-8
 
 
-class LearnedThresholds(Selecting, nn.Module):
+class LearnedThresholds(Selecting, PreciseBuffers):
     r"""Remove the negatives above a threshold that is learned for each training sample: the (1 −
     α)-quantile of its similarities, by stochastic gradient descent (GloFND).
 
