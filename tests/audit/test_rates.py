@@ -64,6 +64,8 @@ def test_a_range_without_ratings_may_have_any_share():
     beside = rate(np.array([1, 0, 0]), np.zeros(3, int), np.array([40, 10]))
     assert beside.low == pytest.approx(0.8 * alone.low)
     assert beside.high == pytest.approx(0.8 * alone.high + 0.2)
+    assert (beside.share, beside.unrated) == pytest.approx((1 / 3, 0.2))
+    assert alone.unrated == 0
 
 
 def test_a_rate_of_one_range_ignores_the_others():
@@ -114,7 +116,7 @@ def test_unsure_ratings_count_against_and_for_recall():
     level = 1 - 0.05 / 3
     low, high = exact(2, 4, level).low, exact(3, 4, level).high
     assert found.recall[:3] == ends((0.625, low, high))
-    assert found.recall[3:] == (5, 2)
+    assert (found.recall.pairs, found.recall.unsure) == (5, 2)
 
 
 def test_recall_without_false_negatives_is_unknown():

@@ -1,6 +1,7 @@
 """The sample to be rated, and what is refused about its ratings."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -25,8 +26,8 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def write_pairs(rows=60):
-    """A file of pairs with four hard negatives each, and vectors of its texts."""
+def write_pairs(rows=60, steps=(1, 2, 3, 5)):
+    """A file of pairs with hard negatives, and vectors of its texts."""
     generator = np.random.default_rng(0)
     answers = [f"answer number {number}" for number in range(rows)]
     answers[: len(STRANGE)] = STRANGE
@@ -34,7 +35,7 @@ def write_pairs(rows=60):
         {
             "query": f"question number {number}",
             "pos": [answer],
-            "neg": [answers[(number + step) % rows] for step in (1, 2, 3, 5)],
+            "neg": [answers[(number + step) % rows] for step in steps],
         }
         for number, answer in enumerate(answers)
     ]
@@ -86,6 +87,15 @@ def test_ratings_give_the_rate_of_all_pairs(capsys, header):
     by_rank = pd.read_csv("pairs_audit/rated/by_rank.csv")
     assert by_rank[["low", "high"]].iloc[0].tolist() == [expected.low, expected.high]
     assert len(pd.read_csv("pairs_audit/rated/thresholds.csv")) == 5
+
+
+def test_the_part_of_the_pairs_in_ranks_without_ratings_is_printed(capsys):
+    write_pairs(steps=range(1, 7))
+    assert main(["audit", "pairs.jsonl", "--encoder", VECTORS, "--pairs", "1"]) == 0
+    pd.read_csv("pairs_audit/sample.csv").assign(false="y").to_csv("rated.csv", index=False)
+    assert main(["audit", "pairs.jsonl", "--ratings", "rated.csv"]) == 0
+    # of six ranks, the last is in a range without ratings
+    assert re.search(r"100 % \(.* 16.7 % of them in ranks without", capsys.readouterr().out)
 
 
 def test_what_does_not_belong_together_is_named_and_nothing_is_computed(capsys):

@@ -21,11 +21,12 @@ class Rate(NamedTuple):
     """A share with its interval.
 
     Attributes:
-        share: the estimate; in the middle between counting all unsure ratings as false negatives
-            and none. NaN without ratings.
-        low, high: ends of the interval, which covers both ways to count them.
+        share: the estimate for the ranges that have ratings; in the middle between counting all
+            unsure ratings as false negatives and none. NaN without ratings.
+        low, high: ends of the interval for all ranges, which covers both ways to count them.
         pairs: number of ratings, with the unsure ones.
         unsure: number of unsure ratings.
+        unrated: share of the pairs that are in ranges without ratings.
     """
 
     share: float
@@ -33,6 +34,7 @@ class Rate(NamedTuple):
     high: float
     pairs: int
     unsure: int
+    unrated: float = 0.0
 
 
 class Threshold(NamedTuple):
@@ -57,6 +59,9 @@ class Threshold(NamedTuple):
 def rate(verdicts: ndarray, ranges: ndarray, sizes: ndarray, level: float = LEVEL) -> Rate:
     """Estimate the share of false negatives in a table, or in some of its ranges.
 
+    The share is the mean over the ranges that have ratings, weighted by their sizes. The interval
+    allows any share in the others.
+
     Args:
         verdicts: (n,) 1: false negative, 0: true negative, NaN: unsure.
         ranges: (n,) the range of each rated pair, less than H.
@@ -70,9 +75,12 @@ def rate(verdicts: ndarray, ranges: ndarray, sizes: ndarray, level: float = LEVE
     )
     low, _ = limits(false, rated, sizes, level)
     _, high = limits(false + unsure, rated, sizes, level)
-    shares = (false + unsure / 2)[is_part] / np.maximum(rated[is_part], 1)
-    share = np.average(shares, weights=sizes[is_part]) if rated.any() else np.nan
-    return Rate(float(share), float(low), float(high), int(rated.sum()), int(unsure.sum()))
+    known = np.where(rated > 0, sizes, 0)
+    shares = (false + unsure / 2) / np.maximum(rated, 1)
+    share = np.average(shares, weights=known) if rated.any() else np.nan
+    unrated = 1 - known.sum() / max(sizes.sum(), TINY)
+    counts = int(rated.sum()), int(unsure.sum())
+    return Rate(float(share), float(low), float(high), *counts, float(unrated))
 
 
 def in_batch_bound(verdicts: ndarray, ranges: ndarray, sizes: ndarray, candidates: float) -> float:
@@ -128,6 +136,7 @@ def _recall(verdicts: ndarray, above: ndarray, weights: ndarray, level: float) -
     and Graubard (1998): that of Clopper and Pearson for the effective number of ratings.
 
     The lower end counts the unsure ratings below the threshold only, the upper end those above.
+    Ranges of the table without ratings are left out.
     """
     unsure = np.isnan(verdicts)
     is_false = verdicts == 1

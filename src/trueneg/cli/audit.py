@@ -222,7 +222,9 @@ def _about_judge(opinions: ndarray, sample: RatedSample) -> str:
 def _interval(rate: Rate) -> str:
     if np.isnan(rate.share):
         return "an unknown share"
-    return f"{100 * rate.share:.3g} % ({100 * rate.low:.3g} to {100 * rate.high:.3g})"
+    unrated = 100 * rate.unrated
+    beside = f"; {unrated:.3g} % of them in ranks without ratings" if unrated >= 1 else ""
+    return f"{100 * rate.share:.3g} % ({100 * rate.low:.3g} to {100 * rate.high:.3g}{beside})"
 
 
 def _write_sample(
