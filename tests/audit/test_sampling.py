@@ -1,5 +1,7 @@
 """Draws from small tables have the promised chances, and never two pairs of an anchor or group."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,13 @@ def test_no_pair_stands_for_many_more_than_in_a_simple_sample():
         assert counts.sum() == 120
         weights = np.divide(sizes, counts, where=counts > 0, out=np.zeros(len(sizes)))
         assert weights.max() / (sum(sizes) / 120) < 1.15
+
+
+def test_each_range_with_pairs_contributes_one_if_there_are_enough():
+    for sizes in itertools.product((0, 1, 5, 20, 700), repeat=3):
+        filled = np.count_nonzero(sizes)
+        for pairs in range(max(filled, 1), min(sum(sizes), 12) + 1):
+            counts = allocated(np.array(sizes), pairs)
+            assert np.count_nonzero(counts) == filled, (sizes, pairs)
+            assert (counts <= sizes).all()
+            assert counts.sum() == pairs or (counts == sizes).any()
