@@ -45,11 +45,12 @@ def stored(path, vectors, source):
 
 @pytest.mark.parametrize("block", [2**24, 100])
 @pytest.mark.parametrize("is_labelled", [True, False])
-def test_the_most_similar_pairs_are_those_of_a_loop_over_all(monkeypatch, block, is_labelled):
+@pytest.mark.parametrize("texts", [30, 5])  # few: each is repeated
+def test_the_most_similar_pairs_are_those_of_a_loop(monkeypatch, block, is_labelled, texts):
     monkeypatch.setattr(suspects, "BLOCK", block)
     drawn = np.random.default_rng(0)
     vectors = drawn.normal(size=(63, 4))
-    rows = drawn.integers(0, 30, (40, 1 if is_labelled else 2))
+    rows = drawn.integers(0, texts, (40, 1 if is_labelled else 2))
     labels = drawn.integers(-1, 3, 40) if is_labelled else None
     if not is_labelled:
         rows[:, 1] += 30  # no text is an anchor and a positive
@@ -57,8 +58,11 @@ def test_the_most_similar_pairs_are_those_of_a_loop_over_all(monkeypatch, block,
         vectors[61] = vectors[60]  # of one pair, but the positive is also that of the other
     table = most_similar(vectors, rows, labels, 12)
     np.testing.assert_allclose(table["similarity"], reference(vectors, rows, labels, 12))
+    one, other = table["sample"], table["sample2"]
     if is_labelled:
-        assert (labels[table["sample"]] != labels[table["sample2"]]).all()
+        assert (labels[one] != labels[other]).all()
+    else:
+        assert (rows[one] != rows[other]).all()
 
 
 def test_two_images_that_differ_in_their_labels_alone_are_the_first_suspects(tmp_path):

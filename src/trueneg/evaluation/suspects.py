@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy import ndarray
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from trueneg.data.draw import read_samples
 from trueneg.data.mining import normalised_vectors
@@ -66,7 +66,7 @@ def most_similar(
     vectors: ndarray, rows: ndarray, labels: ndarray | None, count: int = COUNT
 ) -> DataFrame:
     """Return the pairs of samples with the most similar vectors, the most similar first; pairs with
-    the same vectors are listed once.
+    the same vectors are listed once, as the first such samples.
 
     Args:
         vectors: (m, D), one per distinct text or image.
@@ -85,33 +85,68 @@ def most_similar(
            sample  sample2  similarity
         0       1        2         0.8
     """
+    samples = np.arange(len(rows)) if labels is None else np.flatnonzero(labels >= 0)
+    first, second = rows[samples, 0], rows[samples, -1]
+    # what two samples must not have in common
+    own, own2 = (second, first) if labels is None else (labels[samples], labels[samples])
+    anchors, positives = _shared(first, own), _shared(second, own2)
     units = normalised_vectors(vectors)
-    first = rows[:, 0]
-    second = rows[:, -1]
-    parts = []
-    step = max(1, BLOCK // len(rows))
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        similarity = units[first[part]] @ units[second].T
-        if labels is None:
-            known = (first[part, None] == first) | (second[part, None] == second)
-        else:
-            known = (labels[part, None] == labels) | (np.minimum(labels[part, None], labels) < 0)
-        similarity[known] = -np.inf
-        # each pair may be there twice, and several samples may share a text
-        kept = min(10 * count, similarity.size)
-        best = np.argpartition(similarity, -kept, None)[-kept:]
-        sample, sample2 = np.unravel_index(best, similarity.shape)
-        parts.append(
-            DataFrame(
-                {
-                    "sample": start + sample,
-                    "sample2": sample2,
-                    "similarity": similarity.ravel()[best],
-                }
-            )
-        )
+    parts = [DataFrame({"first": first[:0], "second": second[:0], "similarity": units[:0, 0]})]
+    step = max(1, BLOCK // max(1, len(positives)))
+    for start in range(0, len(anchors), step):
+        part = anchors[start : start + step]
+        parts.append(_nearest(units, part, positives, labels is not None, count))
     found = pd.concat(parts).sort_values("similarity", ascending=False, kind="stable")
-    found = found[np.isfinite(found["similarity"])]
-    ends = np.sort(np.stack([first[found["sample"]], second[found["sample2"]]], 1))
-    return found[~DataFrame(ends).duplicated().to_numpy()].head(count).reset_index(drop=True)
+    ends = np.sort(found[["first", "second"]].to_numpy(), axis=1)
+    found = found[~DataFrame(ends).duplicated().to_numpy()].head(count)
+    chosen = []
+    for anchor, positive in found[["first", "second"]].to_numpy():
+        excluded = positive if labels is None else positives[positive]
+        one = np.flatnonzero((first == anchor) & (own != excluded))[0]
+        excluded = anchor if labels is None else own[one]
+        other = np.flatnonzero((second == positive) & (own2 != excluded))[0]
+        chosen.append((samples[one], samples[other]))
+    pairs = DataFrame(chosen, columns=["sample", "sample2"], dtype=np.int64)
+    return pairs.assign(similarity=found["similarity"].to_numpy())
+
+
+def _shared(ends: ndarray, values: ndarray) -> Series:
+    """Return the value that all samples with an end have, by end in order of appearance; −1: they
+    differ.
+    """
+    groups = Series(values).groupby(ends, sort=False)
+    least = groups.min()
+    return least.where(least == groups.max(), -1)
+
+
+def _nearest(
+    units: ndarray, anchors: Series, positives: Series, has_labels: bool, count: int
+) -> DataFrame:
+    """Return the most similar pairs of an anchor and another sample's positive (``first``,
+    ``second`` and ``similarity``); a pair may be there twice, the other way round.
+
+    Args:
+        units: (m, D) unit vectors.
+        anchors, positives: of :func:`_shared`, by row of the vectors.
+        has_labels: whether these have labels in common, not positives and anchors.
+        count: number of different pairs to return at least, if there are as many.
+    """
+    similarity = units[anchors.index] @ units[positives.index].T
+    of_anchors, of_positives = anchors.to_numpy()[:, None], positives.to_numpy()
+    if has_labels:
+        known = (of_anchors == of_positives) & (of_anchors >= 0)
+    else:
+        known = of_anchors == positives.index.to_numpy()
+        known |= anchors.index.to_numpy()[:, None] == of_positives
+    similarity[known] = -np.inf
+    kept = min(10 * count, similarity.size)
+    best = np.argpartition(similarity, -kept, None)[-kept:]
+    first, second = np.unravel_index(best, similarity.shape)
+    found = DataFrame(
+        {
+            "first": anchors.index[first],
+            "second": positives.index[second],
+            "similarity": similarity.ravel()[best],
+        }
+    )
+    return found[np.isfinite(found["similarity"])]
