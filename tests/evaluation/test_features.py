@@ -1,10 +1,15 @@
 """Features do not depend on batches, and extracting them does not modify the encoder."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
+from trueneg.errors import UserError
 from trueneg.evaluation.features import extract_features
+from trueneg.evaluation.pair_features import embed_texts
+from trueneg.models.towers.tower import Embedded
 
 
 def encoder_with_state():
@@ -63,3 +68,12 @@ def test_features_of_a_diverged_encoder_raise_an_error():
         extract_features(
             nn.Flatten(), lambda images: normalise(images) * torch.nan, random_images(2)
         )
+
+
+def test_texts_without_finite_embeddings_are_counted():
+    vectors = torch.tensor([[1.0, 0.0], [0.0, torch.inf], [torch.nan, 0.0]])
+    side = SimpleNamespace(prefix="", inputs=lambda *_: lambda block: {"batch": vectors[block]})
+    model = SimpleNamespace(embed=lambda _, batch: Embedded(batch, None))
+    with pytest.raises(UserError, match="2 of 3 texts"):
+        embed_texts(model, side, ["a", "b", "c"], torch.device("cpu"))
+    assert embed_texts(model, side, ["a"], torch.device("cpu")).tolist() == [[1, 0]]

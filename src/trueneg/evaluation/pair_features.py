@@ -14,6 +14,7 @@ from torch import Tensor
 from trueneg.data.image_loading import read_ahead
 from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.data.pairs.pair_source import PairSource
+from trueneg.errors import UserError
 from trueneg.models.pairs import PairModel
 from trueneg.models.towers.tower import Embedded, as_embedded
 from trueneg.training.networks import PairNetworks
@@ -95,11 +96,21 @@ def embed_texts(
 ) -> Tensor:
     """Return unnormalised embeddings (T, D) of distinct texts by one side; those that are too long
     are truncated.
+
+    Raises:
+        UserError: if an embedding is not finite.
     """
     inputs = side.inputs(texts, True, device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
-    embedded = [model.embed(side.prefix, **inputs(block)) for block in blocks]
-    return torch.cat([part.pooled.float() for part in embedded])
+    parts = [model.embed(side.prefix, **inputs(block)).pooled.float() for block in blocks]
+    embedded = torch.cat(parts)
+    if count := int((~embedded.isfinite().all(1)).sum()):
+        raise UserError(
+            f"The embeddings of {count:,} of {len(texts):,} texts contain NaN or inf; expected"
+            " numbers. The training has diverged (try a lower learning rate), or the encoder"
+            " cannot embed them."
+        )
+    return embedded
 
 
 @torch.no_grad()

@@ -26,6 +26,6 @@ def measure(runs: Sequence[EmbeddedTexts], settings: Section) -> Iterator[Measur
                 .numpy()
             )
             found = float(spearmanr(cosines, rated["score"]).statistic)
-            # equal cosines, of a collapsed encoder, say nothing about the scores
+            # equal cosines, of a collapsed encoder, say nothing about the scores; all are finite
             value = 0.0 if math.isnan(found) else found
             yield run, "test", Measurement("similarity", "Spearman"), value
