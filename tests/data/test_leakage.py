@@ -13,19 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tests.studies import tiny_study
+from tests.studies import tiny_study, tiny_texts
 from trueneg.cli import init, planned_data
 from trueneg.cli.main import main
 from trueneg.config.reading import read_configuration
+from trueneg.data.draw import draw_subsets
 from trueneg.data.images.image_source import ImageSource, read_source, write_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
 from trueneg.data.leakage import ORDER, without_leaks
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.pairs.pair_splits import official_subset, split_pairs
-from trueneg.data.samples import Samples, Subset
+from trueneg.data.samples import Samples, Subset, read_subsets
 from trueneg.data.texts import text_table
 from trueneg.data.texts.text_files import source_of
+from trueneg.data.texts.text_source import write_texts
 from trueneg.data.texts.text_splits import text_subset
 from trueneg.errors import UserError
 from trueneg.specs.texts import TEXT_PAIRS
@@ -258,6 +260,45 @@ def test_validation_is_compared_too():
     assert shared_with(said, "test", "validation") == {"groups": (1, 1)}
     assert shared_with(said, "validation") == {"groups": (2, 2)}
     assert "left out: 2 of train and 1 of validation" in said
+
+
+ROLES = {"treatment": "DCL", "baseline": "CL", "oracle": "Oracle"}
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_rated_pairs_whose_texts_are_trained_on_are_counted(tmp_path, monkeypatch, capsys, paired):
+    monkeypatch.chdir(tmp_path)
+    texts = [f"Question {number}?" for number in range(80)]
+    answers = [f"Answer {number}" for number in range(80)]
+    table = {"text": texts, "answer": answers, "label": np.arange(80) % 4}
+    pd.DataFrame(table).to_csv("own.csv", index=False)
+    second = answers if paired else texts[::-1]
+    first = [SPELLINGS[number % 4](text) for number, text in enumerate(texts)]
+    rated = {"first": [*first, "new"], "second": [*second, texts[0]], "score": range(81)}
+    pd.DataFrame(rated).to_csv("rated.csv", index=False)
+    given = {"positives": "given", "positive_column": "answer"} if paired else {}
+    rows = {"source": "text_table", "path": "own.csv", "label_column": "label"} | given
+    objectives = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": 0.1}}
+    study = tiny_texts(
+        dataset=rows | {"rated": {"path": "rated.csv"}},
+        text_encoder={"name": "vectors", "path": "vectors.npy"},
+        objectives=objectives | {"Oracle": {"name": "oracle"}},
+        primary=dict(task="similarity", metric="Spearman", **ROLES),
+    )
+    Path("study.yaml").write_text(yaml.safe_dump({"tiny": study}))
+    (configured,) = read_configuration(["study.yaml"]).studies.values()
+    dataset = configured.dataset.model_dump()
+    source = text_table.read_source(dataset)
+    np.save("vectors.npy", np.eye(len(source.sentences), dtype=np.float32))
+    write_texts(source, "source.npz")
+    draw_subsets(type(configured), "source.npz", dataset, [0, 1], "subsets.parquet")
+    subset = read_subsets("subsets.parquet")[0]
+    trained = {column[number] for column in (texts, answers) for number in subset.train}
+    both = sum({*pair} <= trained for pair in zip(texts, second, strict=True))
+    assert 0 < both < 80
+    assert f"{both} of 81 rated pairs" in subset.near
+    assert main(["check", "study.yaml"]) == 0
+    assert f"{both} of 81 rated pairs" in capsys.readouterr().out
 
 
 def test_only_what_leaves_samples_out_changes_an_id():

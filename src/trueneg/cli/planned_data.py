@@ -16,6 +16,7 @@ from trueneg.data.arrays import size_of
 from trueneg.data.doubtful_labels import doubtful_labels
 from trueneg.data.draw import read_samples, refuse_group
 from trueneg.data.image_files import OPENED
+from trueneg.data.leakage import trained_ratings
 from trueneg.data.near_duplicates import near_duplicates
 from trueneg.data.pairs.pair_source import beside
 from trueneg.data.run_inputs import data_checksum
@@ -105,7 +106,10 @@ def planned_data(
     refuse_group(source, study.primary.group)
     subset = pkgutil.resolve_name(study.SPLITTER)(source, dataset, seed, official)
     remarks = [source.skipped, *doubtful_labels(source), subset.left_out, subset.leakage]
-    remarks.append(near_duplicates(source.samples, source.looks(), subset))
+    remarks += [
+        near_duplicates(source.samples, source.looks(), subset),
+        trained_ratings(source.samples, subset),
+    ]
     images: Any = getattr(source, "images", None)
     if is_opened := images is not None and not size_of(images):
         opened = f"{min(len(images), OPENED):,} of {len(images):,} images opened"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trueneg.data.leakage import trained_ratings
 from trueneg.data.near_duplicates import near_duplicates
 from trueneg.data.samples import write_subsets
 from trueneg.errors import UserError
@@ -67,7 +68,8 @@ def draw_subsets(
     draw = pkgutil.resolve_name(kind.SPLITTER)
     drawn = [draw(samples, settings, seed, official) for seed in seeds]
     near = near_duplicates(samples.samples, samples.looks(), drawn[0])
-    drawn[0] = dataclasses.replace(drawn[0], near=near)
+    said = filter(None, (near, trained_ratings(samples.samples, drawn[0])))
+    drawn[0] = dataclasses.replace(drawn[0], near=" ".join(said))
     for subset in drawn:
         log.info(f"seed {subset.seed}: {subset.sizes}. {subset.left_out}")
         for remark in filter(None, (subset.leakage, subset.near)):

@@ -116,6 +116,22 @@ def without_equal_vectors(
     )
 
 
+def trained_ratings(samples: Samples, subset: Subset) -> str:
+    """Return a sentence about the rated pairs whose two texts are both among the anchors and
+    positives of a subset's training samples; empty if there are none. They stay in evaluation.
+    """
+    if not len(samples.rated):
+        return ""
+    trained = samples.groups["texts"][subset.train]
+    count = np.count_nonzero(np.isin(samples.rated, trained).all(1))
+    if not count:
+        return ""
+    return (
+        f"{count:,} of {len(samples.rated):,} rated pairs have both texts in training (seed"
+        f" {subset.seed}); their correlation is not one of new texts."
+    )
+
+
 def _shares(values: ndarray, of_split: ndarray) -> ndarray:
     """Return whether each sample shares a value with those of a split, (n,) bool."""
     is_shared: ndarray = np.isin(values, values[of_split]).reshape(len(values), -1)

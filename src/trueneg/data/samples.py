@@ -38,6 +38,8 @@ class Samples:
             contents and of groups, (n,), or (n, k) if a sample has several.
         restricted: whether the names of samples and groups are confidential.
         names: str, (n,): what messages call the samples; empty: unknown.
+        rated: int64, (m, 2): texts of rated pairs, which are no samples, with the numbers of the
+            samples' texts in `groups`.
     """
 
     source: str
@@ -47,6 +49,7 @@ class Samples:
     groups: Mapping[str, ndarray]
     restricted: bool = False
     names: ndarray = field(default_factory=lambda: np.empty(0, str))
+    rated: ndarray = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
 
 class Source(Protocol):
@@ -86,8 +89,8 @@ class Subset:
         leakage: a sentence about what the official splits share, the same for all seeds; empty if
             nothing.
         allowed: whether the splits may share it.
-        near: a sentence about near duplicates in two splits, known for the first seed of a block;
-            empty if there are none.
+        near: sentences about near duplicates in two splits, and about rated pairs that are trained
+            on, known for the first seed of a block; empty if there are none.
     """
 
     seed: int

@@ -150,12 +150,15 @@ class TextSource(ScoredSentences):
         split = self.sentences["split"].to_numpy(object)[self.anchors]
         sentences = self.sentences["sentence"]
         used, places = np.unique(self.matching, return_inverse=True)
-        forms = pd.factorize(sentences.iloc[used].map(same_form))[0]
+        rows = np.concatenate([used, self.rated[["first", "second"]].to_numpy(np.int64).ravel()])
+        forms = pd.factorize(sentences.iloc[rows].map(same_form))[0]
         groups = {"texts": forms[places.reshape(self.matching.shape)]}
+        rated = forms[len(used) :].reshape(-1, 2)
         if "group" in self.sentences:
             groups["groups"] = pd.factorize(self.sentences["group"])[0][self.anchors]
         names = sentences.to_numpy(object)[self.anchors]
-        return Samples(self.name, self.checksum, split, self.labels, groups, self.restricted, names)
+        about = self.labels, groups, self.restricted, names, rated
+        return Samples(self.name, self.checksum, split, *about)
 
     def looks(self) -> Looks:
         """By what near duplicates among the anchors and positives are recognised."""
