@@ -7,6 +7,7 @@ negatives.
 
 import contextlib
 import functools
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -134,9 +135,9 @@ class PairTraining(TrainingRun):
             else:
                 index, _ = compared.samples
                 similarities = parts if self.each_part else [scores]
-                terms = self.criterion.of_similarities(
-                    similarities, self.model.logit_scale(), pairs, index, rated
-                )
+                scale = self.model.logit_scale()
+                scale = scale.where(scale > 0, math.nan)  # underflowed: the training has diverged
+                terms = self.criterion.of_similarities(similarities, scale, pairs, index, rated)
             terms.loss.backward()
             masked_loss = torch.zeros((), device=self.device)
             if self.masked_words is not None:

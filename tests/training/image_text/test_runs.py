@@ -277,6 +277,14 @@ def test_the_learning_rate_warms_up_and_decays_and_a_fixed_scale_is_constant(sta
     assert row["logit_scale"] == pytest.approx(5.0)
 
 
+def test_a_learned_scale_that_underflows_is_a_diverged_training(started):
+    training = started({"name": "cl", "directions": "text"})
+    with torch.no_grad():
+        training.model.logit_scale.log_scale.fill_(-1e6)
+    with pytest.raises(UserError, match="The loss became nan in epoch 1"):
+        training.train_epoch(lambda: None)
+
+
 @pytest.mark.parametrize(
     ("objective", "sections", "message"),
     [
