@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -102,11 +102,15 @@ def contrasts_of(columns, i, same_text, contrast, negatives, group):
     Joint contrasts add the other anchors, and the candidates of other pairs beside the positive.
     The anchors and positives of the rows of a query are no negatives of any of them: those at these
     places or, with ``same_text``, with these texts. In a joint contrast, an anchor is left out with
-    its positive.
+    its positive. A positive's contrast leaves out the anchors that it answers.
     """
     count = len(columns[0])
-    rows = rows_of_query(columns, i, same_text, group)
-    texts = [columns[column][k] for k in rows for column in (0, 1)] if same_text else []
+
+    def answers_of(row):
+        rows = rows_of_query(columns, row, same_text, group)
+        return rows, [columns[column][k] for k in rows for column in (0, 1) if same_text]
+
+    rows, texts = answers_of(i)
 
     def is_right(column, j):
         same = columns[column][j] in texts
@@ -130,9 +134,17 @@ def contrasts_of(columns, i, same_text, contrast, negatives, group):
                 for j in range(count)
                 if j != i
             ]
+    found = [[(one, other) for one, other in each if not is_right(*other)] for each in found]
     if contrast == "symmetric":
-        found.append([((1, i), place) for place in others])
-    return [[(one, other) for one, other in each if not is_right(*other)] for each in found]
+        queries = [(j, *answers_of(j)) for _, j in others]
+        found.append(
+            [
+                ((1, i), (0, j))
+                for j, rows, texts in queries
+                if i not in rows and columns[1][i] not in texts
+            ]
+        )
+    return found
 
 
 def by_a_loop(
@@ -207,6 +219,10 @@ def batches_of(count):
     st.booleans(),
     st.sampled_from(["documents", "joint", "symmetric"]),
     st.sampled_from(["all", "hard", "in_batch"]),
+)
+@example(  # the query of row 2 is also the positive of row 1
+    ([[[0], [0], [0, 0]], [[0], [0, 0], [1]]], None),
+    *((None, None), False, True, False, "symmetric", "all"),
 )
 def test_it_equals_a_loop(batch, correction, with_guide, same_text, decoupled, contrast, negatives):
     columns, group = batch

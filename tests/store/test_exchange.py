@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.curves import curves_of
@@ -823,6 +823,7 @@ STEPS = st.tuples(st.sampled_from(["import", "export", "damage", "lose"]), st.in
 
 
 @given(steps=st.lists(STEPS, min_size=2, max_size=6))
+@example(steps=[("import", 0), ("damage", 161227)])  # a manifest
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_sequence_of_damage_and_imports_ends_with_the_same_files(
     exported, tmp_path_factory, steps
@@ -856,11 +857,16 @@ def refusal(function, *arguments) -> str:
 
 
 def import_and_heal(archive: Path, results: Path) -> None:
-    """Import; first remove the folders of runs that are named as damaged."""
+    """Import; first remove what is named as damaged: folders of runs, or files."""
+    place = re.escape(str(results))
+    named = rf"Remove the folder ({place}/runs/\w+)|({place}/\S+): cannot be read .*Delete it"
     while message := refusal(import_study, archive, results):
-        found = re.search(rf"Remove the folder ({re.escape(str(results))}/runs/\w+)", message)
+        found = re.search(named, message)
         assert found, message
-        shutil.rmtree(found[1])
+        if found[1]:
+            shutil.rmtree(found[1])
+        else:
+            Path(found[2]).unlink()
 
 
 def export_or_name(results: Path, folder: Path, archive: Path) -> None:
