@@ -79,8 +79,14 @@ def rate(verdicts: ndarray, ranges: ndarray, sizes: ndarray, level: float = LEVE
     shares = (false + unsure / 2) / np.maximum(rated, 1)
     share = np.average(shares, weights=known) if rated.any() else np.nan
     unrated = 1 - known.sum() / max(sizes.sum(), TINY)
-    counts = int(rated.sum()), int(unsure.sum())
-    return Rate(float(share), float(low), float(high), *counts, float(unrated))
+    return Rate(
+        share=float(share),
+        low=float(low),
+        high=float(high),
+        pairs=int(rated.sum()),
+        unsure=int(unsure.sum()),
+        unrated=float(unrated),
+    )
 
 
 def in_batch_bound(verdicts: ndarray, ranges: ndarray, sizes: ndarray, candidates: float) -> float:

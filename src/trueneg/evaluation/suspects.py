@@ -86,10 +86,13 @@ def most_similar(
         0       1        2         0.8
     """
     samples = np.arange(len(rows)) if labels is None else np.flatnonzero(labels >= 0)
-    first, second = rows[samples, 0], rows[samples, -1]
+    first = rows[samples, 0]
+    second = rows[samples, -1]
     # what two samples must not have in common
-    own, own2 = (second, first) if labels is None else (labels[samples], labels[samples])
-    anchors, positives = _shared(first, own), _shared(second, own2)
+    own = second if labels is None else labels[samples]
+    own2 = first if labels is None else labels[samples]
+    anchors = _shared(first, own)
+    positives = _shared(second, own2)
     units = normalised_vectors(vectors)
     parts = [DataFrame({"first": first[:0], "second": second[:0], "similarity": units[:0, 0]})]
     step = max(1, BLOCK // max(1, len(positives)))
@@ -132,7 +135,8 @@ def _nearest(
         count: number of different pairs to return at least, if there are as many.
     """
     similarity = units[anchors.index] @ units[positives.index].T
-    of_anchors, of_positives = anchors.to_numpy()[:, None], positives.to_numpy()
+    of_anchors = anchors.to_numpy()[:, None]
+    of_positives = positives.to_numpy()
     if has_labels:
         known = (of_anchors == of_positives) & (of_anchors >= 0)
     else:

@@ -157,8 +157,9 @@ class TextSource(ScoredSentences):
         if "group" in self.sentences:
             groups["groups"] = pd.factorize(self.sentences["group"])[0][self.anchors]
         names = sentences.to_numpy(object)[self.anchors]
-        about = self.labels, groups, self.restricted, names, rated
-        return Samples(self.name, self.checksum, split, *about)
+        return Samples(
+            self.name, self.checksum, split, self.labels, groups, self.restricted, names, rated
+        )
 
     def looks(self) -> Looks:
         """By what near duplicates among the anchors and positives are recognised."""
